@@ -1,0 +1,47 @@
+# The main jobs of the project; each sets up what it needs in .venv first.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+MYPY_ROOT := $(VENV)/mypy-root
+
+.PHONY: demo test test-slow lint types bench bench-fast samples clean
+
+$(VENV)/.installed-local: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[local]'
+	touch $@
+
+$(VENV)/.installed-test: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[local,test]'
+	touch $@ $(VENV)/.installed-local
+
+demo: $(VENV)/.installed-local
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# The package is the repository's root, so mypy is shown it under its own name.
+types: $(VENV)/.installed-test
+	mkdir -p $(MYPY_ROOT) && ln -sfn "$(CURDIR)" $(MYPY_ROOT)/folkmoot
+	MYPYPATH=$(MYPY_ROOT) $(BIN)/mypy --strict -p folkmoot
+
+bench: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/throughput.py
+
+bench-fast: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/throughput.py --fast
+
+samples: $(VENV)/.installed-test
+	$(BIN)/python -m folkmoot.pipelines.samples.check
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

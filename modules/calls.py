@@ -1,0 +1,76 @@
+"""What LM calls cost and how they fail: the usage meter and the errors that cross the floors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dspy.utils.exceptions import LMError
+
+from .errors import UserError
+
+
+class CallError(LMError):  # type: ignore[misc]
+    """An LM call that failed for good; the question becomes an error row."""
+
+
+class FatalCallError(CallError, UserError):
+    """An LM call that no other call can survive either (wrong key, unknown model): the run stops with one line."""
+
+
+@dataclass
+class Usage:
+    """Sums over LM calls. `cost_usd` is None as soon as one paid call has no known price.
+
+    `calls` counts every answer used; `cached_calls` are those of them that came from a record or cache and
+    cost nothing. Tokens are those of the calls that were really made.
+    """
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_calls: int = 0
+    cost_usd: float | None = 0.0
+
+    def add(self, other: Usage) -> None:
+        self.calls += other.calls
+        self.prompt_tokens += other.prompt_tokens
+        self.completion_tokens += other.completion_tokens
+        self.cached_calls += other.cached_calls
+        if self.cost_usd is None or other.cost_usd is None:
+            self.cost_usd = None
+        else:
+            self.cost_usd += other.cost_usd
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+_METER: ContextVar[Usage | None] = ContextVar("folkmoot_usage", default=None)
+
+
+@contextmanager
+def metered() -> Iterator[Usage]:
+    """Collect the usage of every call made inside the block, in this task and in those it starts.
+
+    Blocks nest: what an inner block collected is added to the outer one when it ends, also on errors.
+    """
+    usage = Usage()
+    outer = _METER.get()
+    token = _METER.set(usage)
+    try:
+        yield usage
+    finally:
+        _METER.reset(token)
+        if outer is not None:
+            outer.add(usage)
+
+
+def record_call(usage: Usage) -> None:
+    """Add one finished call to the innermost meter; called by the LM engine."""
+    meter = _METER.get()
+    if meter is not None:
+        meter.add(usage)

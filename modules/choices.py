@@ -1,0 +1,247 @@
+"""Reads which option a model's text chose: a fixed reading order that prefers "unreadable" to a guess.
+
+What surrounds a mention says whether it is a decision ("the answer is B", "B is correct"), a denial ("not B",
+"B is wrong"), half of an open alternative ("B or C"), or a mention and no more.
+"""
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+
+from .mentions import Mention, find_mentions, plain, same_text, tokens
+
+# What may stand between a marker and the option it introduces.
+_GAP = r"[\s:,\"'(\[{<-]"
+_FILL = (
+    rf"(?:{_GAP}+(?:the|an?|to|be|option|choice|letter|label|answer|number|correct|best|right|final|clearly|most|"
+    r"definitely|certainly|probably|likely|simply|just|indeed|now|still|actually|obviously|obvious|clear|thus|"
+    rf"therefore|that|it|it's|at|going)(?!\w))*{_GAP}*$"
+)
+_NOUN = (
+    r"(?<![a-z])(?:answer|choice|option|selection|selected|pick|decision|verdict|conclusion|response|prediction|"
+    r"vote|label|letter)"
+)
+_LINK = (
+    r"(?:[\"']?\s*(?::|=|->|=>|→)|(?:\s+(?:here|then|now|to [\w ]{1,30}?))?"
+    r"(?:\s+(?:is|was|becomes|remains|stays|changes to|changed to)|'s|"
+    r"\s+(?:would|should|must|will|has to|may|might|could) be))"
+)
+_VERB = (
+    r"\b(?:I|we)(?:'d|'ll|'m|'ve| would| will| am| have| now| still| also| then| must| do| \w+ly)*\s+"
+    r"(?:think|believe|guess|say|choose|chose|pick|picked|select|selected|vote for|go with|"
+    r"going with|settle on|stick with|stay with|keep|commit to|agree with|switch to|change to|lean towards?|"
+    r"conclude|answer)"
+    r"(?: with)?(?: that)?(?: (?:it|this)(?:'s| is| would be| must be| has to be))?"
+)
+_MARKED = re.compile(rf"(?:{_NOUN}{_LINK}|\bfinal answer|####|{_VERB}){_FILL}", re.I)
+# Weaker words introduce a label only: "so B", "no, C"; an ordinary noun after them decides nothing.
+_WEAK = re.compile(
+    r"(?:\b(?:so|therefore|thus|hence|then|finally|actually|wait|rather|ultimately|definitely|certainly|"
+    rf"choose|pick|select|leaves|leaving)|\bno,|\b(?:it|that)(?:'s| is| must be| has to be)){_FILL}",
+    re.I,
+)
+_DENIED_LEFT = re.compile(
+    r"(?:\b(?:not|cannot|never|neither|nor|except|than|over|unlike|instead of|disagree with|against|"
+    rf"eliminat\w+|exclud\w+|rul\w+ out|reject\w*|dismiss\w*|discard\w*|avoid\w*)|n't){_FILL}",
+    re.I,
+)
+_DENIED_RIGHT = re.compile(
+    r"[\"')\]]*,?\s*(?:(?:is|are|was|were|seems?|looks?|would be|must be|can be)\s+"
+    r"(?:\w+ly\s+|also\s+|just\s+|too\s+)*"
+    r"(?:not|never|wrong|incorrect|false|out|unlikely|implausible|impossible|ruled|eliminated|excluded|irrelevant|"
+    r"less|a distractor)\b|(?:is|are|was|were|would|could|should|does|do|ca|wo)n't\b|cannot\b|"
+    r"(?:does|do|would|could|can|should|will) not\b|makes no sense)",
+    re.I,
+)
+_DECIDED_RIGHT = re.compile(
+    r"[\"')\]]*,?\s*(?:(?:is|are|seems?|appears?|looks?|would be|must be|should be|has to be|remains)\s+"
+    r"(?:(?:to be|the|my|our|clearly|definitely|probably|therefore|thus|only|single|most|still|indeed)\s+)*"
+    r"(?:correct|right|best|answer|choice|likely|logical|appropriate|sensible|plausible|suitable|reasonable|final)"
+    r"\b(?!\s+(?:next|by|near|in|on|at|beside|behind|there|to|not|wrong|incorrect|false))|"
+    r"fits best|makes (?:the )?most sense)",
+    re.I,
+)
+_CONNECTIVE = (
+    r"(?:because|since|as|for|due|given|with|which|and|or|but|over|rather|not|instead|based|by|from|considering|"
+    r"so|then|however|though|although)\b"
+)
+_ENDED = re.compile(rf"[ \t]*(?:$|[.,;:!?)\]}}\"'(\n/&–-]|{_CONNECTIVE})", re.I)
+_SENTENCE_END = re.compile(r"[\s\"')\]]*(?:$|[.!;:\n]|,?\s*(?:because|since)\b)", re.I)
+_LIST_END = re.compile(r"[\"')\]]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
+_ALTERNATIVE = re.compile(
+    r"[\"')\]]*\s*(?P<link>,\s*or|,\s*and|,|/|&|or|and|nor)(?:\s+(?:the|an?|maybe|perhaps|possibly|option|choice))*\s*",
+    re.I,
+)
+_INSTEAD = re.compile(
+    r"[\"')\]]*,?\s*(?:but|instead|rather)(?:\s+(?:rather|the|an?|option|choice))*\s+", re.I
+)
+_CLAUSE = re.compile(r"[.;,:!?\n–]|\b(?:but|and|so|because|therefore|thus|hence|then)\b", re.I)
+# A clause that denies, supposes, asks, or reports somebody else's answer decides nothing.
+_UNDECIDED = re.compile(
+    r"\b(?:not|never|if|whether|unless|cannot|hardly|nobody|why|wrong|(?<!no )doubt)\b|n't|"
+    r"(?:'s|s'|\b(?:their|your|his|her|other|another|previous))(?:\s+\w+)?\s*$",
+    re.I,
+)
+_NO_ANSWER = re.compile(
+    rf"{_NOUN}{_LINK}[\s:\"'-]*(?:none|neither|unknown|unclear|not (?:listed|given))\b", re.I
+)
+_REFUSAL = re.compile(
+    r"\b(?:cannot|can't|can not|unable to|not able to|won't|will not|refuse to|decline to|impossible to)\s+"
+    r"(?:\w+\s+){0,2}?(?:answer|determine|decide|choose|say|select|pick|tell|help|assist|know)\b|"
+    r"\b(?:don't|do not) know\b|\bnone of (?:the|these|those|them)\b|\bno (?:option|choice|answer)\b",
+    re.I,
+)
+_WINDOW = 120  # characters looked back for a marker; bounds the work on long replies
+
+
+def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
+    """The label of the option that `text` chose, or None when it names none, several, or contradicts itself.
+
+    Reading order (the first step that applies decides):
+
+    1. the whole text is a label ("B", "b", "(B).") or an option's text: literally, then without regard to
+       punctuation, then case, then articles; a fold that makes different options equal decides nothing;
+    2. the last explicit decision: "answer: B", "the answer is bank", a LaTeX box, "I choose B", "B is right",
+       "so C". An open alternative ("B or C"), "none of them" or a later "B is wrong" makes it None;
+    3. a line that is nothing but one option, then an option that opens the text ("B. bank, because …");
+    4. a refusal is None;
+    5. the only option named unmistakably and not denied: "(B)", "option B", "B) bank";
+    6. the only option whose text occurs as whole words and is not denied.
+
+    "a", or "A" before an ordinary word, is the article, and "I" before a word the pronoun: never a label.
+    Options with the same text are equal: the text alone gives the first of their labels.
+    Choices: 2 to 26 keys of any spelling; labels are matched without regard to case.
+    """
+    if not text or not text.strip():
+        return None
+    whole = _whole(text.strip(), choices)
+    if whole is None:
+        text = plain(text)
+        whole = _whole(text, choices)
+    if whole is not None:
+        return whole
+    mentions = [m for m in find_mentions(text, choices) if not _is_prose(text, m)]
+    _weigh(text, mentions)
+    undecided = _alternatives(text, mentions, choices)
+
+    decided = [m for m in mentions if m.decided]
+    if decided:
+        last = decided[-1]
+        taken_back = any(m.start > last.start and m.label == last.label and m.denied for m in mentions)
+        if taken_back or last.start in undecided or _NO_ANSWER.search(text, last.end):
+            return None
+        return last.label
+    if _NO_ANSWER.search(text):
+        return None
+    alone = [m for m in mentions if not m.denied and _alone_on_line(text, m)]
+    if alone:
+        return _only(alone, choices)
+    if mentions and _leads(text, mentions[0]):
+        return None if mentions[0].start in undecided else mentions[0].label
+    if _REFUSAL.search(text):
+        return None
+    explicit = [m for m in mentions if m.explicit and not m.denied]
+    if explicit:
+        return _only(explicit, choices)
+    ruled_out = {m.label for m in mentions if m.denied}
+    return _only([m for m in mentions if not m.by_label and m.label not in ruled_out], choices)
+
+
+def _whole(text: str, choices: Mapping[str, str]) -> str | None:
+    """Step 1: the text is a label or an option's text and nothing else."""
+    if text in choices:
+        return text
+    literal = [label for label, option in choices.items() if option.strip() == text]
+    if literal:
+        return literal[0]
+    bare = re.fullmatch(r"[\"'(\[{*_`\s]*(\w+)[\"')\]}*_`\s.:,;!]*", text)
+    if bare:
+        labels = [label for label in choices if label.casefold() == bare[1].casefold()]
+        if len(labels) == 1:
+            return labels[0]
+    literal = [label for label, option in choices.items() if option.strip() == text.rstrip(".")]
+    if literal:
+        return literal[0]
+    for case, articles in ((True, True), (False, True), (False, False)):
+        wanted = tokens(text, case=case, articles=articles)
+        same = [
+            k
+            for k, option in choices.items()
+            if wanted and tokens(option, case=case, articles=articles) == wanted
+        ]
+        if same:
+            return same[0] if all(same_text(same[0], label, choices) for label in same) else None
+    return None
+
+
+def _is_prose(text: str, m: Mention) -> bool:
+    """Whether a label's letter is an article, a pronoun or some small letter of a sentence."""
+    if not m.by_label or m.explicit or m.numbering:
+        return False
+    written = text[m.start : m.end]
+    ended = _ENDED.match(text, m.end) is not None
+    if written.islower() or text[m.start : m.end + 1] == "I,":
+        return not (ended and _MARKED.search(text[max(0, m.start - _WINDOW) : m.start]))
+    judged = _DECIDED_RIGHT.match(text, m.end) or _DENIED_RIGHT.match(text, m.end)
+    return written in {"A", "I"} and not ended and (written == "I" or not judged)
+
+
+def _weigh(text: str, mentions: list[Mention]) -> None:
+    """Mark each mention as decided or denied by what stands directly before and after it."""
+    for m in mentions:
+        before = text[max(0, m.start - _WINDOW) : m.start]
+        if _DENIED_RIGHT.match(text, m.end) or _DENIED_LEFT.search(before):
+            m.denied = True
+            continue
+        marked = _MARKED.search(before)
+        if marked is None and m.by_label and not text[m.start].islower() and not text[m.start].isdigit():
+            marked = _WEAK.search(before)
+        if marked and not m.numbering and (m.explicit or _ENDED.match(text, m.end)):
+            clause = before[: marked.start()]
+        elif _DECIDED_RIGHT.match(text, m.end):
+            clause = before
+        else:
+            continue
+        asked = re.match(r"[\s\"')\]]*\?", text[m.end :]) is not None
+        m.decided = not asked and not _UNDECIDED.search(_CLAUSE.split(clause)[-1])
+
+
+def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]) -> set[int]:
+    """Starts of the mentions left open by "B or C"; denials are passed along a list ("neither B nor C")."""
+    for m, other in pairwise(mentions):
+        instead = m.denied and not other.denied and _INSTEAD.fullmatch(text, m.end, other.start)
+        if instead and _ENDED.match(text, other.end):
+            other.decided = True  # "not B but C"
+    left_open: set[int] = set()
+    for m, other in pairwise(mentions):
+        link = _ALTERNATIVE.match(text, m.end)
+        if link is None or not m.end < other.start <= link.end() or same_text(m.label, other.label, choices):
+            continue
+        if m.denied and link["link"] != ",":
+            other.denied, other.decided = True, False
+        elif other.denied and not m.decided:
+            m.denied = True
+        elif not other.denied and not m.denied and (link["link"] != "," or _LIST_END.match(text, other.end)):
+            left_open |= {m.start, other.start}
+    return left_open
+
+
+def _alone_on_line(text: str, m: Mention) -> bool:
+    line_start = text.rfind("\n", 0, m.start) + 1
+    line_end = text.find("\n", m.end)
+    rest = text[line_start : m.start] + text[m.end : line_end if line_end >= 0 else len(text)]
+    return not re.search(r"[\w?]", rest)
+
+
+def _leads(text: str, m: Mention) -> bool:
+    """Whether a mention opens the text and answers it: "B. …", "Bank. …", but not "Bank, like …"."""
+    if m.denied or m.numbering or text[: m.start].strip("\"'([{ "):
+        return False
+    return (m.by_label and m.explicit) or bool((_ENDED if m.by_label else _SENTENCE_END).match(text, m.end))
+
+
+def _only(mentions: list[Mention], choices: Mapping[str, str]) -> str | None:
+    """The option that all the mentions agree on, else None."""
+    if not mentions or not all(same_text(mentions[0].label, m.label, choices) for m in mentions):
+        return None
+    return mentions[0].label

@@ -1,0 +1,139 @@
+"""A static ensemble: independent programs answer at the same time, without talking, and their votes are counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import dspy
+
+from .answers import answer_key, score
+from .calls import Usage
+from .errors import UserError
+from .program import Program, prediction_of
+from .single import SingleAgent
+from .transcript import Task, Turn
+from .voting import log_odds, majority, weighted
+
+VOTES = ("majority", "weighted")
+
+
+class Ensemble(Program):
+    """Members asked once each, concurrently (Agents of Commonsense, section 4.2.2).
+
+    Args:
+        members: names of single-agent strategies, or programs of any kind; at least one.
+        vote: `majority` (ties go to the earliest member) or `weighted` (ties go by weight, then by order).
+        weights: one non-negative number a member, for `weighted`; None until `fit_weights` has set them.
+        lms: LMs for single members, by strategy name; members of the same name are `name.0`, `name.1`, ….
+
+    `decided_by` is the vote, or `none` when no member gave a readable answer.
+
+    Raises:
+        UserError: no members, unknown vote, or weights that do not fit the members.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[str | Program],
+        vote: str = "majority",
+        weights: Sequence[float] | None = None,
+        *,
+        lms: Mapping[str, Any] | None = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        if not members or isinstance(members, str):
+            raise UserError("an ensemble needs a list of members: name at least one strategy or program")
+        if vote not in VOTES:
+            raise UserError(f"there is no vote {vote!r}: choose {' or '.join(VOTES)}")
+        self.members = [
+            SingleAgent(member, sampling=sampling) if isinstance(member, str) else member for member in members
+        ]
+        self.names = _distinct([_name(member) for member in self.members])
+        for member, name in zip(self.members, self.names, strict=True):
+            if isinstance(member, SingleAgent):
+                member.seat.name = name
+        self.vote = vote
+        self.weights = None if weights is None else _checked_weights(weights, len(self.members))
+        self.assign(lms)
+
+    def describe(self) -> dict[str, Any]:
+        members = [member.describe() for member in self.members]
+        return {"program": "ensemble", "members": members, "vote": self.vote, "weights": self.weights}
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        if self.vote == "weighted" and self.weights is None:
+            raise UserError("the weighted ensemble has no weights: pass weights=[…] or fit them on training questions")
+        asked = await asyncio.gather(*(self._ask(member, task) for member in self.members))
+        turns = [
+            Turn(name, 1, prediction.answer, _argument(prediction), usage=Usage(**prediction.usage))
+            for name, prediction in zip(self.names, asked, strict=True)
+        ]
+        answers = [turn.answer for turn in turns]
+
+        def key(answer: str) -> str:
+            return answer_key(answer, task.kind)
+
+        if self.vote == "majority":
+            outcome = majority(answers, key=key)
+        else:
+            outcome = weighted(answers, self.weights or [], key=key)
+        decided_by = "none" if outcome.answer is None else self.vote
+        return prediction_of(task, outcome.answer, decided_by, turns, tied=outcome.tied)
+
+    async def _ask(self, member: Program, task: Task) -> dspy.Prediction:
+        return await member.acall(
+            question=task.question, choices=task.choices, context=task.context, kind=task.kind
+        )
+
+    def fit_weights(self, rows: Iterable[Mapping[str, Any]]) -> list[float]:
+        """Set each member's weight to the log-odds of its accuracy on recorded rows of this ensemble.
+
+        Args:
+            rows: rows of `results.jsonl` from an evaluation of this ensemble on training questions.
+
+        Returns the weights, in member order. A member worse than a coin gets the weight 0: its votes are dropped
+        rather than turned round. Raises UserError when the rows do not come from these members.
+        """
+        right = [0] * len(self.names)
+        total = 0
+        for row in rows:
+            turns = {turn["agent"]: turn["answer"] for turn in row["transcript"]}
+            if row.get("error"):
+                continue
+            if list(turns) != self.names:
+                raise UserError(f"row {row['id']!r} has other members than {', '.join(self.names)}: fit on this ensemble's rows")
+            total += 1
+            for index, name in enumerate(self.names):
+                right[index] += score(turns[name], row["gold"], row["kind"], row.get("choices")).correct
+        if not total:
+            raise UserError("there are no finished rows to fit weights on: evaluate the ensemble on training questions")
+        self.weights = [max(0.0, log_odds(count / total, total)) for count in right]
+        self.vote = "weighted"
+        return self.weights
+
+
+def _name(member: Program) -> str:
+    if isinstance(member, SingleAgent):
+        return member.seat.name
+    return type(member).__name__.lower()
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    return [
+        name if names.count(name) == 1 else f"{name}.{names[:index].count(name)}"
+        for index, name in enumerate(names)
+    ]
+
+
+def _checked_weights(weights: Sequence[float], members: int) -> list[float]:
+    values = [float(weight) for weight in weights]
+    if len(values) != members or any(not 0 <= value < float("inf") for value in values) or not any(values):
+        raise UserError(f"{len(values)} weights for {members} members: give one number of at least 0 each, not all 0")
+    return values
+
+
+def _argument(prediction: dspy.Prediction) -> str:
+    return str(prediction.transcript[-1]["text"]) if prediction.transcript else ""

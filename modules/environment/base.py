@@ -1,0 +1,153 @@
+"""Where agents look things up: one interface over pages, and the session that holds an agent's page."""
+
+from abc import ABC, abstractmethod
+from asyncio import gather
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..fence import clean, cut, one_line
+from .sentences import sentences
+
+MAX_CHARS = 1500
+"""Characters of an observation, unless told otherwise."""
+
+OPENING_SENTENCES = 5
+CLOSEST_TITLES = 5
+NAME_CHARS = 200
+"""Characters of a title, a keyword or a source, the agent's own or a page's."""
+
+# Status marks, not sentences: an observation is quoted material; what to do with it is said in `signatures/`.
+NO_PAGE = "(No page: {query})"
+CLOSEST = " Closest: {titles}"
+NO_PAGE_YET = "(No page yet)"
+RESULT = "(Result {place} / {count}) {sentence}"
+NO_RESULT = "(No result: {query})"
+NO_MORE_RESULTS = "(No more results: {query})"
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page as an environment supplies it: untrusted text, with `source` saying where it was read."""
+
+    title: str
+    text: str
+    source: str
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """The sentences of the cleaned text."""
+        return sentences(clean(self.text))
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What an agent is shown: one line of cleaned, still untrusted text; fence it before it enters a prompt.
+
+    `found` says whether it quotes a page, `title` names that page (for a lookup without a result, the current
+    one), and `source` says where the page was read, or which environment answered.
+    """
+
+    text: str
+    found: bool
+    title: str | None
+    source: str
+
+
+class Environment(ABC):
+    """A collection of pages. One object serves any number of concurrent questions, each with its own session.
+
+    An implementation supplies `source`, `fetch` and `closest`, and `close` if it holds anything open.
+    """
+
+    source: str
+    """The name of the collection, for observations that quote no page."""
+
+    @abstractmethod
+    async def fetch(self, title: str) -> Page | None:
+        """The page of that title, or None when there is none (or when the title could mean several)."""
+
+    @abstractmethod
+    async def closest(self, query: str, n: int) -> list[str]:
+        """At most `n` titles that `fetch` finds, best first, for a title or for a free-text question."""
+
+    async def close(self) -> None:  # noqa: B027 (most environments hold nothing open)
+        """Let go of files and connections; calling it again does nothing."""
+
+    def open(self, *, max_chars: int = MAX_CHARS) -> "Session":
+        """A fresh session, on no page, whose observations have at most `max_chars` characters."""
+        return Session(self, max_chars=max_chars)
+
+    async def evidence(
+        self, query: str, *, passages: int = 3, max_chars: int = MAX_CHARS
+    ) -> list[Observation]:
+        """The starts of the `passages` pages that fit a free-text question best, best first.
+
+        Each is cut to `max_chars`; fewer, or none, when no more pages fit. Raises ValueError when `passages`
+        or `max_chars` is below 1.
+        """
+        if passages < 1:
+            raise ValueError(f"passages is {passages}; it must be at least 1.")
+        pages = await gather(*map(self.fetch, await self.closest(one_line(query), passages)))
+        return [_quote(page.text, page, max_chars) for page in pages if page is not None]
+
+
+class Session:
+    """One agent's view of an environment: the current page, and how far each keyword was followed on it.
+
+    The actions are those of ReAct (Yao et al. 2023, section 3.1) as "Reasoning as a Team" uses them.
+    """
+
+    def __init__(self, environment: Environment, *, max_chars: int = MAX_CHARS) -> None:
+        if max_chars < 1:
+            raise ValueError(f"max_chars is {max_chars}; it must be at least 1.")
+        self._environment = environment
+        self._max_chars = max_chars
+        self.reset()
+
+    def reset(self) -> None:
+        """Leave the current page, as if the session had just been opened."""
+        self._page: Page | None = None
+        self._followed: dict[str, int] = {}
+
+    async def search(self, title: str) -> Observation:
+        """The opening sentences of the page, which becomes the current one; else the closest titles.
+
+        Where there is no such page the current page stays.
+        """
+        query = _name(title)
+        page = await self._environment.fetch(query) if query else None
+        if page is not None:
+            self._page, self._followed = page, {}
+            return _quote(" ".join(page.sentences[:OPENING_SENTENCES]), page, self._max_chars)
+        text = NO_PAGE.format(query=query)
+        titles = await self._environment.closest(query, CLOSEST_TITLES) if query else []
+        if titles:
+            text += CLOSEST.format(titles="; ".join(map(_name, titles)))
+        return Observation(cut(text, self._max_chars), False, None, self._environment.source)
+
+    async def lookup(self, keyword: str) -> Observation:
+        """The next sentence of the current page that has `keyword` (in any case), with its place among all.
+
+        Each repeat moves on, also when other keywords were looked up in between, until a new page is found.
+        """
+        page = self._page
+        if page is None:
+            return Observation(cut(NO_PAGE_YET, self._max_chars), False, None, self._environment.source)
+        query = _name(keyword)
+        key = query.casefold()
+        hits = [sentence for sentence in page.sentences if key in sentence.casefold()] if key else []
+        place = self._followed[key] = self._followed.get(key, 0) + 1
+        if place <= len(hits):
+            return _quote(
+                RESULT.format(place=place, count=len(hits), sentence=hits[place - 1]), page, self._max_chars
+            )
+        text = (NO_MORE_RESULTS if hits else NO_RESULT).format(query=query)
+        return _quote(text, page, self._max_chars, found=False)
+
+
+def _name(text: str) -> str:
+    return cut(one_line(text), NAME_CHARS)
+
+
+def _quote(text: str, page: Page, max_chars: int, *, found: bool = True) -> Observation:
+    return Observation(cut(one_line(text), max_chars), found, _name(page.title), _name(page.source))

@@ -1,0 +1,122 @@
+"""Pages from a local corpus: by exact title, else the closest by BM25 (Robertson and Zaragoza 2009)."""
+
+import os
+from asyncio import to_thread
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ..errors import UserError
+from .base import Environment, Page
+from .corpus_index import (
+    Document,
+    base_key,
+    build,
+    open_index,
+    parse,
+    read_jsonl,
+    title_key,
+    to_document,
+)
+
+SLOW_DOCUMENTS = 50_000
+"""From this many documents on a search takes milliseconds and leaves the event loop for a thread."""
+
+
+class CorpusEnvironment(Environment):
+    """A corpus of `{"id"?, "title", "text"}`: a JSONL file, or documents in memory.
+
+    With a file and `index_dir` the index is kept in that folder and mapped into memory when it is opened
+    again, and documents are read from the file as they are needed; otherwise all is held in memory.
+    `duplicates` counts documents that were left out because an earlier one has the same title; `len()` counts
+    those kept. The first opening of a large file takes minutes, so do it before the event loop runs.
+
+    Raises UserError, naming file and line (or the document's place), for whatever is not a document.
+    """
+
+    source = "corpus"
+
+    def __init__(
+        self, corpus: str | Path | Iterable[Mapping[str, object]], *, index_dir: str | Path | None = None
+    ) -> None:
+        self._file: int | None = None
+        self._documents: list[Document] | None = None
+        self._where = str(corpus) if isinstance(corpus, str | Path) else "corpus"
+        if not isinstance(corpus, str | Path):
+            self._documents = [
+                to_document(row, 0, 0, f"{self._where}, document {number}", str(number))
+                for number, row in enumerate(corpus, 1)
+            ]
+        elif not Path(corpus).is_file():
+            raise UserError(f"{corpus}: there is no such corpus; name a JSONL file of titles and texts.")
+        elif index_dir is None:
+            self._documents = list(read_jsonl(Path(corpus)))
+        else:
+            self._index = open_index(Path(corpus), Path(index_dir))
+            self._file = os.open(corpus, os.O_RDONLY)
+        if self._documents is not None:
+            places = (document._replace(start=place) for place, document in enumerate(self._documents))
+            self._index = build(places, self._where)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @property
+    def duplicates(self) -> int:
+        """Documents left out because an earlier one has the same title."""
+        return self._index.duplicates
+
+    async def fetch(self, title: str) -> Page | None:
+        """The page of that title: in the same case, in any, or else but for a trailing parenthetical.
+
+        "Kiss and Tell" finds "Kiss and Tell (1945 film)" if no other page is called so, and "Animorphs
+        (series)" finds "Animorphs"; "Ed Wood (actor)" does not find "Ed Wood (film)".
+        """
+        document = self._titled(title)
+        if document is None:
+            return None
+        return Page(document.title, document.text, f"{self.source}:{document.id}")
+
+    async def closest(self, query: str, n: int) -> list[str]:
+        """Titles that are `query` plus a parenthetical, then those whose title and text fit it best."""
+        index = self._index
+        best = await to_thread(index.best, query, n) if len(index) >= SLOW_DOCUMENTS else index.best(query, n)
+        named = [document.title for document in self._based(title_key(query))]
+        return list(dict.fromkeys([*named, *(self._read(number).title for number in best)]))[:n]
+
+    async def close(self) -> None:
+        """Close the corpus file; a page asked for afterwards is an error."""
+        self._documents = None
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _titled(self, title: str) -> Document | None:
+        key = title_key(title)
+        for wanted in dict.fromkeys((key, base_key(key))):
+            found = [
+                document
+                for document in map(self._read, self._index.titled(wanted))
+                if title_key(document.title) == wanted
+            ]
+            if found:
+                return next((document for document in found if document.title == title), found[0])
+        based = self._based(key)
+        return based[0] if len(based) == 1 else None
+
+    def _based(self, key: str) -> list[Document]:
+        return [
+            document
+            for document in map(self._read, self._index.based(key))
+            if base_key(title_key(document.title)) == key
+        ]
+
+    def _read(self, number: int) -> Document:
+        start, length = map(int, self._index.spans[number])
+        if self._documents is not None:
+            return self._documents[start]
+        if self._file is None:
+            raise ValueError("The corpus has been closed.")
+        # pread has no position to share, so any number of threads may read.
+        line = os.pread(self._file, length, start)
+        where = f"{self._where}, document {number + 1}: changed since it was indexed"
+        return parse(line, start, where, str(number + 1))

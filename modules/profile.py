@@ -1,0 +1,27 @@
+"""How one LM wants to be asked: layout of the prompt, form of the answer, and how tightly it can be held to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Settings of one LM, attached to it as `lm.profile`.
+
+    `layout`: `chat` sends messages with instructions and asks for a JSON object; `plain` sends bare text
+    (`Question: … Answer:`) for untuned base models, without instructions.
+    `answer_form`: whether a choice is answered by its `label` or by the `text` of the option.
+    `list_options`: whether the options are shown in the prompt.
+    `constrain`: `schema` sends a JSON schema as `response_format`; `grammar` leaves it to the endpoint to bound
+    every output field; `none` sends neither.
+    """
+
+    layout: Literal["chat", "plain"] = "chat"
+    answer_form: Literal["label", "text"] = "label"
+    list_options: bool = True
+    constrain: Literal["schema", "grammar", "none"] = "schema"
+
+
+DEFAULT_PROFILE = Profile()

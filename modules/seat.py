@@ -1,0 +1,83 @@
+"""One seat at the table: asks one LM in one role, reads the answer, and asks once more if it cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dspy
+
+from ..signatures.frame import EMPTY, NOT_AN_OPTION, WRONG_FORM
+from .answers import read_answer
+from .calls import metered
+from .transcript import Task, Turn
+
+
+class Seat(dspy.Module):  # type: ignore[misc]
+    """An agent: a name, a signature and, if set, an LM of its own.
+
+    Args:
+        name: what the others call it; also its name in `lms` and on the command line.
+        signature: has `question`, `choices`, `context`, `kind`, `correction` as inputs and ends with `answer`;
+            the other outputs are the agent's argument.
+        lm: the LM of this seat; None takes the one of the run.
+        sampling: LM settings of this seat, such as `{"temperature": 0.5}`.
+    """
+
+    def __init__(
+        self, name: str, signature: type[Any], *, lm: Any = None, sampling: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.predict = dspy.Predict(signature, **dict(sampling or {}))
+        self.predict.lm = lm
+
+    async def ask(
+        self,
+        task: Task,
+        *,
+        round: int = 1,
+        discussion: Sequence[Turn] = (),
+        evidence: Sequence[Mapping[str, Any]] | None = None,
+        rollout: int | None = None,
+    ) -> Turn:
+        """One turn: the answer in canonical form, or None if it stayed unreadable after a second request."""
+        inputs: dict[str, Any] = {
+            "question": task.question,
+            "choices": dict(task.choices) if task.choices else None,
+            "context": task.context,
+            "kind": task.kind,
+        }
+        fields = self.predict.signature.input_fields
+        if "discussion" in fields:
+            inputs["discussion"] = [turn.spoken() for turn in discussion] or None
+        if "evidence" in fields:
+            inputs["evidence"] = None if evidence is None else [dict(item) for item in evidence]
+        config = {} if rollout is None else {"rollout_id": rollout}
+        with metered() as usage:
+            prediction = await self.predict.acall(**inputs, config=config)
+            answer = read_answer(prediction.answer, task.kind, task.choices)
+            if answer is None:
+                problem = _problem(prediction.answer, task)
+                prediction = await self.predict.acall(**inputs, correction=problem, config=config)
+                answer = read_answer(prediction.answer, task.kind, task.choices)
+        return Turn(
+            agent=self.name,
+            round=round,
+            answer=answer,
+            text=self._argument(prediction),
+            raw=None if answer == prediction.answer else prediction.answer,
+            evidence=tuple(evidence or ()),
+            usage=usage,
+        )
+
+    def _argument(self, prediction: Any) -> str:
+        names = [name for name in self.predict.signature.output_fields if name != "answer"]
+        return "\n".join(str(prediction[name]) for name in names if prediction[name])
+
+
+def _problem(answer: str | None, task: Task) -> str:
+    if not answer or not answer.strip():
+        return EMPTY
+    shown = " ".join(answer.split())[:80]
+    return (NOT_AN_OPTION if task.choices else WRONG_FORM).format(answer=shown)

@@ -1,0 +1,137 @@
+"""How the answers of several agents become one: majority, weighted vote, trust-weighted consensus."""
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+LOWEST_TRUST = 0.1
+"""The lower bound of trust, and the weight of an agent that nobody is connected to."""
+
+Key = Callable[[str], Hashable]
+
+
+class Vote(NamedTuple):
+    """The winning answer (None: nobody voted), each answer's score, and whether the top score was shared."""
+
+    answer: str | None
+    scores: dict[str, float]
+    tied: bool
+
+
+class Consensus(NamedTuple):
+    """The group's answer with its probability, every answer's probability, and each agent's weight (N,)."""
+
+    answer: str | None
+    probability: float
+    probabilities: dict[str, float]
+    weights: npt.NDArray[np.float64]
+
+
+def majority(answers: Sequence[str | None], *, key: Key = str) -> Vote:
+    """The most frequent answer; None abstains, and a tie goes to the answer given first.
+
+    Answers with equal `key` are the same answer, shown as the first of them was spelled. Scores are votes.
+    """
+    scores = {answer: float(len(by)) for answer, by in _supporters(answers, key).items()}
+    leaders = _leaders(scores)
+    return Vote(leaders[0] if leaders else None, scores, len(leaders) > 1)
+
+
+def weighted(answers: Sequence[str | None], weights: Sequence[float], *, key: Key = str) -> Vote:
+    """The answer with the largest sum of weights, one weight an answer, of any finite size and sign.
+
+    A tie goes to the answer with the heaviest single supporter, then to the answer given first. Scores
+    are sums of weights. Raises ValueError when the lengths differ or a weight is not finite.
+    """
+    if len(weights) != len(answers):
+        raise ValueError(f"{len(answers)} answers need as many weights, not {len(weights)}")
+    if not all(math.isfinite(weight) for weight in weights):
+        raise ValueError("every weight must be a finite number")
+    supporters = _supporters(answers, key)
+    scores = {answer: math.fsum(weights[i] for i in by) for answer, by in supporters.items()}
+    leaders = _leaders(scores)
+    best = max(leaders, key=lambda answer: max(weights[i] for i in supporters[answer]), default=None)
+    return Vote(best, scores, len(leaders) > 1)
+
+
+def log_odds(accuracy: float, n: int, *, options: int = 2) -> float:
+    """The weight of a voter who was right in a share `accuracy` of `n` questions with `options` choices each.
+
+    log((K - 1) p / (1 - p)), the K-ary log-odds; K = 2 is the plain log-odds, negative below one half.
+    With more options a voter better than chance keeps a positive weight. p is smoothed by half a right
+    and half a wrong answer, p = (accuracy n + 1/2) / (n + 1), so that 0 % and 100 % stay finite and n = 0
+    gives p = 1/2. Raises ValueError for an accuracy outside 0 to 1, a negative n, or fewer than two
+    options.
+    """
+    if not 0 <= accuracy <= 1:
+        raise ValueError(f"accuracy must lie between 0 and 1, not {accuracy}")
+    if n < 0 or options < 2:
+        raise ValueError(f"log-odds need n >= 0 and options >= 2, not n={n} and options={options}")
+    right = accuracy * n + 0.5
+    return math.log((options - 1) * right / (n + 1 - right))
+
+
+def agreement(answers_a: Sequence[str | None], answers_b: Sequence[str | None], *, key: Key = str) -> float:
+    """The share, 0 to 1, of questions on which two agents gave the same answer; None agrees with nothing.
+
+    Raises ValueError when the lengths differ or there is no question.
+    """
+    if len(answers_a) != len(answers_b) or not answers_a:
+        raise ValueError(
+            f"agreement needs two agents' answers to the same questions, not {len(answers_a)} and {len(answers_b)}"
+        )
+    pairs = zip(answers_a, answers_b, strict=True)
+    return sum(a is not None and b is not None and key(a) == key(b) for a, b in pairs) / len(answers_a)
+
+
+def trust_consensus(
+    answers: Sequence[str | None], trust: npt.NDArray[np.float64], adjacency: npt.NDArray[np.generic]
+) -> Consensus:
+    """The trust-weighted vote of N connected agents (MARL-GAT, consensus).
+
+    `trust` (N, N) holds T, `adjacency` (N, N) is true or non-zero where two agents are connected;
+    diagonals do not count. With N_i = {j != i : T_ij > 0 and i, j connected} agent i weighs W_i = mean of
+    T_ij over N_i, or 0.1, the lower trust bound, without a neighbour. An answer's score is the sum of its
+    supporters' weights; probabilities are the softmax of the scores over the answers given. The highest
+    wins; of equal scores, the answer whose first supporter has the lower index. Abstentions (None) have
+    no score; when all abstain the answer is None, its probability 0. Raises ValueError for matrices of
+    another shape or with values that are not finite.
+    """
+    n = len(answers)
+    matrix, edges = np.asarray(trust, dtype=np.float64), np.asarray(adjacency) != 0
+    if matrix.shape != (n, n) or edges.shape != (n, n):
+        raise ValueError(
+            f"{n} agents need {n} x {n} trust and adjacency, not {matrix.shape} and {edges.shape}"
+        )
+    if not np.isfinite(matrix).all():
+        raise ValueError("every trust value must be a finite number")
+    neighbours = edges & (matrix > 0) & ~np.eye(n, dtype=bool)
+    degree = neighbours.sum(axis=1)
+    total = np.where(neighbours, matrix, 0.0).sum(axis=1)
+    weights = np.where(degree > 0, total / np.maximum(degree, 1), LOWEST_TRUST)
+    scores = {a: math.fsum(weights[i] for i in by) for a, by in _supporters(answers, str).items()}
+    leaders = _leaders(scores)
+    if not leaders:
+        return Consensus(None, 0.0, {}, weights)
+    powers = {answer: math.exp(score - scores[leaders[0]]) for answer, score in scores.items()}
+    whole = math.fsum(powers.values())
+    probabilities = {answer: power / whole for answer, power in powers.items()}
+    return Consensus(leaders[0], probabilities[leaders[0]], probabilities, weights)
+
+
+def _supporters(answers: Sequence[str | None], key: Key) -> dict[str, list[int]]:
+    """Who gave each answer, by position; answers ordered and spelled as by their first supporter."""
+    by_key: dict[Hashable, list[int]] = {}
+    for i, answer in enumerate(answers):
+        if answer is not None:
+            by_key.setdefault(key(answer), []).append(i)
+    return {str(answers[by[0]]): by for by in by_key.values()}
+
+
+def _leaders(scores: Mapping[str, float]) -> list[str]:
+    """The answers with the top score. Sums that differ by rounding alone (0.1 + 0.2 and 0.3) are a tie."""
+    top = max(scores.values(), default=0.0)
+    return [a for a, score in scores.items() if math.isclose(score, top, rel_tol=1e-12, abs_tol=1e-12)]

@@ -1,0 +1,242 @@
+"""Runs a program over questions: concurrent, bounded, every finished row on disk, resumable after any kind of death."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from ..modules.calls import CallError, FatalCallError, Usage, metered
+from ..modules.errors import UserError
+from ..modules.program import Program
+from ..modules.question import Question
+from ..modules.sync import run_sync
+from .lms import engine_of
+from .lms.store import ACTIVE, CallStore, write_lms
+from .manifest import open_run, save_run, write_json
+from .rows import RESULTS, RowFile, error_row, read_rows, rewrite, row_of
+from .summary import Summary, summarise
+from .tracking import NoTracker, Tracker, start_tracking
+
+SUMMARY = "summary.json"
+CONCURRENCY = 64
+
+
+@dataclass
+class Progress:
+    """Where a running evaluation stands; handed to the `progress` callback at the start and after every row."""
+
+    total: int
+    done: int = 0
+    resumed: int = 0
+    correct: int = 0
+    errors: int = 0
+    seconds: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """None until this run has finished a question of its own."""
+        new = self.done - self.resumed
+        return self.seconds / new * (self.total - self.done) if new else None
+
+    def count(self, row: Mapping[str, Any], *, resumed: bool = False) -> None:
+        self.done += 1
+        self.resumed += resumed
+        self.correct += bool(row["correct"])
+        self.errors += bool(row["error"])
+        if not resumed:
+            self.usage.add(Usage(**row["usage"]))
+
+
+class Evaluation:
+    """A finished evaluation: its `summary`, and its `rows`, read from disk one at a time.
+
+    `summary.scores["accuracy"]` has `value`, `low` and `high`, the ends of the 95% interval.
+    """
+
+    def __init__(self, folder: Path, summary: Summary, keep: Any = None) -> None:
+        self.folder = folder
+        self.summary = summary
+        self._keep = keep  # a temporary folder lives as long as its evaluation
+
+    @property
+    def rows(self) -> Iterator[dict[str, Any]]:
+        return read_rows(self.folder / RESULTS)
+
+    @property
+    def accuracy(self) -> float:
+        return float(self.summary.scores["accuracy"]["value"])
+
+    def __repr__(self) -> str:
+        accuracy = self.summary.scores["accuracy"]
+        interval = f"[{accuracy['low']:.1%}, {accuracy['high']:.1%}]"
+        return f"Evaluation({accuracy['value']:.1%} {interval}, n={self.summary.counts['rows']})"
+
+
+def evaluate(
+    program: Program,
+    questions: Sequence[Question],
+    *,
+    lm: Any = None,
+    concurrency: int = CONCURRENCY,
+    out: str | Path | None = None,
+    record: str | Path | None = None,
+    max_failures: int | None = None,
+    retry_errors: bool = False,
+    tracking: bool = True,
+    settings: Mapping[str, Any] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Evaluation:
+    """Answer every question with the program and score the answers.
+
+    Args:
+        program: any folkmoot program.
+        questions: labelled questions with distinct ids.
+        lm: the LM of every seat that has none of its own; None takes DSPy's configured one.
+        concurrency: most questions in flight. An LM that takes fewer calls at once (the embedded one takes one)
+            lowers it.
+        out: folder for `results.jsonl` (a row a question), `summary.json` and `calls.jsonl`. The same command
+            with the same folder resumes: finished rows are kept, and answered calls are not made again. None
+            uses a temporary folder.
+        record: another folder that gets every LM call, for `replay/DIR`; `out` itself is one, too.
+        max_failures: stop once that many questions have failed.
+        retry_errors: on resuming, ask again the questions whose rows are errors.
+        tracking: log to MLflow as one run.
+        settings: what to note beside the run (data set, split, seed, …).
+        progress: called after every row, from the event loop's thread.
+
+    Raises:
+        UserError: no, unlabelled or repeated questions; an `out` folder of another run; a wrong key or unknown model;
+            too many failures; a disk that cannot be written. What was finished is kept.
+        KeyboardInterrupt: likewise, after the summary so far has been written.
+    """
+    _check(questions)
+    language_model = lm or dspy.settings.lm
+    keep = tempfile.TemporaryDirectory(prefix="folkmoot-") if out is None else None
+    folder = Path(keep.name if keep else str(out))
+    order = [question.id for question in questions]
+    try:
+        run = open_run(folder, program, questions, language_model, dict(settings or {}))
+        if retry_errors and (folder / RESULTS).exists():
+            failed = frozenset(row["id"] for row in read_rows(folder / RESULTS) if row["error"])
+            rewrite(folder / RESULTS, order, drop=failed)
+        stores = [CallStore(folder), *([CallStore(Path(record))] if record is not None else [])]
+        for store in stores:
+            write_lms(store.folder, run["lms"])
+        rows = RowFile(folder)
+    except OSError as problem:
+        raise UserError(f"{folder} cannot be written ({problem.strerror or problem}): choose another --out") from None
+    tracker: Tracker = start_tracking(run) if tracking else NoTracker()
+    save_run(folder, {**run, "mlflow_run_id": tracker.run_id})
+    state = Progress(total=len(questions))
+    for row in read_rows(folder / RESULTS):
+        state.count(row, resumed=True)
+    stopped: BaseException | None = None
+    token = ACTIVE.set((*stores, *ACTIVE.get()))
+    try:
+        with dspy.context(lm=language_model, disable_history=True):
+            job = _Job(program, rows, state, max_failures, tracker, progress)
+            in_flight = min(concurrency, _taken_at_once(program, language_model))
+            run_sync(job.answer_all, [q for q in questions if q.id not in rows.done], in_flight)
+    except (KeyboardInterrupt, UserError) as problem:
+        stopped = problem
+    except OSError as problem:
+        stopped = UserError(
+            f"{folder} could not be written ({problem.strerror or problem}): {state.done} finished rows are kept; "
+            "make room and run the same command again"
+        )
+    finally:
+        ACTIVE.reset(token)
+        rows.close()
+        for store in stores:
+            store.close()
+    try:
+        rewrite(folder / RESULTS, order)
+        summary = summarise(read_rows(folder / RESULTS), len(questions), program.report, run)
+        write_json(folder / SUMMARY, summary.to_dict())
+    except OSError as problem:
+        tracker.stop("FAILED")
+        raise stopped or UserError(f"{folder} could not be written ({problem.strerror or problem}): make room") from None
+    tracker.finish(summary, folder, "FINISHED" if stopped is None else "KILLED")
+    if stopped is not None:
+        raise stopped
+    return Evaluation(folder, summary, keep)
+
+
+@dataclass
+class _Job:
+    """The questions in flight of one evaluation."""
+
+    program: Program
+    rows: RowFile
+    state: Progress
+    max_failures: int | None
+    tracker: Tracker
+    progress: Callable[[Progress], None] | None
+    started: float = field(default_factory=time.monotonic)
+
+    async def answer_all(self, questions: Sequence[Question], in_flight: int) -> None:
+        """A fixed number of workers take questions in order; the first fatal problem ends them all."""
+        self._tell()
+        waiting = iter(questions)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(in_flight, len(questions))):
+                    group.create_task(self._work(waiting))
+        except BaseExceptionGroup as problems:
+            raise problems.exceptions[0] from None
+
+    async def _work(self, waiting: Iterator[Question]) -> None:
+        for question in waiting:
+            row = await self._answer(question)
+            self.rows.append(row)
+            self.state.count(row)
+            self.tracker.progress(self.state)
+            self._tell()
+            if self.max_failures is not None and self.state.errors >= self.max_failures and row["error"]:
+                raise UserError(
+                    f"stopped after {self.state.errors} failed questions, the last because {row['error']}; finished "
+                    "rows are kept: mend the cause and run the same command with --retry-errors"
+                )
+
+    async def _answer(self, question: Question) -> dict[str, Any]:
+        began = time.monotonic()
+        with metered() as usage:
+            try:
+                prediction = await self.program.acall(**question.inputs())
+                return row_of(question, prediction, time.monotonic() - began)
+            except FatalCallError:
+                raise
+            except CallError as problem:
+                return error_row(question, str(problem), usage.to_dict(), time.monotonic() - began)
+
+    def _tell(self) -> None:
+        self.state.seconds = time.monotonic() - self.started
+        if self.progress is not None:
+            self.progress(self.state)
+
+
+def _taken_at_once(program: Program, language_model: Any) -> int:
+    """The most calls that any LM of the program takes at once: more questions in flight would only wait."""
+    lms = [seat.predict.lm or language_model for seat in program.seats().values()]
+    limits = [engine.concurrency if (engine := engine_of(used)) else CONCURRENCY for used in lms]
+    return max(limits, default=CONCURRENCY)
+
+
+def _check(questions: Sequence[Question]) -> None:
+    if not questions:
+        raise UserError("there are no questions to evaluate: check the data, --split and --limit")
+    seen: set[str] = set()
+    for question in questions:
+        if question.answer is None:
+            raise UserError(f"question {question.id!r} has no gold answer: evaluation needs labelled questions")
+        if question.id in seen:
+            raise UserError(f"the question id {question.id!r} appears twice: give every question its own id")
+        seen.add(question.id)

@@ -1,0 +1,102 @@
+"""Every other provider, through LiteLLM."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ...modules.calls import CallError, FatalCallError
+from ...modules.errors import UserError
+from .client import Reply, Transient
+
+
+def _litellm() -> Any:
+    """LiteLLM, told before its import to use the price table it ships instead of fetching one."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    return litellm
+
+
+class LiteLLMEndpoint:
+    """One model of any provider LiteLLM knows; keys come from the provider's own environment variables.
+
+    Raises UserError when LiteLLM does not know the provider.
+    """
+
+    def __init__(self, model: str, *, api_base: str | None = None, timeout: float = 120.0) -> None:
+        self.model = model
+        self.api_base = api_base
+        self.timeout = timeout
+        litellm = _litellm()
+        try:
+            litellm.get_llm_provider(model, api_base=api_base)
+        except litellm.exceptions.BadRequestError:
+            raise UserError(
+                f"there is no LM {model!r}: give PROVIDER/MODEL as LiteLLM names it, such as openai/gpt-4o-mini "
+                "or anthropic/claude-sonnet-4-5, or local/gemma-3-270m"
+            ) from None
+        missing = litellm.validate_environment(model)
+        if missing["missing_keys"] and not api_base:
+            raise UserError(f"{model} needs a key: set {' and '.join(missing['missing_keys'])}")
+
+    @property
+    def name(self) -> str:
+        return self.api_base or "litellm"
+
+    async def send(self, payload: Mapping[str, Any]) -> Reply:
+        """One attempt. Raises Transient, CallError or FatalCallError."""
+        errors = _litellm().exceptions
+        try:
+            reply = await self._complete(payload)
+        except errors.RateLimitError as problem:
+            raise Transient(_said(problem), refused=True, retry_after=_retry_after(problem)) from None
+        except (errors.AuthenticationError, errors.PermissionDeniedError) as problem:
+            raise FatalCallError(f"{self.model}: the key was refused ({_said(problem)}): set the provider's key") from None
+        except errors.NotFoundError as problem:
+            raise FatalCallError(f"{self.model} is not known to its provider ({_said(problem)}): check --lm") from None
+        except errors.BadRequestError as problem:
+            raise CallError(f"{self.model} refused the request ({_said(problem)})") from None
+        except (errors.APIConnectionError, errors.Timeout, errors.InternalServerError, TimeoutError) as problem:
+            raise Transient(_said(problem)) from None
+        except errors.APIError as problem:
+            raise Transient(_said(problem)) from None
+        choice = reply.choices[0]
+        usage = getattr(reply, "usage", None)
+        return Reply(
+            choice.message.content or "",
+            choice.finish_reason or "stop",
+            getattr(usage, "prompt_tokens", None),
+            getattr(usage, "completion_tokens", None),
+        )
+
+    async def _complete(self, payload: Mapping[str, Any]) -> Any:
+        async with asyncio.timeout(self.timeout):
+            return await _litellm().acompletion(
+                model=self.model,
+                api_base=self.api_base,
+                num_retries=0,
+                max_retries=0,
+                drop_params=True,
+                timeout=self.timeout,
+                **payload,
+            )
+
+    async def aclose(self) -> None:
+        return None
+
+
+def _said(problem: BaseException) -> str:
+    return " ".join(str(problem).split())[:200]
+
+
+def _retry_after(problem: Any) -> float | None:
+    headers = getattr(getattr(problem, "response", None), "headers", None) or {}
+    try:
+        return float(headers.get("retry-after"))
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,86 @@
+"""How many calls an endpoint gets at once, and how long a failed one waits: adaptive in-flight limit and back-off."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+SHRINK = 0.7  # factor on the limit when an endpoint keeps answering 429
+GROW = 1.1
+TOLERATED = 0.15  # share of 429s in a window that neither shrinks nor grows the limit
+
+
+class AdaptiveLimit:
+    """At most `limit` calls in flight; 429s shrink it towards 1 and untroubled windows let it grow back.
+
+    A window is as many finished calls as the limit allows at once. A single 429 among many calls is chance and only
+    stops the growth; a share above `TOLERATED` means the endpoint is asking for less. One event loop only.
+    """
+
+    def __init__(self, maximum: int) -> None:
+        if maximum < 1:
+            raise ValueError(f"an in-flight limit is at least 1, not {maximum}")
+        self.maximum = maximum
+        self.limit = float(maximum)
+        self.in_flight = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._finished = 0
+        self._refused = 0
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        await self._acquire()
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            self._wake()
+
+    def report(self, *, refused: bool) -> None:
+        """Tell the outcome of one call: `refused` for a 429."""
+        self._finished += 1
+        self._refused += refused
+        if self._finished < self.limit:
+            return
+        share = self._refused / self._finished
+        if share > TOLERATED:
+            self.limit = max(1.0, self.limit * SHRINK)
+        elif not self._refused:
+            self.limit = min(float(self.maximum), max(self.limit + 1, self.limit * GROW))
+        self._finished = self._refused = 0
+        self._wake()
+
+    async def _acquire(self) -> None:
+        if self.in_flight < int(self.limit) and not self._waiting:
+            self.in_flight += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.in_flight -= 1
+                self._wake()
+            raise
+
+    def _wake(self) -> None:
+        while self._waiting and self.in_flight < int(self.limit):
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self.in_flight += 1
+                turn.set_result(None)
+
+
+def back_off(attempt: int, retry_after: float | None, *, first: float = 0.5, longest: float = 30.0) -> float:
+    """Seconds to wait before attempt number `attempt + 1` (attempts count from 0).
+
+    `Retry-After` is honoured as a minimum; otherwise exponential with full jitter, at least half of it kept.
+    """
+    if retry_after is not None:
+        return retry_after + random.uniform(0, min(1.0, 0.1 * retry_after))
+    ceiling = min(longest, first * 2**attempt)
+    return random.uniform(ceiling / 2, ceiling)

@@ -1,0 +1,71 @@
+"""The embedded LM as an endpoint: its profile, and how output fields become a grammar that bounds its replies."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...modules.profile import Profile
+from .client import HttpEndpoint, Reply
+from .embedded import EmbeddedServer
+from .grammar import reply_grammar
+
+MODEL = "gemma-3-270m"
+WEIGHTS = "q4_k_m a5fd3b62230a"  # quantisation and the start of the weights' SHA-256
+LOCAL_PROFILE = Profile(layout="plain", answer_form="text", list_options=False, constrain="grammar")
+
+_SERVERS: dict[int, EmbeddedServer] = {}
+_LOCK = threading.Lock()
+
+
+def shared_server(threads: int, cache: Path) -> EmbeddedServer:
+    """The one server of this process for this number of threads; all LMs made with it share its weights."""
+    with _LOCK:
+        if threads not in _SERVERS:
+            _SERVERS[threads] = EmbeddedServer(threads=threads, cache_dir=cache)
+        return _SERVERS[threads]
+
+
+class LocalEndpoint:
+    """Gemma 3 270M in this process. The server starts with the first request."""
+
+    def __init__(self, threads: int, cache: Path) -> None:
+        self._server = shared_server(threads, cache)
+        self._http: HttpEndpoint | None = None
+        self._tokens: dict[str, list[int]] = {}
+
+    @property
+    def name(self) -> str:
+        return f"embedded llama.cpp ({WEIGHTS})"
+
+    async def send(self, payload: Mapping[str, Any]) -> Reply:
+        """One attempt. Raises Transient or CallError."""
+        http = await self._started()
+        body = dict(payload)
+        fields = body.pop("fields", None)
+        if fields:
+            options = [option for field in fields for option in field.get("options", ())]
+            tokens = dict(zip(options, await self._tokenised(http, options), strict=True))
+            body["grammar"] = reply_grammar(fields, tokens)
+        return await http.send({**body, "cache_prompt": True})
+
+    async def aclose(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+
+    async def _started(self) -> HttpEndpoint:
+        if self._http is None or not self._server.running:
+            # Loading takes a second or two: not on the event loop.
+            await asyncio.to_thread(self._server.start)
+            self._http = HttpEndpoint(self._server.base_url, MODEL, api_key=self._server.api_key)
+        return self._http
+
+    async def _tokenised(self, http: HttpEndpoint, texts: Sequence[str]) -> list[list[int]]:
+        for text in texts:
+            if text not in self._tokens:
+                found = await http.post("/tokenize", {"content": f" {text}", "add_special": False})
+                self._tokens[text] = found["tokens"]
+        return [self._tokens[text] for text in texts]

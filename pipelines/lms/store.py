@@ -1,0 +1,136 @@
+"""A folder of recorded LM calls: written as they finish, read back instead of calling again."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ...modules.errors import UserError
+from ...modules.profile import Profile
+
+CALLS = "calls.jsonl"
+LMS = "lms.json"
+
+
+class CallStore:
+    """Calls by key in `DIR/calls.jsonl`, one JSON object a line, appended in one write each.
+
+    A process killed while writing leaves at most one torn last line, which is skipped when read. Several processes
+    may append to the same folder; a miss looks at what others have added since. Only byte positions are held
+    in memory. Thread-safe.
+    """
+
+    def __init__(self, folder: Path, *, readonly: bool = False) -> None:
+        self.folder = folder
+        self.readonly = readonly
+        self._path = folder / CALLS
+        self._lock = threading.Lock()
+        self._places: dict[bytes, tuple[int, int]] = {}
+        self._read_to = 0
+        self._file: int | None = None
+        if readonly and not self._path.is_file():
+            raise UserError(f"{folder} holds no recorded calls ({CALLS} is missing): name a folder written by --record")
+        if not readonly:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def __len__(self) -> int:
+        with self._lock:
+            self._scan()
+            return len(self._places)
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The recorded reply (`text`, `finish_reason`, `usage`), or None."""
+        name = bytes.fromhex(key)
+        with self._lock:
+            if name not in self._places:
+                self._scan()
+            place = self._places.get(name)
+            if place is None:
+                return None
+            line = os.pread(self._descriptor(), place[1], place[0])
+        reply: dict[str, Any] = json.loads(line)["reply"]
+        return reply
+
+    def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
+        line = json.dumps({"key": key, "model": model, "reply": reply}, ensure_ascii=False).encode() + b"\n"
+        with self._lock:
+            self._scan()
+            if bytes.fromhex(key) in self._places:
+                return
+            written = os.write(self._descriptor(), line)
+            if written != len(line):
+                raise OSError(f"{self._path}: only {written} of {len(line)} bytes could be written")
+
+    def close(self) -> None:
+        with self._lock:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    def _descriptor(self) -> int:
+        if self._file is None:
+            flags = os.O_RDONLY if self.readonly else os.O_RDWR | os.O_APPEND | os.O_CREAT
+            self._file = os.open(self._path, flags, 0o644)
+            if not self.readonly:
+                self._end_torn_line()
+        return self._file
+
+    def _end_torn_line(self) -> None:
+        assert self._file is not None
+        size = os.fstat(self._file).st_size
+        if size and os.pread(self._file, 1, size - 1) != b"\n":
+            os.write(self._file, b"\n")
+
+    def _scan(self) -> None:
+        """Index the complete lines that were added since the last look."""
+        if not self._path.exists():
+            return
+        descriptor = self._descriptor()
+        size = os.fstat(descriptor).st_size
+        if size <= self._read_to:
+            return
+        with open(os.dup(descriptor), "rb", closefd=True) as file:
+            file.seek(self._read_to)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                start, self._read_to = self._read_to, self._read_to + len(line)
+                try:
+                    self._places.setdefault(bytes.fromhex(json.loads(line)["key"]), (start, len(line)))
+                except (ValueError, KeyError, TypeError):
+                    continue  # a torn line of a killed process: its call was never acknowledged
+
+
+def write_lms(folder: Path, lms: Mapping[str, Mapping[str, Any]]) -> None:
+    """Note which LM answered in which seat (`*` for all others), so that `replay/DIR` can ask the same way."""
+    text = json.dumps(lms, indent=2, sort_keys=True)
+    temporary = folder / f".{LMS}.{os.getpid()}"
+    temporary.write_text(text + "\n")
+    os.replace(temporary, folder / LMS)
+
+
+def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
+    """Seat → identity of its LM, as `write_lms` left it. Raises UserError when it is missing or damaged."""
+    try:
+        lms = json.loads((folder / LMS).read_text())
+        for identity in lms.values():
+            Profile(**identity["profile"])
+    except OSError:
+        raise UserError(f"{folder} is no recorded run ({LMS} is missing): name a folder written by --record") from None
+    except (ValueError, TypeError, KeyError, AttributeError) as problem:
+        raise UserError(f"{folder / LMS} cannot be read ({problem}): record the run again") from None
+    return dict(lms)
+
+
+def identity(name: str, endpoint: str, profile: Profile, settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": name, "endpoint": endpoint, "profile": asdict(profile), "settings": dict(settings)}
+
+
+ACTIVE: ContextVar[tuple[CallStore, ...]] = ContextVar("folkmoot_call_stores", default=())
+"""The stores of the run in progress: read in order before a call is made, and all written after it."""

@@ -1,0 +1,119 @@
+"""What identifies a run: program, prompts, LMs, data and versions, kept in its folder so that only the same run resumes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ..modules.errors import UserError
+from ..modules.program import Program
+from ..modules.question import Question
+from .data import fingerprint
+from .lms import lm_identity
+
+MANIFEST = "run.json"
+PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy", "xllamacpp")
+_SAME = {"program_hash": "program", "lms": "LM", "data_fingerprint": "data"}
+
+
+def open_run(
+    folder: Path, program: Program, questions: Sequence[Question], lm: Any, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Make the folder and describe the run that is to fill it.
+
+    Returns a JSON-able dict: program, program_hash, prompt_hash, lms (seat → identity), data_fingerprint, questions,
+    settings, versions, git_commit and, when resuming, mlflow_run_id. Raises UserError when the folder
+    holds another run.
+    """
+    run: dict[str, Any] = {
+        "program": program.describe(),
+        **hashes(program),
+        "lms": lms_of(program, lm),
+        "data_fingerprint": fingerprint(questions),
+        "questions": len(questions),
+        "settings": settings,
+        "versions": versions(),
+        "git_commit": git_commit(),
+    }
+    run = json.loads(json.dumps(run, default=str))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / MANIFEST
+    if path.exists():
+        try:
+            earlier = json.loads(path.read_text())
+        except ValueError:
+            raise UserError(f"{path} is damaged: choose another --out, or delete the folder") from None
+        for key, what in _SAME.items():
+            if earlier.get(key) != run[key]:
+                raise UserError(f"{folder} holds another run (its {what} differs): choose another --out, or delete it")
+        run["mlflow_run_id"] = earlier.get("mlflow_run_id")
+    return run
+
+
+def save_run(folder: Path, run: Mapping[str, Any]) -> None:
+    write_json(folder / MANIFEST, run)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write atomically: a reader sees the old file or the new one, whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def hashes(program: Program) -> dict[str, str]:
+    """`prompt_hash` over instructions, fields and demos of every predictor; `program_hash` over those and the
+    structure."""
+    prompts = {
+        name: [predictor.signature.dump_state(), [dict(demo) for demo in predictor.demos]]
+        for name, predictor in program.named_predictors()
+    }
+    return {"prompt_hash": _sha(prompts), "program_hash": _sha([program.describe(), prompts])}
+
+
+def _sha(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def lms_of(program: Program, lm: Any) -> dict[str, Any]:
+    """Seat → identity of its LM; `*` is the LM of all seats without one of their own."""
+    found: dict[str, Any] = {}
+    for name, seat in program.seats().items():
+        used = seat.predict.lm or lm
+        if used is None:
+            raise UserError(f"no LM is set for the seat {name!r}: pass lm=fm.lm('…')")
+        described = lm_identity(used) or {
+            "name": used.model,
+            "endpoint": used.model,
+            "profile": {},
+            "settings": {key: value for key, value in used.kwargs.items() if "key" not in key},
+        }
+        found[name if seat.predict.lm is not None else "*"] = described
+    return found
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def git_commit() -> str | None:
+    """The commit of the user's working folder, or None outside a repository."""
+    try:
+        answer = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None if answer.returncode == 0 else None

@@ -1,0 +1,96 @@
+"""A scripted OpenAI-compatible endpoint: real HTTP on loopback, answers as told, everything it got kept for inspection."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+Reply = Callable[[dict[str, Any]], "str | tuple[int, dict[str, str], Any]"]
+
+
+def first_option(body: dict[str, Any]) -> str:
+    """A reply that fits the schema of the request: first enum value, or a short text."""
+    schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema", {})
+    fields = schema.get("properties", {"answer": {}})
+    return json.dumps({name: (spec.get("enum") or ["because it fits"])[0] for name, spec in fields.items()})
+
+
+class ScriptedServer:
+    """`url` is its `…/v1`; `requests` holds `{"body", "headers"}` in order of arrival, `bodies` the bodies alone.
+
+    `reply` gets a request's body and returns the text of the completion, or (status, headers, JSON body) for anything
+    else; `delay` is what every answer takes, in seconds; `most_at_once` is the largest number in flight so far.
+    """
+
+    def __init__(self, reply: Reply = first_option, delay: float = 0.0) -> None:
+        self.reply = reply
+        self.delay = delay
+        self.requests: list[dict[str, Any]] = []
+        self.in_flight = 0
+        self.most_at_once = 0
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="scripted-server", daemon=True)
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        return [request["body"] for request in self.requests]
+
+    def __enter__(self) -> ScriptedServer:
+        self._thread.start()
+        assert self._ready.wait(10), "the scripted server did not start"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        app = web.Application(client_max_size=64 * 2**20)
+        app.router.add_post("/v1/chat/completions", self._complete)
+        runner = web.AppRunner(app, access_log=None)
+        self._loop.run_until_complete(runner.setup())
+        self._loop.run_until_complete(web.TCPSite(runner, "127.0.0.1", 0).start())
+        self.port = runner.addresses[0][1]
+        self._ready.set()
+        self._loop.run_forever()
+        self._loop.run_until_complete(runner.cleanup())
+        self._loop.close()
+
+    async def _complete(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.requests.append({"body": body, "headers": dict(request.headers)})
+        self.in_flight += 1
+        self.most_at_once = max(self.most_at_once, self.in_flight)
+        try:
+            if self.delay:
+                await asyncio.sleep(self.delay)
+            said = self.reply(body)
+        finally:
+            self.in_flight -= 1
+        if isinstance(said, tuple):
+            status, headers, content = said
+            return web.json_response(content, status=status, headers=headers)
+        words = sum(len(message["content"].split()) for message in body["messages"])
+        return web.json_response(
+            {
+                "id": "1",
+                "object": "chat.completion",
+                "model": body["model"],
+                "choices": [
+                    {"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
+                ],
+                "usage": {"prompt_tokens": words, "completion_tokens": len(said.split())},
+            }
+        )
