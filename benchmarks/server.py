@@ -1,4 +1,4 @@
-"""A loopback endpoint that speaks the OpenAI chat protocol with a set latency; run as a process of its own."""
+"""A loopback endpoint speaking the OpenAI chat protocol with a set latency; a process of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ async def complete(request: web.Request) -> web.Response:
     await asyncio.sleep(options.latency)
     draw = options.random.random()
     if draw < options.refuse:
-        return web.json_response({"error": {"message": "slow down"}}, status=429, headers={"Retry-After": "0.1"})
+        return web.json_response(
+            {"error": {"message": "slow down"}}, status=429, headers={"Retry-After": "0.1"}
+        )
     if draw < options.refuse + options.fail:
         return web.json_response({"error": {"message": "try again"}}, status=500)
     request.app["answered"][0] += 1

@@ -1,4 +1,4 @@
-"""How close an evaluation comes to the wire: folkmoot beside a bare HTTP loop, same questions, same server, one run."""
+"""How close an evaluation comes to the wire: folkmoot beside a bare HTTP loop, in one run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import aiohttp
-
 import folkmoot as fm
 
 IN_FLIGHT = 64

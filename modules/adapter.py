@@ -1,7 +1,7 @@
 """Turns a signature into a request and a reply into fields, in the way that the LM's profile asks for.
 
-The order of a request is built for prefix caching: material that all seats share (question, options, passages,
-discussion) comes first, and what this seat is told to do comes last.
+The order of a request is built for prefix caching: material that all seats share (question, options,
+passages, discussion) comes first, and what this seat is told to do comes last.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
             messages = self.format(signature, demos, inputs)
             with adapter_message_call(lm, messages):
                 return _parse_foreign(signature, await lm.acall(messages=messages, **lm_kwargs))
-        reply = await lm.acall(_request(lm, profile, lm_kwargs, signature, demos, inputs), **_rollout(lm_kwargs))
+        reply = await lm.acall(
+            _request(lm, profile, lm_kwargs, signature, demos, inputs), **_rollout(lm_kwargs)
+        )
         return [parse_reply(signature, reply.text or "", profile)]
 
     def format(self, signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[dict[str, Any]]:
@@ -109,14 +111,17 @@ def _request(
 
 
 def output_fields(signature: Any, inputs: Mapping[str, Any], profile: Profile) -> list[dict[str, Any]]:
-    """The output fields in order, each with a `type` (text, option, boolean, number, span) and, where the field is a
+    """The output fields in order, each with a `type` (text, option, boolean, number, span) and, where the
+    field is a
     choice, its `options`. Endpoints turn this into a JSON schema or a grammar."""
     fields = []
     for name, info in signature.output_fields.items():
         if name == "answer":
             fields.append({"name": name, **_answer_space(inputs, profile)})
         elif get_origin(info.annotation) is Literal:
-            fields.append({"name": name, "type": "option", "options": [str(a) for a in get_args(info.annotation)]})
+            fields.append(
+                {"name": name, "type": "option", "options": [str(a) for a in get_args(info.annotation)]}
+            )
         else:
             fields.append({"name": name, "type": "text"})
     return fields
@@ -146,7 +151,8 @@ def json_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-# The chat layout ---------------------------------------------------------------------------------------------
+# The chat layout
+# ---------------------------------------------------------------------------------------------
 
 
 def chat_messages(
@@ -186,14 +192,18 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
         said = f"{turn['text']}\nAnswer: {answer}" if turn["text"] else f"Answer: {answer}"
         yield fence(said, f"{turn['agent']}, round {turn['round']}", MAX_TURN_CHARS)
     if inputs.get("evidence") is not None:
-        found = [fence(item["text"], f"found: {item['title']}", MAX_EVIDENCE_CHARS) for item in inputs["evidence"]]
+        found = [
+            fence(item["text"], f"found: {item['title']}", MAX_EVIDENCE_CHARS) for item in inputs["evidence"]
+        ]
         yield "\n\n".join(found) if found else frame.NO_EVIDENCE
 
 
 def _orders(signature: Any, inputs: Mapping[str, Any], profile: Profile) -> str:
     lines = []
     for name, info in signature.output_fields.items():
-        described = _form(inputs, profile) if name == "answer" else (info.json_schema_extra or {}).get("desc", name)
+        described = (
+            _form(inputs, profile) if name == "answer" else (info.json_schema_extra or {}).get("desc", name)
+        )
         lines.append(f'- "{name}": {described}')
     return "\n".join([" ".join(signature.instructions.split()), frame.REPLY, *lines])
 
@@ -216,7 +226,8 @@ def shown_answer(answer: str | None, choices: Mapping[str, str] | None, profile:
     return answer
 
 
-# The plain layout --------------------------------------------------------------------------------------------
+# The plain layout
+# --------------------------------------------------------------------------------------------
 
 
 def plain_prompt(signature: Any, demos: Sequence[Any], inputs: Mapping[str, Any], profile: Profile) -> str:
@@ -254,14 +265,15 @@ def _one_line(text: Any) -> str:
     return " ".join(str(text).split())
 
 
-# Reading the reply -------------------------------------------------------------------------------------------
+# Reading the reply
+# -------------------------------------------------------------------------------------------
 
 
 def parse_reply(signature: Any, text: str, profile: Profile) -> dict[str, Any]:
     """The output fields of a reply; every field is present, and what cannot be found is an empty string.
 
-    A reply that is no JSON object counts as argument and answer at once, so that an answer stated in plain words
-    is still read; whether it is one is for the answer's reader to say.
+    A reply that is no JSON object counts as argument and answer at once, so that an answer stated in plain
+    words is still read; whether it is one is for the answer's reader to say.
     """
     names = list(signature.output_fields)
     if profile.layout == "plain":

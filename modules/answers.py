@@ -90,7 +90,7 @@ def read_boolean(text: str) -> bool | None:
         return stated[-1]
     edges = [m for m in (_LEADING_TRUTH.match(text), _FINAL_TRUTH.search(text)) if m]
     every = list(_ANY_TRUTH.finditer(text))
-    set_off = [m for m in every if m["word"].casefold() in {"yes", "no"} and _set_off(text, m)]
+    set_off = [m for m in every if _set_off(text, m)]
     found = edges + set_off if edges else [m for m in every if m["word"].casefold() != "no"] + set_off
     values = {value for m in found if (value := _truth(text, m)) is not None}
     return values.pop() if len(values) == 1 else None
@@ -106,7 +106,7 @@ def _truth(text: str, match: re.Match[str]) -> bool | None:
 
 
 def _set_off(text: str, match: re.Match[str]) -> bool:
-    """Whether punctuation stands on both sides of a "no", so that it answers."""
+    """Whether punctuation stands on both sides of the word, so that it answers."""
     before, after = text[: match.start("word")].rstrip(" \"'"), text[match.end("word") :].lstrip(" \"'")
     return (not before or before[-1] in ".,;:!?\n(") and (not after or after[0] in ".,;:!\n)")
 

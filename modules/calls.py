@@ -18,7 +18,7 @@ class CallError(LMError):  # type: ignore[misc]
 
 
 class FatalCallError(CallError, UserError):
-    """An LM call that no other call can survive either (wrong key, unknown model): the run stops with one line."""
+    """A failure that every other call shares (wrong key, unknown model): the run stops with one line."""
 
 
 @dataclass

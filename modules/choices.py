@@ -215,7 +215,9 @@ def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]
     left_open: set[int] = set()
     for m, other in pairwise(mentions):
         link = _ALTERNATIVE.match(text, m.end)
-        if link is None or not m.end < other.start <= link.end() or same_text(m.label, other.label, choices):
+        if link is None or not link.end("link") <= other.start <= link.end():
+            continue
+        if same_text(m.label, other.label, choices):
             continue
         if m.denied and link["link"] != ",":
             other.denied, other.decided = True, False

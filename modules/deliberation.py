@@ -1,4 +1,4 @@
-"""Sequential deliberation: agents speak in turn, read each other and revise; a rule or a judge settles what remains."""
+"""Sequential deliberation: agents speak in turn, read each other and revise; a tie-break settles the rest."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import dspy
 
 from ..signatures.roles import ROLES, Judge
 from .answers import Kind, answer_key
+from .deliberation_report import deliberation_report
 from .errors import UserError
 from .program import Program, prediction_of
-from .deliberation_report import deliberation_report
 from .retrieval import Retrieval, described
 from .seat import Seat
 from .transcript import Task, Turn, all_agree
@@ -23,9 +23,9 @@ MAX_AGENTS = 8
 class Deliberation(Program):
     """Agents of Commonsense (sections 3.1 and 3.2).
 
-    In every round each agent, in order, gets the question, its options and everything said so far in all rounds,
-    and gives an argument and an answer. A round in which all answers are valid and equal ends the dialogue by
-    consensus. After `max_rounds` without consensus the tie-break decides.
+    In every round each agent, in order, gets the question, its options and everything said so far in all
+    rounds, and gives an argument and an answer. A round in which all answers are valid and equal ends the
+    dialogue by consensus. After `max_rounds` without consensus the tie-break decides.
 
     Args:
         roles: 1 to 8 of intuitive, reasoner, retriever, critic, each at most once, in speaking order.
@@ -36,8 +36,8 @@ class Deliberation(Program):
         environment: where the retriever looks things up; without one it answers from memory.
         sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
 
-    `decided_by` of the prediction is `consensus`, `judge`, `strongest:ROLE`, `majority`, `fallback:majority` (the
-    tie-break itself had no valid answer) or `none`.
+    `decided_by` of the prediction is `consensus`, `judge`, `strongest:ROLE`, `majority`, `fallback:majority`
+    (the tie-break itself had no valid answer) or `none`.
 
     Raises:
         UserError: unknown, repeated, missing or too many roles; unknown tie-break; max_rounds below 1.
@@ -124,13 +124,19 @@ def _vote(transcript: Sequence[Turn], roles: Sequence[str], kind: Kind) -> str |
 
 
 def replay(
-    result: Mapping[str, Any] | dspy.Prediction, *, max_rounds: int | None = None, tie_break: str | None = None
+    result: Mapping[str, Any] | dspy.Prediction,
+    *,
+    max_rounds: int | None = None,
+    tie_break: str | None = None,
 ) -> dspy.Prediction:
-    """The outcome under a smaller round limit or another tie-break, from a recorded dialogue, without an LM call.
+    """The outcome under a smaller round limit or another tie-break, from a recorded dialogue, without an LM
+    call.
 
     Args:
-        result: a prediction of `Deliberation`, or a row of `results.jsonl`, recorded up to its own `max_rounds`.
-        max_rounds: None keeps the recorded length; otherwise at most that, unless the dialogue ended by consensus.
+        result: a prediction of `Deliberation`, or a row of `results.jsonl`, recorded up to its own
+        `max_rounds`.
+        max_rounds: None keeps the recorded length; otherwise at most that, unless the dialogue ended by
+        consensus.
         tie_break: `strongest:ROLE` or `majority`; None keeps the recorded judge, which needs the full length.
 
     Raises:
@@ -158,12 +164,16 @@ def replay(
                 task, latest[0].answer, "consensus", kept, rounds=round, consensus_round=round
             )
     if limit > recorded:
-        raise UserError(f"the recorded dialogue has {recorded} rounds without consensus: it cannot tell what {limit} give")
+        raise UserError(
+            f"the recorded dialogue has {recorded} rounds without consensus: it cannot tell what {limit} give"
+        )
     kept = [turn for turn in spoken if turn.round <= limit]
     if tie_break is None or tie_break == "judge":
         verdicts = [turn for turn in turns if turn.agent == "judge"]
         if limit < recorded or (not verdicts and tie_break == "judge"):
-            raise UserError(f"no judge was asked after round {limit}: choose strongest:ROLE or majority, or run it")
+            raise UserError(
+                f"no judge was asked after round {limit}: choose strongest:ROLE or majority, or run it"
+            )
         if not verdicts:
             return prediction_of(task, result["answer"], result["decided_by"], kept, rounds=limit)
         answer, decided_by = verdicts[-1].answer, "judge"
@@ -177,7 +187,9 @@ def replay(
 def _checked_roles(roles: Sequence[str]) -> list[str]:
     names = [roles] if isinstance(roles, str) else list(roles)
     if not 1 <= len(names) <= MAX_AGENTS:
-        raise UserError(f"a deliberation has 1 to {MAX_AGENTS} agents, not {len(names)}: name its roles in order")
+        raise UserError(
+            f"a deliberation has 1 to {MAX_AGENTS} agents, not {len(names)}: name its roles in order"
+        )
     for name in names:
         if name not in ROLES:
             raise UserError(f"there is no role {name!r}: choose among {', '.join(ROLES)}")

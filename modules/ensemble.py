@@ -1,4 +1,4 @@
-"""A static ensemble: independent programs answer at the same time, without talking, and their votes are counted."""
+"""A static ensemble: independent programs answer at the same time, and their votes are counted."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class Ensemble(Program):
         if vote not in VOTES:
             raise UserError(f"there is no vote {vote!r}: choose {' or '.join(VOTES)}")
         self.members = [
-            SingleAgent(member, sampling=sampling) if isinstance(member, str) else member for member in members
+            SingleAgent(member, sampling=sampling) if isinstance(member, str) else member
+            for member in members
         ]
         self.names = _distinct([_name(member) for member in self.members])
         for member, name in zip(self.members, self.names, strict=True):
@@ -65,7 +66,9 @@ class Ensemble(Program):
 
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.vote == "weighted" and self.weights is None:
-            raise UserError("the weighted ensemble has no weights: pass weights=[…] or fit them on training questions")
+            raise UserError(
+                "the weighted ensemble has no weights: pass weights=[…] or fit them on training questions"
+            )
         asked = await asyncio.gather(*(self._ask(member, task) for member in self.members))
         turns = [
             Turn(name, 1, prediction.answer, _argument(prediction), usage=Usage(**prediction.usage))
@@ -94,8 +97,8 @@ class Ensemble(Program):
         Args:
             rows: rows of `results.jsonl` from an evaluation of this ensemble on training questions.
 
-        Returns the weights, in member order. A member worse than a coin gets the weight 0: its votes are dropped
-        rather than turned round. Raises UserError when the rows do not come from these members.
+        Returns the weights, in member order. A member worse than a coin gets the weight 0: its votes are
+        dropped rather than turned round. Raises UserError when the rows do not come from these members.
         """
         right = [0] * len(self.names)
         total = 0
@@ -104,12 +107,16 @@ class Ensemble(Program):
             if row.get("error"):
                 continue
             if list(turns) != self.names:
-                raise UserError(f"row {row['id']!r} has other members than {', '.join(self.names)}: fit on this ensemble's rows")
+                raise UserError(
+                    f"row {row['id']!r} is not of this ensemble: its members are {', '.join(self.names)}"
+                )
             total += 1
             for index, name in enumerate(self.names):
                 right[index] += score(turns[name], row["gold"], row["kind"], row.get("choices")).correct
         if not total:
-            raise UserError("there are no finished rows to fit weights on: evaluate the ensemble on training questions")
+            raise UserError(
+                "there are no finished rows to fit weights on: evaluate the ensemble on training questions"
+            )
         self.weights = [max(0.0, log_odds(count / total, total)) for count in right]
         self.vote = "weighted"
         return self.weights
@@ -131,7 +138,9 @@ def _distinct(names: Sequence[str]) -> list[str]:
 def _checked_weights(weights: Sequence[float], members: int) -> list[float]:
     values = [float(weight) for weight in weights]
     if len(values) != members or any(not 0 <= value < float("inf") for value in values) or not any(values):
-        raise UserError(f"{len(values)} weights for {members} members: give one number of at least 0 each, not all 0")
+        raise UserError(
+            f"{len(values)} weights for {members} members: give one number of at least 0 each, not all 0"
+        )
     return values
 
 

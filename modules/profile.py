@@ -1,4 +1,4 @@
-"""How one LM wants to be asked: layout of the prompt, form of the answer, and how tightly it can be held to it."""
+"""How one LM wants to be asked: layout of the prompt, form of the answer, and what holds it to that form."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Profile:
     (`Question: … Answer:`) for untuned base models, without instructions.
     `answer_form`: whether a choice is answered by its `label` or by the `text` of the option.
     `list_options`: whether the options are shown in the prompt.
-    `constrain`: `schema` sends a JSON schema as `response_format`; `grammar` leaves it to the endpoint to bound
-    every output field; `none` sends neither.
+    `constrain`: `schema` sends a JSON schema as `response_format`; `grammar` leaves it to the endpoint to
+    bound every output field; `none` sends neither.
     """
 
     layout: Literal["chat", "plain"] = "chat"

@@ -1,4 +1,4 @@
-"""What all protocols share: how a program is called, which LM sits in which seat, and the shape of its prediction."""
+"""What all protocols share: how a program is called, which LM sits where, and what a prediction holds."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _ADAPTER = ProfileAdapter()
 class Program(dspy.Module):  # type: ignore[misc]
     """A question-answering program. A protocol subclasses it and writes `solve`, its whole control flow.
 
-    Call it with `question` and, as the question needs, `choices` (label → text), `context` and `kind` (choice,
-    boolean, number, span); the prediction has
+    Call it with `question` and, as the question needs, `choices` (label → text), `context` and `kind`
+    (choice, boolean, number, span); the prediction has
 
     - `answer`: the label, `yes`/`no`, decimal number or phrase; None when no answer could be read,
     - `decided_by`: what settled it, in the protocol's own words; `none` when nothing did,
@@ -60,7 +60,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
-        """The constructor's settings as JSON: with the prompts and demos, all that makes this program what it is."""
+        """The constructor's settings as JSON; with prompts and demos, all that makes this program."""
         raise NotImplementedError
 
     def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -80,7 +80,9 @@ class Program(dspy.Module):  # type: ignore[misc]
         for name, lm in (lms or {}).items():
             meant = [seat for key, seat in seats.items() if name in (key, key.rpartition(".")[0])]
             if not meant:
-                raise UserError(f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}")
+                raise UserError(
+                    f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}"
+                )
             for seat in meant:
                 seat.predict.lm = lm
 

@@ -165,9 +165,7 @@ def _check_choices(choices: Any, name: str) -> dict[str, str] | None:
 
 
 def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
-    """The label that a gold names: a label, else the text of exactly one option; exact case comes first."""
-    if answer in choices:
-        return answer
+    """The label that a gold names: a label, else the text of exactly one option (exact case first)."""
     folded = answer.casefold()
     for tried in (
         [label for label in choices if label.casefold() == folded],

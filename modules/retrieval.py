@@ -24,7 +24,9 @@ class Retrieval:
         if self.environment is None:
             return []
         found = await self.environment.evidence(task.question, passages=PASSAGES)
-        return [{"title": item.title, "text": item.text, "source": item.source} for item in found if item.found]
+        return [
+            {"title": item.title, "text": item.text, "source": item.source} for item in found if item.found
+        ]
 
 
 def described(retrieval: Retrieval | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One seat at the table: asks one LM in one role, reads the answer, and asks once more if it cannot be read."""
+"""One seat: asks one LM in one role, reads the answer, and asks once more if it cannot be read."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
 
     Args:
         name: what the others call it; also its name in `lms` and on the command line.
-        signature: has `question`, `choices`, `context`, `kind`, `correction` as inputs and ends with `answer`;
-            the other outputs are the agent's argument.
+        signature: has `question`, `choices`, `context`, `kind`, `correction` as inputs and ends with
+            `answer`; the other outputs are the agent's argument.
         lm: the LM of this seat; None takes the one of the run.
         sampling: LM settings of this seat, such as `{"temperature": 0.5}`.
     """

@@ -41,7 +41,9 @@ class SingleAgent(Program):
     ) -> None:
         super().__init__()
         if strategy is not None and role is not None:
-            raise UserError(f"a single agent has a strategy or a role, not both: drop {strategy!r} or {role!r}")
+            raise UserError(
+                f"a single agent has a strategy or a role, not both: drop {strategy!r} or {role!r}"
+            )
         known, name = (ROLES, role) if role is not None else (STRATEGIES, strategy or "simple")
         if name not in known:
             what = "role" if known is ROLES else "strategy"
@@ -52,7 +54,12 @@ class SingleAgent(Program):
 
     def describe(self) -> dict[str, Any]:
         named = {"role": self.role} if self.role else {"strategy": self.strategy}
-        return {"program": "single", **named, "sampling": self.seat.predict.config, **described(self.retrieval)}
+        return {
+            "program": "single",
+            **named,
+            "sampling": self.seat.predict.config,
+            **described(self.retrieval),
+        }
 
     async def solve(self, task: Task) -> dspy.Prediction:
         evidence = await self.retrieval.look_up(task) if self.retrieval else None

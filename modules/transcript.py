@@ -43,7 +43,8 @@ class Task:
 class Turn:
     """One agent's contribution. `answer` is None when it could not be read (an abstention).
 
-    `raw` is the answer in the agent's own words where that differs from `answer`; `evidence` lists what a tool returned before the agent spoke: dicts with `title`, `text`, `source`.
+    `raw` is the answer in the agent's own words where that differs from `answer`; `evidence` lists what a
+    tool returned before the agent spoke: dicts with `title`, `text`, `source`.
     """
 
     agent: str

@@ -81,7 +81,7 @@ def agreement(answers_a: Sequence[str | None], answers_b: Sequence[str | None], 
     """
     if len(answers_a) != len(answers_b) or not answers_a:
         raise ValueError(
-            f"agreement needs two agents' answers to the same questions, not {len(answers_a)} and {len(answers_b)}"
+            f"agreement needs answers to the same questions, not to {len(answers_a)} and {len(answers_b)}"
         )
     pairs = zip(answers_a, answers_b, strict=True)
     return sum(a is not None and b is not None and key(a) == key(b) for a, b in pairs) / len(answers_a)

@@ -12,7 +12,9 @@ from ..modules.program import Program
 from ..modules.question import Question
 
 
-def labelled_demos(program: Program, train: Sequence[Question], k: int, *, seed: int | None = None) -> Program:
+def labelled_demos(
+    program: Program, train: Sequence[Question], k: int, *, seed: int | None = None
+) -> Program:
     """A copy of the program in which every agent is shown k labelled training questions before its own.
 
     Args:
@@ -24,9 +26,11 @@ def labelled_demos(program: Program, train: Sequence[Question], k: int, *, seed:
     Raises UserError when there are fewer than k training questions.
     """
     if k > len(train):
-        raise UserError(f"{k} demonstrations were asked for, but there are only {len(train)} training questions")
+        raise UserError(
+            f"{k} demonstrations were asked for, but there are only {len(train)} training questions"
+        )
     chosen = list(train[:k]) if seed is None else random.Random(seed).sample(list(train), k)
-    shown = program.deepcopy()
+    shown: Program = program.deepcopy()
     for predictor in shown.predictors():
         predictor.demos = [dspy.Example(question) for question in chosen]
     return shown

@@ -61,7 +61,11 @@ class DatasetSpec:
         """Where the rows come from when they are in neither the package nor FOLKMOOT_DATA."""
         if self.hub is not None:
             return f"{self.hub.id}@{self.hub.revision[:7]}"
-        return "shipped with folkmoot" if self.shipped else self.url or f"{self.file} in FOLKMOOT_DATA"
+        return (
+            "shipped with folkmoot"
+            if self.shipped
+            else self.url or f"{self.file.format(split='SPLIT')} in FOLKMOOT_DATA"
+        )
 
 
 def _sample(kind: Kind) -> DatasetSpec:

@@ -1,4 +1,4 @@
-"""Runs a program over questions: concurrent, bounded, every finished row on disk, resumable after any kind of death."""
+"""Runs a program over questions: concurrent, bounded, every row on disk, resumable after any death."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONCURRENCY = 64
 
 @dataclass
 class Progress:
-    """Where a running evaluation stands; handed to the `progress` callback at the start and after every row."""
+    """Where a running evaluation stands; handed to `progress` at the start and after every row."""
 
     total: int
     done: int = 0
@@ -100,8 +100,8 @@ def evaluate(
         program: any folkmoot program.
         questions: labelled questions with distinct ids.
         lm: the LM of every seat that has none of its own; None takes DSPy's configured one.
-        concurrency: most questions in flight. An LM that takes fewer calls at once (the embedded one takes one)
-            lowers it.
+        concurrency: most questions in flight. An LM that takes fewer calls at once (the embedded one takes
+            one) lowers it.
         out: folder for `results.jsonl` (a row a question), `summary.json` and `calls.jsonl`. The same command
             with the same folder resumes: finished rows are kept, and answered calls are not made again. None
             uses a temporary folder.
@@ -113,8 +113,8 @@ def evaluate(
         progress: called after every row, from the event loop's thread.
 
     Raises:
-        UserError: no, unlabelled or repeated questions; an `out` folder of another run; a wrong key or unknown model;
-            too many failures; a disk that cannot be written. What was finished is kept.
+        UserError: no, unlabelled or repeated questions; an `out` folder of another run; a wrong key or
+            unknown model; too many failures; a disk that cannot be written. What was finished is kept.
         KeyboardInterrupt: likewise, after the summary so far has been written.
     """
     _check(questions)
@@ -132,7 +132,9 @@ def evaluate(
             write_lms(store.folder, run["lms"])
         rows = RowFile(folder)
     except OSError as problem:
-        raise UserError(f"{folder} cannot be written ({problem.strerror or problem}): choose another --out") from None
+        raise UserError(
+            f"{folder} cannot be written ({problem.strerror or problem}): choose another --out"
+        ) from None
     tracker: Tracker = start_tracking(run) if tracking else NoTracker()
     save_run(folder, {**run, "mlflow_run_id": tracker.run_id})
     state = Progress(total=len(questions))
@@ -149,7 +151,7 @@ def evaluate(
         stopped = problem
     except OSError as problem:
         stopped = UserError(
-            f"{folder} could not be written ({problem.strerror or problem}): {state.done} finished rows are kept; "
+            f"{folder} could not be written ({problem.strerror or problem}): {state.done} rows are kept; "
             "make room and run the same command again"
         )
     finally:
@@ -163,7 +165,9 @@ def evaluate(
         write_json(folder / SUMMARY, summary.to_dict())
     except OSError as problem:
         tracker.stop("FAILED")
-        raise stopped or UserError(f"{folder} could not be written ({problem.strerror or problem}): make room") from None
+        raise stopped or UserError(
+            f"{folder} could not be written ({problem.strerror or problem}): make room"
+        ) from None
     tracker.finish(summary, folder, "FINISHED" if stopped is None else "KILLED")
     if stopped is not None:
         raise stopped
@@ -202,8 +206,8 @@ class _Job:
             self._tell()
             if self.max_failures is not None and self.state.errors >= self.max_failures and row["error"]:
                 raise UserError(
-                    f"stopped after {self.state.errors} failed questions, the last because {row['error']}; finished "
-                    "rows are kept: mend the cause and run the same command with --retry-errors"
+                    f"stopped after {self.state.errors} failed questions, the last because {row['error']}; "
+                    "finished rows are kept: mend the cause and run the same command with --retry-errors"
                 )
 
     async def _answer(self, question: Question) -> dict[str, Any]:
@@ -236,7 +240,9 @@ def _check(questions: Sequence[Question]) -> None:
     seen: set[str] = set()
     for question in questions:
         if question.answer is None:
-            raise UserError(f"question {question.id!r} has no gold answer: evaluation needs labelled questions")
+            raise UserError(
+                f"question {question.id!r} has no gold answer: evaluation needs labelled questions"
+            )
         if question.id in seen:
             raise UserError(f"the question id {question.id!r} appears twice: give every question its own id")
         seen.add(question.id)

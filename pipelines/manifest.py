@@ -1,4 +1,4 @@
-"""What identifies a run: program, prompts, LMs, data and versions, kept in its folder so that only the same run resumes."""
+"""What identifies a run: program, prompts, LMs, data and versions; only the same run resumes a folder."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def open_run(
 ) -> dict[str, Any]:
     """Make the folder and describe the run that is to fill it.
 
-    Returns a JSON-able dict: program, program_hash, prompt_hash, lms (seat → identity), data_fingerprint, questions,
-    settings, versions, git_commit and, when resuming, mlflow_run_id. Raises UserError when the folder
-    holds another run.
+    Returns a JSON-able dict: program, program_hash, prompt_hash, lms (seat → identity), data_fingerprint,
+    questions, settings, versions, git_commit and, when resuming, mlflow_run_id. Raises UserError when the
+    folder holds another run.
     """
     run: dict[str, Any] = {
         "program": program.describe(),
@@ -52,7 +52,9 @@ def open_run(
             raise UserError(f"{path} is damaged: choose another --out, or delete the folder") from None
         for key, what in _SAME.items():
             if earlier.get(key) != run[key]:
-                raise UserError(f"{folder} holds another run (its {what} differs): choose another --out, or delete it")
+                raise UserError(
+                    f"{folder} holds another run (its {what} differs): choose another --out, or delete it"
+                )
         run["mlflow_run_id"] = earlier.get("mlflow_run_id")
     return run
 
@@ -64,7 +66,9 @@ def save_run(folder: Path, run: Mapping[str, Any]) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write atomically: a reader sees the old file or the new one, whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+    temporary.write_text(
+        json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8"
+    )
     os.replace(temporary, path)
 
 
@@ -113,7 +117,9 @@ def versions() -> dict[str, str]:
 def git_commit() -> str | None:
     """The commit of the user's working folder, or None outside a repository."""
     try:
-        answer = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False)
+        answer = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return answer.stdout.strip() or None if answer.returncode == 0 else None

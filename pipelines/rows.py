@@ -75,7 +75,7 @@ def _strict(prediction: dspy.Prediction) -> bool:
 
 
 class RowFile:
-    """`DIR/results.jsonl` while an evaluation runs: one write a row, read back when the same command runs again."""
+    """`DIR/results.jsonl` while an evaluation runs: one write a row, read back on resuming."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / RESULTS
@@ -113,12 +113,14 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 row = json.loads(line)
             except ValueError:
-                raise UserError(f"{path}, line {number}, is no result row: delete the line and run again") from None
+                raise UserError(
+                    f"{path}, line {number}, is no result row: delete the line and run again"
+                ) from None
             yield row
 
 
 def rewrite(path: Path, order: Iterable[str], *, drop: frozenset[str] = frozenset()) -> None:
-    """Put the rows of a finished file in the questions' order, atomically and without holding them in memory."""
+    """Put a file's rows in the questions' order, atomically and without holding them in memory."""
     places: dict[str, tuple[int, int]] = {}
     with open(path, "rb") as source:
         at = 0

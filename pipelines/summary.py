@@ -42,8 +42,8 @@ def summarise(
 ) -> Summary:
     """One pass over the rows; `report` sees each of them too.
 
-    Counts: `questions` asked for, `rows` finished, `correct`, `errors` (failed calls) and `unreadable` (no answer
-    could be read); errors and unreadable answers are wrong in every score.
+    Counts: `questions` asked for, `rows` finished, `correct`, `errors` (failed calls) and `unreadable` (no
+    answer could be read); errors and unreadable answers are wrong in every score.
     """
     tally = _Tally()
     counted = tally.through(rows)

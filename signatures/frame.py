@@ -19,8 +19,8 @@ ANSWER_FORMS = {
 }
 
 UNREADABLE = (
-    "Your last reply could not be used, because its answer was {problem}. Answer again, and give as the answer "
-    "only {form}."
+    "Your last reply could not be used, because its answer was {problem}. Answer again, and give as "
+    "the answer only {form}."
 )
 EMPTY = "empty"
 NOT_AN_OPTION = "not one of the options: {answer}"

@@ -7,7 +7,7 @@ from typing import Any
 import dspy
 
 
-class Answering(dspy.Signature):
+class Answering(dspy.Signature):  # type: ignore[misc]
     """Answer the question."""
 
     question: str = dspy.InputField()
@@ -24,7 +24,7 @@ class Simple(Answering):
 
 
 class ChainOfThought(Answering):
-    """Answer the question. Work towards the answer one step at a time before you give it. Exactly one answer is right."""
+    """Answer the question. Work towards it step by step before you commit. Exactly one answer is right."""
 
     reasoning: str = dspy.OutputField(desc="your thinking, step by step")
     answer: str = dspy.OutputField()

@@ -1,4 +1,4 @@
-"""A scripted OpenAI-compatible endpoint: real HTTP on loopback, answers as told, everything it got kept for inspection."""
+"""A scripted OpenAI-compatible endpoint: real HTTP on loopback, answers as told, all requests kept."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ def first_option(body: dict[str, Any]) -> str:
 
 
 class ScriptedServer:
-    """`url` is its `…/v1`; `requests` holds `{"body", "headers"}` in order of arrival, `bodies` the bodies alone.
+    """`url` is its `…/v1`; `requests` holds `{"body", "headers"}` in order of arrival, `bodies` the bodies
+    alone.
 
-    `reply` gets a request's body and returns the text of the completion, or (status, headers, JSON body) for anything
-    else; `delay` is what every answer takes, in seconds; `most_at_once` is the largest number in flight so far.
+    `reply` gets a request's body and returns the text of the completion, or (status, headers, JSON body) for
+    anything else; `delay` is what every answer takes, in seconds; `most_at_once` is the largest number in
+    flight so far.
     """
 
     def __init__(self, reply: Reply = first_option, delay: float = 0.0) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import Any
 
-import pytest
-
 import folkmoot as fm
+import pytest
 from folkmoot.modules.deliberation import replay
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
@@ -37,7 +37,9 @@ def script(**answers: list[str]) -> Any:
         turn = given[role] = given.get(role, 0) + 1
         answer = answers[role][min(turn, len(answers[role])) - 1]
         fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        return json.dumps({name: answer if name == "answer" else f"argument {turn} of {role}" for name in fields})
+        return json.dumps(
+            {name: answer if name == "answer" else f"argument {turn} of {role}" for name in fields}
+        )
 
     return reply
 
@@ -53,14 +55,22 @@ def asked(scripted: Any) -> list[str]:
 
 
 def test_agents_speak_in_order_and_consensus_stops_the_dialogue(scripted: Any) -> None:
-    prediction = run(scripted, fm.Deliberation(["critic", "intuitive", "reasoner"]), critic=["A"], intuitive=["A"], reasoner=["A"])
+    prediction = run(
+        scripted,
+        fm.Deliberation(["critic", "intuitive", "reasoner"]),
+        critic=["A"],
+        intuitive=["A"],
+        reasoner=["A"],
+    )
     assert asked(scripted) == ["critic", "intuitive", "reasoner"]
     assert (prediction.answer, prediction.decided_by) == ("A", "consensus")
     assert (prediction.rounds, prediction.consensus_round) == (1, 1)
 
 
 def test_consensus_in_a_later_round(scripted: Any) -> None:
-    prediction = run(scripted, fm.Deliberation(["intuitive", "reasoner"]), intuitive=["A", "B"], reasoner=["B"])
+    prediction = run(
+        scripted, fm.Deliberation(["intuitive", "reasoner"]), intuitive=["A", "B"], reasoner=["B"]
+    )
     assert asked(scripted) == ["intuitive", "reasoner"] * 2
     assert (prediction.answer, prediction.rounds, prediction.consensus_round) == ("B", 2, 2)
     assert prediction.answers == {"intuitive": ["A", "B"], "reasoner": ["B", "B"]}
@@ -97,7 +107,11 @@ def test_every_prompt_holds_the_question_the_options_and_the_whole_history(scrip
 
 def test_the_judge_decides_after_the_last_round(scripted: Any) -> None:
     prediction = run(
-        scripted, fm.Deliberation(["intuitive", "reasoner"], max_rounds=3), intuitive=["A"], reasoner=["B"], judge=["C"]
+        scripted,
+        fm.Deliberation(["intuitive", "reasoner"], max_rounds=3),
+        intuitive=["A"],
+        reasoner=["B"],
+        judge=["C"],
     )
     assert asked(scripted) == ["intuitive", "reasoner"] * 3 + ["judge"]
     assert (prediction.answer, prediction.decided_by, prediction.consensus_round) == ("C", "judge", None)
@@ -222,7 +236,7 @@ def test_later_turns_share_the_prefix_of_earlier_ones(scripted: Any) -> None:
         reasoner=["C"],
     )
     texts = [body["messages"][-1]["content"] for body in scripted.bodies]
-    for earlier, later in zip(texts, texts[1:], strict=False):
+    for earlier, later in itertools.pairwise(texts):
         material = earlier[: earlier.rindex("\n\n")]
         assert later.startswith(material)
 
@@ -271,7 +285,13 @@ def test_replay_of_a_consensus_and_of_a_row(scripted: Any) -> None:
 
 def test_the_prediction_has_the_common_shape(scripted: Any) -> None:
     prediction = run(scripted, fm.Deliberation(["intuitive", "reasoner"]), intuitive=["A"], reasoner=["A"])
-    assert set(prediction.usage) == {"calls", "prompt_tokens", "completion_tokens", "cached_calls", "cost_usd"}
+    assert set(prediction.usage) == {
+        "calls",
+        "prompt_tokens",
+        "completion_tokens",
+        "cached_calls",
+        "cost_usd",
+    }
     assert prediction.usage["calls"] == 2
     assert [turn["agent"] for turn in prediction.transcript] == ["intuitive", "reasoner"]
     assert prediction.transcript[0]["text"] == "argument 1 of intuitive"

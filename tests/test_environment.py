@@ -372,7 +372,10 @@ def damage(kind: str, folder: Path) -> None:
         (folder / "meta.json").write_text("{")
     elif kind == "older kind":
         (folder / "meta.json").write_text(json.dumps({**meta, "kind": "0"}))
-        (folder / "spans.npy").unlink()
+        words = folder / "vocab.index.json"
+        words.write_text('{"":0}'.ljust(words.stat().st_size))
+    elif kind == "shorter":
+        np.save(data, np.load(data)[:5])
     else:
         np.save(data, np.array([Trap(folder.parent / "sprung")], dtype=object), allow_pickle=True)
         meta["files"][data.name] = data.stat().st_size
@@ -389,7 +392,7 @@ class Trap:
         return Path.touch, (Path(self.path),)
 
 
-@pytest.mark.parametrize("kind", ["cut off", "missing", "no meta", "older kind", "pickled"])
+@pytest.mark.parametrize("kind", ["cut off", "shorter", "missing", "no meta", "older kind", "pickled"])
 def test_a_damaged_index_is_built_anew_and_no_pickle_is_opened(tmp_path: Path, kind: str) -> None:
     path, folder = write(tmp_path / "corpus.jsonl", DOCUMENTS), tmp_path / "index"
     run(CorpusEnvironment(path, index_dir=folder).close())

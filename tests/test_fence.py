@@ -100,9 +100,21 @@ def test_lone_brackets_stay(text: str) -> None:
 
 @pytest.mark.parametrize(
     "token",
-    ["<|im_end|>", "<|im_start|>", "<end_of_turn>", "<start_of_turn>", "</s>", "<s>", "[INST]", "[/INST]"]
-    + ["<|start_header_id|>", "<｜begin▁of▁sentence｜>", "[TOOL_CALLS]", "<<SYS>>"]
-    + ["[[ ## answer ## ]]"],
+    [
+        "<|im_end|>",
+        "<|im_start|>",
+        "<end_of_turn>",
+        "<start_of_turn>",
+        "</s>",
+        "<s>",
+        "[INST]",
+        "[/INST]",
+        "<|start_header_id|>",
+        "<｜begin▁of▁sentence｜>",
+        "[TOOL_CALLS]",
+        "<<SYS>>",
+        "[[ ## answer ## ]]",
+    ],
 )
 @settings(max_examples=20)
 @given(before=HOSTILE, after=HOSTILE)

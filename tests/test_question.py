@@ -6,7 +6,8 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy.teleprompt import LabeledFewShot
+from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
+from dspy.utils import DummyLM
 from folkmoot.modules.errors import UserError
 from folkmoot.modules.question import Question, from_row
 from hypothesis import given
@@ -129,6 +130,23 @@ def test_questions_serve_as_demos_and_are_saved_as_json() -> None:
     assert len(compiled.demos) == 2
     state = json.loads(json.dumps(compiled.dump_state()))
     assert {demo["answer"] for demo in state["demos"]} <= {"place 0", "place 1", "place 2"}
+
+
+def test_bootstrapping_runs_on_questions_and_reads_their_gold() -> None:
+    train = [make(id=str(n), choices=CHOICES, answer=gold) for n, gold in enumerate("AB")]
+    optimizer = BootstrapFewShot(
+        metric=lambda gold, prediction, trace=None: gold.answer == prediction.answer,
+        max_bootstrapped_demos=1,
+        max_labeled_demos=2,
+    )
+    with dspy.context(lm=DummyLM([{"answer": "A"}] * 4)):
+        student = dspy.Predict("question, choices: dict[str, str], context, kind -> answer")
+        compiled = optimizer.compile(student, trainset=train)
+    assert [demo.get("id") for demo in compiled.demos] == [
+        None,
+        "1",
+    ]  # one from a trace, one as it was labelled
+    assert [demo.answer for demo in compiled.demos] == ["A", "B"]
 
 
 def test_copies_stay_questions_and_parts_do_not() -> None:

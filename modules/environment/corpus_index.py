@@ -240,8 +240,7 @@ def _unchanged(path: Path, index_dir: Path) -> CorpusIndex | None:
     file = _file(path)
     for meta in index_dir.glob(f"bm25-*/{META}"):
         try:
-            about = json.loads(meta.read_bytes())
-            same = (about["kind"], about["file"]) == (KIND, file)
+            same = json.loads(meta.read_bytes())["file"] == file
         except (OSError, ValueError, KeyError, TypeError):
             continue
         if same and (index := load(meta.parent)) is not None:
@@ -307,9 +306,11 @@ def save(index: CorpusIndex, folder: Path, about: dict[str, Any]) -> None:
 
 
 def load(folder: Path) -> CorpusIndex | None:
-    """The index kept in `folder`, its arrays mapped rather than read; None if it is missing or damaged."""
+    """The index kept in `folder`, its arrays mapped rather than read; None if missing, damaged or of another kind."""
     try:
         meta = json.loads((folder / META).read_bytes())
+        if meta["kind"] != KIND:
+            return None
         if any((folder / name).stat().st_size != size for name, size in meta["files"].items()):
             return None
         bm25 = bm25s.BM25.load(folder, mmap=True, load_corpus=False, allow_pickle=False, show_progress=False)

@@ -14,8 +14,8 @@ def _words(*rows: str) -> frozenset[str]:
 
 # After these a name or number follows: never an end.
 _ALWAYS_GO_ON = _words(
-    "mr mrs ms mx dr prof rev fr hon gen col lt capt cmdr maj sgt cpl adm gov sen rep pres st ste mt ft messrs",
-    "mme mlle vs v e.g i.e cf viz ca approx est fig figs eq vol vols pp al eds trans dept",
+    "mr mrs ms mx dr prof rev fr hon gen col lt capt cmdr maj sgt cpl adm gov sen rep pres st ste mt",
+    "ft messrs mme mlle vs v e.g i.e cf viz ca approx est fig figs eq vol vols pp al eds trans dept",
 )
 # These go on before a number ("No. 5", "Jan. 3", "b. 1950"), else they end a sentence like any other word.
 _GO_ON_BEFORE_NUMBER = _words(

@@ -19,6 +19,7 @@ from .store import CallStore, identity, read_lms
 
 DEFAULT_LM = "local/gemma-3-270m"
 MAX_TOKENS = 1024
+FREE: tuple[float, float] | None = (0.0, 0.0)
 SAMPLING = ("temperature", "max_tokens", "top_p", "top_k", "seed", "stop")
 
 __all__ = ["DEFAULT_LM", "engine_of", "lm", "lm_identity"]
@@ -40,8 +41,9 @@ def lm(
     """A language model by name, ready for any folkmoot or DSPy program.
 
     Args:
-        name: `openai/MODEL` (the OpenAI API, or any OpenAI-compatible endpoint with `api_base`), any other LiteLLM
-            name, `local/gemma-3-270m` (embedded; the default), or `replay/DIR` (answers of a recorded run).
+        name: `openai/MODEL` (the OpenAI API, or any OpenAI-compatible endpoint with `api_base`), any other
+            LiteLLM name, `local/gemma-3-270m` (embedded; the default), or `replay/DIR` (answers of a recorded
+            run).
         api_base: the endpoint, up to and including `/v1`.
         concurrency: most calls in flight to this LM; the embedded LM always has one.
         timeout: seconds that one attempt may take.
@@ -58,7 +60,9 @@ def lm(
     name = name or DEFAULT_LM
     provider, _, model = name.partition("/")
     if not model:
-        raise UserError(f"{name!r} is no LM name: give PROVIDER/MODEL, such as openai/gpt-4o-mini or {DEFAULT_LM}")
+        raise UserError(
+            f"{name!r} is no LM name: give PROVIDER/MODEL, such as openai/gpt-4o-mini or {DEFAULT_LM}"
+        )
     unknown = [key for key in sampling if key not in SAMPLING]
     if unknown:
         raise UserError(f"{name} has no setting {unknown[0]!r}: the settings are {', '.join(SAMPLING)}")
@@ -66,7 +70,7 @@ def lm(
         return replayed(Path(model), "*")
     if provider == "local":
         endpoint, where, base_profile = _local(model, threads)
-        concurrency, prices = 1, (0.0, 0.0)
+        concurrency, prices = 1, FREE
     else:
         endpoint = _remote(name, provider, model, api_base, timeout)
         where, base_profile = endpoint.name, DEFAULT_PROFILE
@@ -79,7 +83,7 @@ def lm(
 
 
 def replayed(folder: Path, seat: str) -> dspy.LM:
-    """The LM that sat in `seat` (`*`: in all others) of the run recorded in `folder`, answering from the record."""
+    """The LM that sat in `seat` (`*`: in all others) of the run recorded in `folder`."""
     recorded = read_lms(folder)
     known = recorded.get(seat) or recorded.get("*")
     if known is None:
@@ -101,7 +105,7 @@ def engine_of(language_model: Any) -> Engine | None:
 
 
 def lm_identity(language_model: Any) -> dict[str, Any] | None:
-    """What a record needs in order to ask this LM again: name, endpoint, profile and sampling; never a key."""
+    """What a record needs to ask this LM again: name, endpoint, profile and sampling; never a key."""
     engine = engine_of(language_model)
     if engine is None:
         return None
@@ -113,7 +117,9 @@ def _dspy_lm(name: str, engine: Engine, sampling: dict[str, Any]) -> dspy.LM:
     if _reasons(name):
         # Reasoning models of OpenAI refuse a temperature and count their thinking in the token limit.
         sampling = {key: value for key, value in sampling.items() if key not in ("temperature", "max_tokens")}
-    made = dspy.LM(name, engine=SyncEngine(engine), async_engine=engine, cache=False, num_retries=0, **sampling)
+    made = dspy.LM(
+        name, engine=SyncEngine(engine), async_engine=engine, cache=False, num_retries=0, **sampling
+    )
     made.profile = engine.profile
     return made
 
@@ -145,7 +151,9 @@ def _remote(name: str, provider: str, model: str, api_base: str | None, timeout:
         raise UserError(f"{base!r} is no address of an endpoint: give --api-base as http://HOST:PORT/v1")
     key = env.openai_key()
     if key is None and api_base is None and base == env.default_openai_base_url:
-        raise UserError(f"{name} needs a key: set OPENAI_API_KEY, or give --api-base for an endpoint of your own")
+        raise UserError(
+            f"{name} needs a key: set OPENAI_API_KEY, or give --api-base for an endpoint of your own"
+        )
     return HttpEndpoint(base, model, api_key=key, timeout=timeout)
 
 
@@ -153,7 +161,7 @@ def _profile(profile: Profile, answer_form: str | None, list_options: bool | Non
     if answer_form is not None:
         if answer_form not in ("label", "text"):
             raise UserError(f"answer_form is {answer_form!r}: choose label or text")
-        profile = replace(profile, answer_form=answer_form)
+        profile = replace(profile, answer_form=answer_form)  # type: ignore[arg-type]
     if list_options is not None:
         profile = replace(profile, list_options=list_options)
     return profile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ from ...modules.calls import CallError, FatalCallError
 CONNECT_SECONDS = 10.0
 
 
-class Transient(Exception):
+class TransientError(Exception):
     """A failure worth another try: 429, 5xx, a time-out or a broken connection."""
 
     def __init__(self, reason: str, *, refused: bool = False, retry_after: float | None = None) -> None:
@@ -28,7 +28,7 @@ class Transient(Exception):
 
 @dataclass(frozen=True)
 class Reply:
-    """One chat completion: its text, why it ended, and the tokens that the endpoint counted (None: it did not say)."""
+    """One chat completion: its text, why it ended, and the tokens as the endpoint counted them (or None)."""
 
     text: str
     finish_reason: str
@@ -61,7 +61,7 @@ class HttpEndpoint:
         self.timeout = timeout
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._key_hint = key_hint
-        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
+        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held] = WeakKeyDictionary()
         self._takes_schema = True
 
     @property
@@ -71,7 +71,7 @@ class HttpEndpoint:
         return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
-        """One attempt. Raises Transient, CallError or FatalCallError."""
+        """One attempt. Raises TransientError, CallError or FatalCallError."""
         body = {"model": self.model, **payload}
         if not self._takes_schema:
             body.pop("response_format", None)
@@ -94,48 +94,82 @@ class HttpEndpoint:
         return json.loads(text)
 
     async def aclose(self) -> None:
-        session = self._sessions.pop(asyncio.get_running_loop(), None)
-        if session is not None:
-            await session.close()
+        """Close this event loop's connections; a loop run by `asyncio.run` does so when it ends."""
+        held = self._sessions.pop(asyncio.get_running_loop(), None)
+        if held is not None:
+            await held.aclose()
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], str]:
         url = path if path.startswith("http") else self.base_url + path
         try:
-            async with self._session().post(url, json=body, headers=self._headers, allow_redirects=False) as response:
+            session = await self._session()
+            async with session.post(url, json=body, headers=self._headers, allow_redirects=False) as response:
                 return response.status, response.headers, await response.text()
         except TimeoutError:
-            raise Transient(f"no answer from {self.name} within {self.timeout:g} s") from None
+            raise TransientError(f"no answer from {self.name} within {self.timeout:g} s") from None
         except aiohttp.InvalidURL:
-            raise FatalCallError(f"{self.name} is no address: give --api-base as http://HOST:PORT/v1") from None
+            raise FatalCallError(
+                f"{self.name} is no address: give --api-base as http://HOST:PORT/v1"
+            ) from None
         except (aiohttp.ClientError, OSError) as problem:
-            raise Transient(f"no connection to {self.name} ({type(problem).__name__}: {problem})") from None
+            raise TransientError(
+                f"no connection to {self.name} ({type(problem).__name__}: {problem})"
+            ) from None
 
-    def _session(self) -> aiohttp.ClientSession:
+    async def _session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
-        session = self._sessions.get(loop)
-        if session is None or session.closed:
-            session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
-                timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=CONNECT_SECONDS),
-            )
-            self._sessions[loop] = session
-        return session
+        held = self._sessions.get(loop)
+        if held is None:
+            held = self._sessions[loop] = _Held(self.timeout)
+        return await held.session()
 
     def _failure(self, status: int, headers: Mapping[str, str], text: str) -> Exception:
         said = _said(text)
         if status == 429 and "insufficient_quota" not in text:
-            return Transient(f"{self.name} answered 429 ({said})", refused=True, retry_after=_seconds(headers))
+            return TransientError(
+                f"{self.name} answered 429 ({said})", refused=True, retry_after=_seconds(headers)
+            )
         if status >= 500 or status == 408:
-            return Transient(f"{self.name} answered {status} ({said})", retry_after=_seconds(headers))
+            return TransientError(f"{self.name} answered {status} ({said})", retry_after=_seconds(headers))
         if status in (401, 403):
-            return FatalCallError(f"{self.name} refused the key ({status}: {said}): set {self._key_hint} to a valid key")
+            return FatalCallError(
+                f"{self.name} refused the key ({status}: {said}): set {self._key_hint} to a valid key"
+            )
         if status == 404:
             return FatalCallError(
                 f"{self.name} does not know the model {self.model!r} ({said}): check --lm and --api-base"
             )
         if status == 429:
-            return FatalCallError(f"{self.name} has no quota left for this key ({said}): top it up or use another")
+            return FatalCallError(
+                f"{self.name} has no quota left for this key ({said}): top it up or use another"
+            )
         return CallError(f"{self.name} refused the request ({status}: {said})")
+
+
+class _Held:
+    """A session inside an async generator, which the event loop closes when it shuts down its generators."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS)
+        self._session: aiohttp.ClientSession | None = None
+        self._generator = self._hold()
+
+    async def session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
+            await anext(self._generator)
+        return self._session
+
+    async def aclose(self) -> None:
+        await self._generator.aclose()
+
+    async def _hold(self) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            if self._session is not None:
+                await self._session.close()
 
 
 def _reply(text: str, name: str) -> Reply:
@@ -154,7 +188,9 @@ def _reply(text: str, name: str) -> Reply:
             usage.get("completion_tokens"),
         )
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-        raise Transient(f"{name} answered 200 with something that is no chat completion ({_said(text)})") from None
+        raise TransientError(
+            f"{name} answered 200 with something that is no chat completion ({_said(text)})"
+        ) from None
 
 
 def _about_schema(text: str) -> bool:

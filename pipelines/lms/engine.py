@@ -16,7 +16,7 @@ from ...modules.adapter import json_schema
 from ...modules.calls import CallError, Usage, record_call
 from ...modules.profile import Profile
 from ...modules.sync import run_sync
-from .client import Reply, Transient
+from .client import Reply, TransientError
 from .limits import AdaptiveLimit, back_off
 from .store import ACTIVE, CallStore
 
@@ -26,7 +26,7 @@ KEEPABLE = frozenset({"stop", "end_turn", "eos", "tool_calls"})  # other replies
 
 
 class Endpoint(Protocol):
-    """Where requests go: one attempt a call, failures as Transient, CallError or FatalCallError."""
+    """Where requests go: one attempt a call, failures as TransientError, CallError or FatalCallError."""
 
     @property
     def name(self) -> str: ...
@@ -104,7 +104,9 @@ class Engine:
         extra = dict((config.extensions or {}).get("folkmoot") or {})
         messages = [{"role": message.role, "content": message.text or ""} for message in request.messages]
         if request.system is not None:
-            system = request.system if isinstance(request.system, str) else "".join(p.text for p in request.system)
+            system = (
+                request.system if isinstance(request.system, str) else "".join(p.text for p in request.system)
+            )
             messages.insert(0, {"role": "system", "content": system})
         body: dict[str, Any] = {"messages": messages}
         for name in ("max_tokens", "temperature", "top_p", "top_k", "seed"):
@@ -175,7 +177,7 @@ class Engine:
                     reply = await self.endpoint.send(payload)
                 limit.report(refused=False)
                 return reply
-            except Transient as problem:
+            except TransientError as problem:
                 limit.report(refused=problem.refused)
                 wait = back_off(attempt, problem.retry_after)
                 attempt += 1

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...modules.calls import CallError, FatalCallError
 from ...modules.errors import UserError
-from .client import Reply, Transient
+from .client import Reply, TransientError
 
 
 def _litellm() -> Any:
@@ -37,7 +37,7 @@ class LiteLLMEndpoint:
             litellm.get_llm_provider(model, api_base=api_base)
         except litellm.exceptions.BadRequestError:
             raise UserError(
-                f"there is no LM {model!r}: give PROVIDER/MODEL as LiteLLM names it, such as openai/gpt-4o-mini "
+                f"there is no LM {model!r}: give PROVIDER/MODEL as LiteLLM does, such as openai/gpt-4o-mini "
                 "or anthropic/claude-sonnet-4-5, or local/gemma-3-270m"
             ) from None
         missing = litellm.validate_environment(model)
@@ -49,22 +49,31 @@ class LiteLLMEndpoint:
         return self.api_base or "litellm"
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
-        """One attempt. Raises Transient, CallError or FatalCallError."""
+        """One attempt. Raises TransientError, CallError or FatalCallError."""
         errors = _litellm().exceptions
         try:
             reply = await self._complete(payload)
         except errors.RateLimitError as problem:
-            raise Transient(_said(problem), refused=True, retry_after=_retry_after(problem)) from None
+            raise TransientError(_said(problem), refused=True, retry_after=_retry_after(problem)) from None
         except (errors.AuthenticationError, errors.PermissionDeniedError) as problem:
-            raise FatalCallError(f"{self.model}: the key was refused ({_said(problem)}): set the provider's key") from None
+            raise FatalCallError(
+                f"{self.model}: the key was refused ({_said(problem)}): set the provider's key"
+            ) from None
         except errors.NotFoundError as problem:
-            raise FatalCallError(f"{self.model} is not known to its provider ({_said(problem)}): check --lm") from None
+            raise FatalCallError(
+                f"{self.model} is not known to its provider ({_said(problem)}): check --lm"
+            ) from None
         except errors.BadRequestError as problem:
             raise CallError(f"{self.model} refused the request ({_said(problem)})") from None
-        except (errors.APIConnectionError, errors.Timeout, errors.InternalServerError, TimeoutError) as problem:
-            raise Transient(_said(problem)) from None
+        except (
+            errors.APIConnectionError,
+            errors.Timeout,
+            errors.InternalServerError,
+            TimeoutError,
+        ) as problem:
+            raise TransientError(_said(problem)) from None
         except errors.APIError as problem:
-            raise Transient(_said(problem)) from None
+            raise TransientError(_said(problem)) from None
         choice = reply.choices[0]
         usage = getattr(reply, "usage", None)
         return Reply(
@@ -97,6 +106,6 @@ def _said(problem: BaseException) -> str:
 def _retry_after(problem: Any) -> float | None:
     headers = getattr(getattr(problem, "response", None), "headers", None) or {}
     try:
-        return float(headers.get("retry-after"))
-    except (TypeError, ValueError):
+        return float(headers["retry-after"])
+    except (KeyError, ValueError):
         return None

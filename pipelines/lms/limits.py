@@ -1,4 +1,4 @@
-"""How many calls an endpoint gets at once, and how long a failed one waits: adaptive in-flight limit and back-off."""
+"""How many calls an endpoint gets at once, and how long a failed one waits before the next try."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ TOLERATED = 0.15  # share of 429s in a window that neither shrinks nor grows the
 class AdaptiveLimit:
     """At most `limit` calls in flight; 429s shrink it towards 1 and untroubled windows let it grow back.
 
-    A window is as many finished calls as the limit allows at once. A single 429 among many calls is chance and only
-    stops the growth; a share above `TOLERATED` means the endpoint is asking for less. One event loop only.
+    A window is as many finished calls as the limit allows at once. A single 429 among many calls is chance
+    and only stops the growth; a share above `TOLERATED` means the endpoint is asking for less. One event loop
+    only.
     """
 
     def __init__(self, maximum: int) -> None:

@@ -1,4 +1,4 @@
-"""The embedded LM as an endpoint: its profile, and how output fields become a grammar that bounds its replies."""
+"""The embedded LM as an endpoint: its profile, and the grammar that bounds its replies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LocalEndpoint:
         return f"embedded llama.cpp ({WEIGHTS})"
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
-        """One attempt. Raises Transient or CallError."""
+        """One attempt. Raises TransientError or CallError."""
         http = await self._started()
         body = dict(payload)
         fields = body.pop("fields", None)

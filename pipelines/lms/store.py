@@ -21,9 +21,9 @@ LMS = "lms.json"
 class CallStore:
     """Calls by key in `DIR/calls.jsonl`, one JSON object a line, appended in one write each.
 
-    A process killed while writing leaves at most one torn last line, which is skipped when read. Several processes
-    may append to the same folder; a miss looks at what others have added since. Only byte positions are held
-    in memory. Thread-safe.
+    A process killed while writing leaves at most one torn last line, which is skipped when read. Several
+    processes may append to the same folder; a miss looks at what others have added since. Only byte positions
+    are held in memory. Thread-safe.
     """
 
     def __init__(self, folder: Path, *, readonly: bool = False) -> None:
@@ -35,7 +35,9 @@ class CallStore:
         self._read_to = 0
         self._file: int | None = None
         if readonly and not self._path.is_file():
-            raise UserError(f"{folder} holds no recorded calls ({CALLS} is missing): name a folder written by --record")
+            raise UserError(
+                f"{folder} holds no recorded calls ({CALLS} is missing): name a folder written by --record"
+            )
         if not readonly:
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -108,7 +110,7 @@ class CallStore:
 
 
 def write_lms(folder: Path, lms: Mapping[str, Mapping[str, Any]]) -> None:
-    """Note which LM answered in which seat (`*` for all others), so that `replay/DIR` can ask the same way."""
+    """Note which LM answered in which seat (`*`: all others), so that `replay/DIR` asks the same way."""
     text = json.dumps(lms, indent=2, sort_keys=True)
     temporary = folder / f".{LMS}.{os.getpid()}"
     temporary.write_text(text + "\n")
@@ -122,7 +124,9 @@ def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
         for identity in lms.values():
             Profile(**identity["profile"])
     except OSError:
-        raise UserError(f"{folder} is no recorded run ({LMS} is missing): name a folder written by --record") from None
+        raise UserError(
+            f"{folder} is no recorded run ({LMS} is missing): name a folder written by --record"
+        ) from None
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
         raise UserError(f"{folder / LMS} cannot be read ({problem}): record the run again") from None
     return dict(lms)

@@ -1,0 +1,134 @@
+"""The command line's `--lm` and its companions: which LM sits in which seat."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..modules.errors import UserError
+from ..modules.program import Program
+from .lms import DEFAULT_LM, lm, replayed
+from .lms.store import read_lms
+
+EVERY = "*"
+_REPLAY = "replay/"
+# An LM name has a slash before any equals sign, an address a colon, so neither can be read as a seat.
+_SEATED = re.compile(r"([a-z_][a-z0-9_]*(?:\.\d+)?)=(.+)", re.DOTALL)
+
+
+@dataclass
+class LMOptions:
+    """What the options say about LMs: `--lm` and `--api-base` as given, and settings that all LMs share."""
+
+    names: Sequence[str] = ()
+    bases: Sequence[str] = ()
+    temperature: float | None = None
+    max_tokens: int | None = None
+    answer_form: str | None = None
+    threads: int | None = None
+    concurrency: int = 64
+    _made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    def make(self, name: str | None = None, **settings: Any) -> Any:
+        """`lm` with these options; settings given here go first, and equal LMs are made once."""
+        if self.replays:
+            return None  # a replayed run brings all its LMs along
+        shared = {
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "answer_form": self.answer_form,
+            "threads": self.threads,
+            "concurrency": self.concurrency,
+        }
+        chosen = {**{key: value for key, value in shared.items() if value is not None}, **settings}
+        key = (name, *sorted((key, str(value)) for key, value in chosen.items()))
+        if key not in self._made:
+            self._made[key] = lm(name, **chosen)
+        return self._made[key]
+
+    @property
+    def replays(self) -> Path | None:
+        """The recorded run that answers in every seat, if `--lm replay/DIR` was given."""
+        name = by_seat(self.names, "--lm").get(EVERY, "")
+        return Path(name.removeprefix(_REPLAY)) if name.startswith(_REPLAY) else None
+
+    def seat(self, program: Program) -> Any:
+        """Give the program's seats the LMs that the options name; returns the LM of all the other seats.
+
+        None when every seat has an LM of its own. No LM is called. Raises UserError for an unknown seat and for
+        options that no LM takes.
+        """
+        names, bases = by_seat(self.names, "--lm"), by_seat(self.bases, "--api-base")
+        seats = program.seats()
+        for name in [*names, *bases]:
+            if name != EVERY and not any(name in _called(seat) for seat in seats):
+                raise UserError(f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}")
+        if self.replays is not None:
+            return self._replay(program, self.replays, names, bases)
+        if EVERY in bases and not any(_has_address(names.get(key, DEFAULT_LM)) for key in (EVERY, *names)):
+            raise UserError("--api-base is for an LM behind an address: name it, such as --lm openai/MODEL")
+        for seat in seats:
+            name, base = _find(names, seat), _find(bases, seat)
+            if name is None and base is None:
+                continue
+            program.assign({seat: self._made_for(seat, name or names.get(EVERY), base or bases.get(EVERY), base)})
+        if all(seat.predict.lm is not None for seat in program.seats().values()):
+            return None
+        return self._made_for(EVERY, names.get(EVERY), bases.get(EVERY), None)
+
+    def _made_for(self, seat: str, name: str | None, base: str | None, own_base: str | None) -> Any:
+        if name is not None and name.startswith(_REPLAY):
+            return replayed(Path(name.removeprefix(_REPLAY)), seat)
+        if not _has_address(name or DEFAULT_LM):
+            if own_base is not None:
+                raise UserError(f"{name or DEFAULT_LM} in the seat {seat!r} has no address: drop its --api-base")
+            base = None
+        return self.make(name, **({"api_base": base} if base else {}))
+
+    def _replay(
+        self, program: Program, folder: Path, names: Mapping[str, str], bases: Mapping[str, str]
+    ) -> Any:
+        given = {
+            "--temperature": self.temperature,
+            "--max-tokens": self.max_tokens,
+            "--answer-form": self.answer_form,
+            "--api-base": bases or None,
+            "a second --lm": True if len(names) > 1 else None,
+        }
+        for option, value in given.items():
+            if value is not None:
+                raise UserError(f"{_REPLAY}{folder} answers as recorded in every seat: drop {option}")
+        recorded = read_lms(folder)
+        own = [seat for seat in program.seats() if seat in recorded]
+        program.assign({seat: replayed(folder, seat) for seat in own})
+        others = [seat for seat in program.seats() if seat not in recorded]
+        return replayed(folder, others[0]) if others else None
+
+
+def by_seat(values: Sequence[str], option: str) -> dict[str, str]:
+    """`[SEAT=]VALUE` options as seat → value, `*` for every seat. Raises UserError for a seat named twice."""
+    found: dict[str, str] = {}
+    for value in values:
+        match = _SEATED.fullmatch(value)
+        seat, rest = (match[1], match[2]) if match else (EVERY, value)
+        if seat in found:
+            where = "every seat" if seat == EVERY else f"the seat {seat!r}"
+            raise UserError(f"{option} is given twice for {where}: keep one of {found[seat]!r} and {rest!r}")
+        found[seat] = rest
+    return found
+
+
+def _called(seat: str) -> tuple[str, ...]:
+    """The names that mean a seat: its own, and for NAME.INDEX also NAME."""
+    return (seat, seat.rpartition(".")[0]) if "." in seat else (seat,)
+
+
+def _find(values: Mapping[str, str], seat: str) -> str | None:
+    return next((values[name] for name in _called(seat) if name in values), None)
+
+
+def _has_address(name: str) -> bool:
+    return not name.startswith(("local/", _REPLAY))
