@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import aiohttp
+
 import folkmoot as fm
 
 IN_FLIGHT = 64

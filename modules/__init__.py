@@ -1,0 +1,1 @@
+"""How agents work together: one dspy.Module per protocol, and their parts."""

@@ -164,16 +164,16 @@ def chat_messages(
         if "answer" not in outputs:
             continue
         outputs["answer"] = shown_answer(str(outputs["answer"]), demo.get("choices"), profile)
-        messages.append(("user", _user_text(signature, demo, profile)))
+        messages.append(("user", _user_text(signature, demo, profile, demo=True)))
         messages.append(("assistant", json.dumps(outputs, ensure_ascii=False)))
     messages.append(("user", _user_text(signature, inputs, profile)))
     return messages
 
 
-def _user_text(signature: Any, inputs: Mapping[str, Any], profile: Profile) -> str:
+def _user_text(signature: Any, inputs: Mapping[str, Any], profile: Profile, *, demo: bool = False) -> str:
     parts = [*_material(inputs, profile), _orders(signature, inputs, profile)]
     correction = inputs.get("correction")
-    if correction:
+    if correction and not demo:
         form = _form(inputs, profile)
         parts.append(frame.UNREADABLE.format(problem=correction, form=form))
     return "\n\n".join(parts)

@@ -97,11 +97,12 @@ class Ensemble(Program):
         Args:
             rows: rows of `results.jsonl` from an evaluation of this ensemble on training questions.
 
-        Returns the weights, in member order. A member worse than a coin gets the weight 0: its votes are
-        dropped rather than turned round. Raises UserError when the rows do not come from these members.
+        Returns the weights, in member order: K-ary log-odds, so that with K answers to choose from any member
+        better than chance counts. One that is not gets the weight 0: its votes are dropped rather than turned
+        round. Raises UserError when the rows do not come from these members.
         """
         right = [0] * len(self.names)
-        total = 0
+        total = options = 0
         for row in rows:
             turns = {turn["agent"]: turn["answer"] for turn in row["transcript"]}
             if row.get("error"):
@@ -111,13 +112,15 @@ class Ensemble(Program):
                     f"row {row['id']!r} is not of this ensemble: its members are {', '.join(self.names)}"
                 )
             total += 1
+            options += _options(row)
             for index, name in enumerate(self.names):
                 right[index] += score(turns[name], row["gold"], row["kind"], row.get("choices")).correct
         if not total:
             raise UserError(
                 "there are no finished rows to fit weights on: evaluate the ensemble on training questions"
             )
-        self.weights = [max(0.0, log_odds(count / total, total)) for count in right]
+        typical = max(2, round(options / total))
+        self.weights = [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
         self.vote = "weighted"
         return self.weights
 
@@ -142,6 +145,13 @@ def _checked_weights(weights: Sequence[float], members: int) -> list[float]:
             f"{len(values)} weights for {members} members: give one number of at least 0 each, not all 0"
         )
     return values
+
+
+def _options(row: Mapping[str, Any]) -> int:
+    """How many answers a question had: its options, or for open ones the different answers given, and one."""
+    if row["kind"] == "choice" and row.get("choices"):
+        return len(row["choices"])
+    return 2 if row["kind"] == "boolean" else len({turn["answer"] for turn in row["transcript"]} - {None}) + 1
 
 
 def _argument(prediction: dspy.Prediction) -> str:

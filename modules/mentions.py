@@ -106,15 +106,16 @@ def _by_label(text: str, match: re.Match[str], choices: Mapping[str, str]) -> Me
 
 
 @lru_cache(maxsize=4096)
-def _text_pattern(option: str) -> re.Pattern[str] | None:
-    option = option.strip()
-    words = tokens(option, case=True, articles=False)
+def _text_pattern(options: tuple[str, ...]) -> re.Pattern[str]:
+    """Matches options of the same words, whatever their case, articles and punctuation."""
+    words = tokens(options[0], case=True, articles=False)
     if not words:  # an option of symbols only
-        return re.compile(rf"(?<![^\s\"'(]){re.escape(option)}(?![^\s\"').,])") if option else None
+        return re.compile(rf"(?<![^\s\"'(]){re.escape(options[0])}(?![^\s\"').,])")
     body = r"\W{1,6}(?:(?:the|an?)\s+)?".join(re.escape(word) for word in words)
     if [word.casefold() for word in words] == ["no"]:
-        body += r"(?!\s+\w)"  # "no doubt" is not the option "no"
-    closing = "" if option[-1].isalnum() else f"(?:{re.escape(option[-1])})?"
+        body += r"(?![ \t]+(?!(?:is|because|since)\b)\w)"  # "no doubt" is not the option "no"
+    last = "".join(re.escape(option[-1]) for option in options if not option[-1].isalnum())
+    closing = f"[{last}]?" if last else ""
     return re.compile(
         rf"(?<![\w$])(?<!\d[.,/-])(?<![^\s\w]-)(?<!\s-)(?:(?:the|an?)\s+)?{body}(?!\w|[.,/]\d|%|-\w|[{{^]){closing}",
         re.I,
@@ -124,11 +125,16 @@ def _text_pattern(option: str) -> re.Pattern[str] | None:
 def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
     """Mentions by words; options that differ in case or articles only are told apart by the letter."""
     labels = {label.casefold() for label in choices}
-    found: dict[tuple[int, int], list[str]] = {}
+    alike: dict[tuple[str, ...], list[str]] = {}
     for label, option in choices.items():
-        pattern = None if option.strip().casefold() in labels else _text_pattern(option)
-        for match in pattern.finditer(text) if pattern else ():
-            found.setdefault(match.span(), []).append(label)
+        words = tuple(tokens(option, case=False, articles=False)) or (option.strip(),)
+        if option.strip() and option.strip().casefold() not in labels:
+            alike.setdefault(words, []).append(label)
+    found = {
+        match.span(): group
+        for group in alike.values()
+        for match in _text_pattern(tuple(choices[label].strip() for label in group)).finditer(text)
+    }
     mentions = []
     for (start, end), named in found.items():
         if any(s <= start and end <= e and (s, e) != (start, end) for s, e in found):

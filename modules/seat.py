@@ -59,6 +59,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
             answer = read_answer(prediction.answer, task.kind, task.choices)
             if answer is None:
                 problem = _problem(prediction.answer, task)
+                _forget(prediction)
                 prediction = await self.predict.acall(**inputs, correction=problem, config=config)
                 answer = read_answer(prediction.answer, task.kind, task.choices)
         return Turn(
@@ -74,6 +75,15 @@ class Seat(dspy.Module):  # type: ignore[misc]
     def _argument(self, prediction: Any) -> str:
         names = [name for name in self.predict.signature.output_fields if name != "answer"]
         return "\n".join(str(prediction[name]) for name in names if prediction[name])
+
+
+def _forget(prediction: Any) -> None:
+    """Take an unreadable reply out of DSPy's trace, so that no optimizer makes a demonstration of it."""
+    trace = dspy.settings.trace
+    for place in reversed(range(len(trace or ()))):
+        if trace[place][2] is prediction:
+            del trace[place]
+            return
 
 
 def _problem(answer: str | None, task: Task) -> str:

@@ -1,0 +1,1 @@
+"""What is learned: prompts, structure and policies, and the statistics that judge them."""

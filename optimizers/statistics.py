@@ -117,6 +117,8 @@ def minimum_detectable_difference(
         raise ValueError(f"n must be at least 1, not {n}")
     _check_share("power", power)
     _check_share("alpha", alpha)
+    if power <= alpha:
+        raise ValueError(f"power must be above alpha, not {power} with alpha {alpha}")
     if not 0 < discordant <= 1:
         raise ValueError(f"discordant must lie above 0 and up to 1, not {discordant}")
     z_alpha, z_power = _quantile(1 - alpha / 2), _quantile(power)

@@ -1,0 +1,1 @@
+"""What a user runs: settings, data, LMs, evaluation and the command line."""

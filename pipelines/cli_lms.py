@@ -33,10 +33,15 @@ class LMOptions:
     _made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def make(self, name: str | None = None, **settings: Any) -> Any:
-        """`lm` with these options; settings given here go first, and equal LMs are made once."""
-        if self.replays:
-            return None  # a replayed run brings all its LMs along
+        """`lm` with these options; settings given here go first, and equal LMs are made once.
+
+        None under `--lm replay/DIR`: a replayed run brings all its LMs along.
+        """
+        if self.replays is not None:
+            return None
+        base = by_seat(self.bases, "--api-base").get(EVERY)
         shared = {
+            "api_base": base if _has_address(name or DEFAULT_LM) else None,
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
             "answer_form": self.answer_form,
@@ -68,25 +73,26 @@ class LMOptions:
                 raise UserError(f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}")
         if self.replays is not None:
             return self._replay(program, self.replays, names, bases)
-        if EVERY in bases and not any(_has_address(names.get(key, DEFAULT_LM)) for key in (EVERY, *names)):
+        used = [names.get(EVERY, DEFAULT_LM), *names.values(), *_models(program)]
+        if EVERY in bases and not any(map(_has_address, used)):
             raise UserError("--api-base is for an LM behind an address: name it, such as --lm openai/MODEL")
-        for seat in seats:
-            name, base = _find(names, seat), _find(bases, seat)
-            if name is None and base is None:
-                continue
-            program.assign({seat: self._made_for(seat, name or names.get(EVERY), base or bases.get(EVERY), base)})
-        if all(seat.predict.lm is not None for seat in program.seats().values()):
+        for name, seat in seats.items():
+            wanted, base = _find(names, name), _find(bases, name)
+            if wanted is not None or base is not None:
+                own = None if seat.predict.lm is None else seat.predict.lm.model
+                seat.predict.lm = self._made_for(name, wanted or own or names.get(EVERY, DEFAULT_LM), base)
+        if all(seat.predict.lm is not None for seat in seats.values()):
             return None
-        return self._made_for(EVERY, names.get(EVERY), bases.get(EVERY), None)
+        return self.make(names.get(EVERY))
 
-    def _made_for(self, seat: str, name: str | None, base: str | None, own_base: str | None) -> Any:
-        if name is not None and name.startswith(_REPLAY):
+    def _made_for(self, seat: str, name: str, base: str | None) -> Any:
+        if name.startswith(_REPLAY):
             return replayed(Path(name.removeprefix(_REPLAY)), seat)
-        if not _has_address(name or DEFAULT_LM):
-            if own_base is not None:
-                raise UserError(f"{name or DEFAULT_LM} in the seat {seat!r} has no address: drop its --api-base")
-            base = None
-        return self.make(name, **({"api_base": base} if base else {}))
+        if base is None:
+            return self.make(name)
+        if not _has_address(name):
+            raise UserError(f"{name} in the seat {seat!r} has no address: drop its --api-base")
+        return self.make(name, api_base=base)
 
     def _replay(
         self, program: Program, folder: Path, names: Mapping[str, str], bases: Mapping[str, str]
@@ -128,6 +134,10 @@ def _called(seat: str) -> tuple[str, ...]:
 
 def _find(values: Mapping[str, str], seat: str) -> str | None:
     return next((values[name] for name in _called(seat) if name in values), None)
+
+
+def _models(program: Program) -> list[str]:
+    return [seat.predict.lm.model for seat in program.seats().values() if seat.predict.lm is not None]
 
 
 def _has_address(name: str) -> bool:

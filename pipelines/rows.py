@@ -50,6 +50,8 @@ def _row(question: Question, seconds: float, error: str | None) -> dict[str, Any
     return {
         "id": question.id,
         "kind": question.kind,
+        "question": question.question,
+        "choices": question.choices,
         "answer": None,
         "gold": question.answer,
         "correct": False,

@@ -7,8 +7,9 @@ import json
 import re
 from typing import Any
 
-import folkmoot as fm
 import pytest
+
+import folkmoot as fm
 from folkmoot.modules.deliberation import replay
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}

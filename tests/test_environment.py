@@ -327,13 +327,14 @@ def child(path: Path, folder: Path) -> "subprocess.Popen[str]":
 
 
 def test_processes_that_start_together_build_one_index_and_later_ones_reuse_it(tmp_path: Path) -> None:
-    path, folder = write(tmp_path / "corpus.jsonl", DOCUMENTS), tmp_path / "index"
+    more = [{"title": f"Page {i}", "text": f"filler {i} " * 100} for i in range(1500)]  # to take a while
+    path, folder = write(tmp_path / "corpus.jsonl", DOCUMENTS + more), tmp_path / "index"
     stale = folder / ".building-1"
     stale.mkdir(parents=True)
     (stale / "half.npy").write_bytes(b"half")
     children = [child(path, folder) for _ in range(3)]
     outputs = {worker.communicate(timeout=60) for worker in children}
-    assert outputs == {("9 1 ['Charles Babbage', 'Ada Lovelace']\n", "")}
+    assert outputs == {("1509 1 ['Charles Babbage', 'Ada Lovelace']\n", "")}
     assert not stale.exists()
     assert len(list(folder.iterdir())) == 1
     before = stamp(folder)

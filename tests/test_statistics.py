@@ -14,7 +14,7 @@ from folkmoot.optimizers.statistics import (
     paired_bootstrap,
     wilson,
 )
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 
@@ -143,6 +143,7 @@ def test_bootstrap_refuses_no_resamples_and_no_confidence() -> None:
 def test_minimum_detectable_difference_solves_its_equation(
     n: int, discordant: float, power: float, alpha: float
 ) -> None:
+    assume(power > alpha)
     d = minimum_detectable_difference(n, discordant, power, alpha)
     s = max(discordant, d)
     z_alpha, z_power = norm.ppf(1 - alpha / 2), norm.ppf(power)
@@ -186,6 +187,7 @@ def test_the_detectable_difference_is_detected_with_the_stated_power() -> None:
         ((10, 1.1), "discordant"),
         ((10, 0.1, 1.0), "power"),
         ((10, 0.1, 0.8, 0.0), "alpha"),
+        ((10, 0.1, 0.05, 0.05), "power"),
     ],
 )
 def test_minimum_detectable_difference_refuses(arguments: tuple[Any, ...], message: str) -> None:

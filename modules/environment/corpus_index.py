@@ -306,7 +306,7 @@ def save(index: CorpusIndex, folder: Path, about: dict[str, Any]) -> None:
 
 
 def load(folder: Path) -> CorpusIndex | None:
-    """The index kept in `folder`, its arrays mapped rather than read; None if missing, damaged or of another kind."""
+    """The index kept in `folder`, its arrays mapped; None if missing, damaged or of another kind."""
     try:
         meta = json.loads((folder / META).read_bytes())
         if meta["kind"] != KIND:

@@ -1,0 +1,1 @@
+"""The shipped sample set and its checker."""

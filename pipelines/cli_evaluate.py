@@ -1,0 +1,320 @@
+"""`folkmoot evaluate`: checks everything, says what is going to happen, runs it, and sums it up."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..modules.adapter import MAX_CONTEXT_CHARS
+from ..modules.calls import FatalCallError
+from ..modules.ensemble import Ensemble
+from ..modules.errors import UserError
+from ..modules.program import Program
+from ..modules.question import Question
+from ..optimizers.demos import labelled_demos
+from . import catalogue, data
+from .cli_lms import LMOptions
+from .evaluate import CONCURRENCY, SUMMARY, Progress, evaluate
+from .manifest import hashes, lms_of
+from .programs import most_turns, parse_sets, program_of
+
+RUNS = Path("runs")
+WEIGHTS = "weights"  # sub-folder of the run on training questions that weights are fitted on
+Show = Callable[[str], AbstractContextManager[Callable[[Progress], None]]]
+
+
+@dataclass
+class Request:
+    """An evaluation as the command line asks for it."""
+
+    program: str
+    source: str
+    lms: LMOptions
+    split: str | None = None
+    limit: int | None = None
+    seed: int | None = None
+    kind: str | None = None
+    columns: Sequence[str] = ()
+    sets: Sequence[str] = ()
+    train: str | None = None
+    train_split: str | None = None
+    demos: int = 0
+    demo_seed: int | None = None
+    out: Path | None = None
+    record: Path | None = None
+    concurrency: int = CONCURRENCY
+    max_failures: int | None = None
+    retry_errors: bool = False
+    tracking: bool = True
+
+
+@dataclass
+class Plan:
+    """What is going to run: everything is checked, and no LM has been called."""
+
+    request: Request
+    program: Program
+    lm: Any
+    questions: list[Question]
+    train: list[Question]
+    out: Path
+    settings: dict[str, Any]
+    seated: dict[str, Any]
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def fits_weights(self) -> bool:
+        return _lacks_weights(self.program)
+
+    def lines(self) -> list[str]:
+        """The plan in words: questions, program, LMs, and how many calls it can take at most."""
+        kinds = ", ".join(self.settings["kinds"])
+        yet = f" after {len(self.train)} training questions for the weights" if self.fits_weights else ""
+        asked = len(self.questions) + (len(self.train) if self.fits_weights else 0)
+        turns = asked * most_turns(self.program)
+        lms = "; ".join(
+            f"{'LM' if seat == '*' else seat}: {known['endpoint']}" for seat, known in self.seated.items()
+        )
+        return [
+            f"{len(self.questions):,} questions ({kinds}) from {self.settings['data']}{yet}",
+            f"program {self.request.program}; {lms}",
+            f"at most {turns:,} calls, {2 * turns:,} if every answer has to be asked for twice",
+        ]
+
+
+@dataclass
+class Outcome:
+    """How an evaluation ended: its folder, its summary (None if there is none), and why it stopped early, if so."""
+
+    out: Path
+    summary: dict[str, Any] | None
+    seconds: float
+    stopped: str | None = None
+    code: int = 0
+
+
+def plan(request: Request) -> Plan:
+    """Read and check all input. Raises UserError before any LM is called."""
+    program = program_of(request.program, parse_sets(request.sets), make_lm=request.lms.make)
+    for inner in _ensembles(program):
+        if inner is not program and _lacks_weights(inner):
+            raise UserError("a weighted ensemble inside the program has no weights: give them in the YAML")
+    columns = parse_columns(request.columns)
+    questions = data.load(
+        request.source, request.split, request.limit, request.seed, columns=columns, kind=request.kind
+    )
+    data.check_labelled(questions)
+    check_contexts(questions)
+    train = _train(request, program, columns)
+    warnings = _check_train(train, questions)
+    if request.demos:
+        program = labelled_demos(program, train, request.demos, seed=request.demo_seed)
+        shown = {demo.id for predictor in program.predictors() for demo in predictor.demos}
+        _check_shown(shown, train, questions)
+        # A question that an agent is shown with its answer says nothing about the weight it deserves.
+        train = [question for question in train if question.id not in shown]
+    if _lacks_weights(program) and not train:
+        raise UserError("no training questions are left to fit weights on: take fewer --demos or more training data")
+    language_model = request.lms.seat(program)
+    seated = lms_of(program, language_model)
+    settings = _settings(request, questions, train, warnings)
+    out = request.out or _default_out(request, program, seated, questions, settings)
+    return Plan(request, program, language_model, questions, train, out, settings, seated, warnings)
+
+
+def run(plan: Plan, show: Show) -> Outcome:
+    """Carry the plan out. Raises UserError for what is wrong with it; what stops it on the way is in the outcome."""
+    request, program = plan.request, plan.program
+    began = time.monotonic()
+    started = _Started()
+    shared: dict[str, Any] = {
+        "lm": plan.lm,
+        "concurrency": request.concurrency,
+        "record": request.record,
+        "max_failures": request.max_failures,
+        "retry_errors": request.retry_errors,
+    }
+    stopped, code = None, 0
+    try:
+        if plan.fits_weights and isinstance(program, Ensemble):
+            with show("weights") as told:
+                fit_weights(program, plan.train, plan.out / WEIGHTS, progress=started.then(told), **shared)
+        with show("evaluate") as told:
+            evaluate(
+                program,
+                plan.questions,
+                out=plan.out,
+                tracking=request.tracking,
+                settings=plan.settings,
+                progress=started.then(told),
+                **shared,
+            )
+    except KeyboardInterrupt:
+        stopped, code = f"interrupted: {_kept(plan.out)}; the same command takes it up again", 130
+    except UserError as problem:
+        if not started.any or (isinstance(problem, FatalCallError) and not started.answered):
+            raise
+        stopped, code = str(problem), 1
+    summary = _summary(plan.out)
+    if not code and summary and summary["counts"]["errors"] == summary["counts"]["rows"]:
+        stopped, code = "every question failed: see the errors in the rows; --retry-errors asks them again", 1
+    return Outcome(plan.out, summary, time.monotonic() - began, stopped, code)
+
+
+def fit_weights(program: Ensemble, train: Sequence[Question], out: Path, **options: Any) -> list[float]:
+    """Run the ensemble on training questions by majority, then set its weights from those rows."""
+    program.vote = "majority"
+    try:
+        rows = evaluate(program, train, out=out, tracking=False, **options).rows
+        return program.fit_weights(rows)
+    finally:
+        program.vote = "weighted"
+
+
+def check_contexts(questions: Sequence[Question]) -> None:
+    """Raises UserError for a passage longer than an agent is shown, which would be cut in every prompt."""
+    for question in questions:
+        passage = question.context if isinstance(question.context, str) else "\n\n".join(question.context or ())
+        if len(passage) > MAX_CONTEXT_CHARS:
+            raise UserError(
+                f"question {question.id!r} has a context of {len(passage):,} characters: shorten it to "
+                f"{MAX_CONTEXT_CHARS:,}, or put it into a corpus for a retriever"
+            )
+
+
+def parse_columns(pairs: Sequence[str]) -> dict[str, str] | None:
+    """`FIELD=COLUMN` pairs. Raises UserError."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, _, value = (part.strip() for part in pair.partition("="))
+        if not key or not value or key in found:
+            raise UserError(f"--columns {pair!r} is no FIELD=COLUMN pair, or its field stands twice: correct it")
+        found[key] = value
+    return found or None
+
+
+class _Started:
+    """Notes whether an evaluation got as far as asking, and whether anything was answered."""
+
+    def __init__(self) -> None:
+        self.any = False
+        self.answered = False
+
+    def then(self, told: Callable[[Progress], None]) -> Callable[[Progress], None]:
+        def progress(state: Progress) -> None:
+            self.any = True
+            self.answered = self.answered or state.done > state.resumed
+            told(state)
+
+        return progress
+
+
+def _train(request: Request, program: Program, columns: Mapping[str, str] | None) -> list[Question]:
+    weights = _lacks_weights(program)
+    if request.train is None:
+        if weights:
+            raise UserError("the weighted ensemble has no weights: give --train to fit them, or --set weights=[…]")
+        if request.demos:
+            raise UserError("--demos needs --train: name the data that the demonstrations come from")
+        return []
+    if not weights and not request.demos:
+        raise UserError("--train is given, but nothing learns from it: add --demos N, or drop it")
+    is_file = catalogue.find(request.train) is None and Path(request.train).expanduser().exists()
+    split = request.train_split or (None if is_file else "train")
+    train = data.load(request.train, split, columns=columns if is_file else None, kind=request.kind)
+    data.check_labelled(train)
+    check_contexts(train)
+    return train
+
+
+def _check_train(train: Sequence[Question], questions: Sequence[Question]) -> list[str]:
+    """Warnings on training questions that are test questions, too; the same data twice is refused."""
+    same = [test for learnt, test in data.overlap(train, questions) if learnt == test]
+    if same:
+        raise UserError(
+            f"{len(same)} of {len(questions)} test questions are training questions (the first is {same[0]!r}): "
+            "evaluate on another split than --train"
+        )
+    warning = data.check_overlap(train, questions) if train else None
+    return [warning] if warning else []
+
+
+def _check_shown(shown: set[str], train: Sequence[Question], questions: Sequence[Question]) -> None:
+    """Raises UserError when a demonstration gives away the answer to a test question."""
+    leaks = data.overlap([question for question in train if question.id in shown], questions)
+    if leaks:
+        raise UserError(
+            f"the demonstration {leaks[0][0]!r} has the text of test question {leaks[0][1]!r}: "
+            "choose another --demo-seed"
+        )
+
+
+def _ensembles(program: Program) -> list[Ensemble]:
+    return [module for _, module in program.named_sub_modules(Ensemble)]
+
+
+def _lacks_weights(program: Program) -> bool:
+    return isinstance(program, Ensemble) and program.vote == "weighted" and program.weights is None
+
+
+def _settings(
+    request: Request, questions: Sequence[Question], train: Sequence[Question], warnings: Sequence[str]
+) -> dict[str, Any]:
+    described = data.describe(questions, request.source, request.split, request.limit, request.seed)
+    settings: dict[str, Any] = {
+        "command": "evaluate",
+        "program_spec": request.program,
+        "data": described.pop("source"),
+        **{key: value for key, value in described.items() if key not in ("fingerprint", "rows", "unlabelled")},
+        "concurrency": request.concurrency,
+    }
+    if train:
+        settings |= {
+            "train": request.train,
+            "train_split": request.train_split,
+            "train_fingerprint": data.fingerprint(train),
+            "demos": request.demos,
+            "demo_seed": request.demo_seed,
+        }
+    if warnings:
+        settings["warnings"] = list(warnings)
+    return settings
+
+
+def _default_out(
+    request: Request,
+    program: Program,
+    seated: Mapping[str, Any],
+    questions: Sequence[Question],
+    settings: Mapping[str, Any],
+) -> Path:
+    """A folder of its own for each run: the hash covers all that `evaluate` compares before it resumes."""
+    known = [hashes(program), seated, data.fingerprint(questions), settings.get("train_fingerprint")]
+    digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
+    source = Path(str(settings["data"])).stem
+    spec = request.program
+    name = Path(spec).stem if Path(spec).suffix in (".yaml", ".yml") else spec
+    parts = [source, settings["split"], name]
+    slug = "-".join(re.sub(r"[^\w.=]+", "-", str(part)).strip("-") for part in parts if part)
+    return RUNS / f"{slug[:100]}-{digest[:8]}"
+
+
+def _summary(out: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads((out / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def _kept(out: Path) -> str:
+    summary = _summary(out)
+    rows = summary["counts"]["rows"] if summary else 0
+    return f"{rows:,} finished rows are kept in {out}"

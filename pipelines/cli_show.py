@@ -1,0 +1,187 @@
+"""What the command line shows: consoles, figures as text, a dialogue, a result, live progress."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from ..modules.fence import clean
+from ..optimizers.statistics import wilson
+
+if TYPE_CHECKING:
+    from .evaluate import Progress
+
+PLAIN_WIDTH = 160  # columns where there is no terminal to ask
+MOST_HIGHLIGHTS = 12
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console on standard output or error; without a terminal it writes plain, wide lines."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else PLAIN_WIDTH
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
+
+
+def percent(score: Mapping[str, float]) -> str:
+    return f"{score['value']:.1%} [{score['low']:.1%}, {score['high']:.1%}]"
+
+
+def money(cost: float | None) -> str:
+    if cost is None:
+        return "price unknown"
+    return f"{cost:.4f} USD" if cost else "0 USD"
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def used(usage: Mapping[str, Any]) -> str:
+    cached = f" ({usage['cached_calls']:,} of them from the record)" if usage["cached_calls"] else ""
+    tokens = f"{usage['prompt_tokens']:,} + {usage['completion_tokens']:,} tokens"
+    return f"{usage['calls']:,} calls{cached}, {tokens}, {money(usage['cost_usd'])}"
+
+
+def answered(answer: str | None, choices: Mapping[str, str] | None) -> str:
+    if answer is None:
+        return "no readable answer"
+    return f"{answer} ({choices[answer]})" if choices and answer in choices else answer
+
+
+def show_dialogue(out: Console, prediction: Mapping[str, Any], choices: Mapping[str, str] | None) -> None:
+    """Every turn, then the decision and the bill. What an LM said is shown as text and can do nothing else."""
+    for turn in prediction["transcript"]:
+        head = Text(f"{turn['agent']}, round {turn['round']}: ", style="bold")
+        out.print(head + Text(clean(answered(turn["answer"], choices)), style="not bold"))
+        for item in turn.get("evidence") or ():
+            out.print(Text(f"  found: {clean(item['title'])}", style="dim"))
+        if turn["text"]:
+            out.print(Text(clean(turn["text"])))
+        out.print()
+    rounds = prediction["rounds"]
+    how = f"decided by {prediction['decided_by']} after {rounds} round{'s' if rounds != 1 else ''}"
+    out.print(Text(f"Answer: {clean(answered(prediction['answer'], choices))}", style="bold"))
+    out.print(f"{how}; {used(prediction['usage'])}")
+
+
+def show_result(out: Console, title: str, lines: Mapping[str, str]) -> None:
+    """A result as a panel on a terminal, else as plain lines."""
+    table = Table.grid(padding=(0, 2))
+    for name, value in lines.items():
+        table.add_row(Text(name, style="dim"), Text(value))
+    if out.is_terminal:
+        out.print(Panel(table, title=Text(title), expand=False))
+    else:
+        for name, value in lines.items():
+            out.print(f"{name}: {value}", soft_wrap=True)
+
+
+def result_lines(summary: Mapping[str, Any], seconds: float) -> dict[str, str]:
+    """The figures of `summary.json` that are worth a line each."""
+    counts, usage = summary["counts"], summary["usage"]
+    lines = {name.replace("_", " "): percent(score) for name, score in summary["scores"].items()}
+    lines["questions"] = f"{counts['correct']:,} right of {counts['rows']:,}"
+    if counts["rows"] < counts["questions"]:
+        lines["questions"] += f" finished ({counts['questions']:,} asked for)"
+    lines["unreadable"] = f"{counts['unreadable']:,}"
+    lines["errors"] = f"{counts['errors']:,}"
+    lines["used"] = used(usage)
+    latency = summary.get("seconds") or {}
+    median = f"; a question takes {duration(latency['p50'])} (median)" if latency else ""
+    lines["time"] = f"{duration(seconds)}{median}"
+    return lines | dict(highlights(summary.get("report") or {}))
+
+
+def highlights(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The first figures of a protocol's own report: single numbers and rates, whatever the protocol calls them."""
+    found = ((name, _figure(value)) for name, value in _flat(report))
+    shown = [(name, text) for name, text in found if text is not None]
+    yield from shown[:MOST_HIGHLIGHTS]
+
+
+def _flat(report: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Entries of the report, two levels deep."""
+    for key, value in report.items():
+        name = f"{prefix}{key}".replace("_", " ")
+        if isinstance(value, Mapping) and "value" not in value:
+            if not prefix:
+                yield from _flat(value, f"{name}: ")
+        else:
+            yield name, value
+
+
+def _figure(value: Any) -> str | None:
+    if isinstance(value, Mapping):
+        known = isinstance(value.get("value"), int | float) and value.get("low") is not None
+        return percent(value) if known else None  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+
+class LiveProgress:
+    """The `progress` callback of `evaluate`: keeps the latest state, which a terminal shows a few times a second."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.state: Progress | None = None
+
+    def __call__(self, state: Progress) -> None:
+        self.state = state
+
+    @contextmanager
+    def shown(self, out: Console, *, quiet: bool) -> Iterator[None]:
+        """Draws while the block runs; shows nothing when quiet or without a terminal."""
+        if quiet or not out.is_terminal:
+            yield
+            return
+        with Live(get_renderable=self._render, console=out, refresh_per_second=4, redirect_stdout=False):
+            yield
+
+    def _render(self) -> Table:
+        state = self.state
+        row = Table.grid(padding=(0, 1))
+        if state is None:
+            row.add_row(Text(f"{self.label}: starting"))
+            return row
+        bar = ProgressBar(total=max(state.total, 1), completed=state.done, width=24)
+        row.add_row(Text(self.label), bar, Text("  ".join(progress_parts(state))))
+        return row
+
+
+def progress_parts(state: Progress) -> Iterable[str]:
+    """Done, accuracy so far with the half-width of its 95% interval, errors, calls, cost, time left."""
+    yield f"{state.done:,}/{state.total:,}"
+    if state.done:
+        low, high = wilson(state.correct, state.done)
+        yield f"accuracy {state.correct / state.done:.1%} ± {(high - low) / 2:.1%}"
+    if state.errors:
+        yield f"{state.errors:,} errors"
+    yield f"{state.usage.calls:,} calls"
+    yield money(state.usage.cost_usd)
+    if state.seconds_left is not None:
+        yield f"{duration(state.seconds_left)} left"
