@@ -26,6 +26,7 @@ MAX_EVIDENCE_CHARS = 1_500
 
 _SETTINGS = ("max_tokens", "temperature", "top_p", "top_k", "stop", "seed")
 _BLOCK = re.compile(r"\{.*\}", re.DOTALL)
+_SPECIAL = re.compile(r"<(?=[|/\w])")
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 
 
@@ -250,19 +251,20 @@ def plain_prompt(signature: Any, demos: Sequence[Any], inputs: Mapping[str, Any]
 
 def _plain_material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
     if inputs.get("context"):
-        yield f"Passage: {_one_line(inputs['context'])}"
+        yield f"Passage: {_one_line(inputs['context'], MAX_CONTEXT_CHARS)}"
     for item in inputs.get("evidence") or ():
-        yield f"Passage: {_one_line(item['text'])}"
+        yield f"Passage: {_one_line(item['text'], MAX_EVIDENCE_CHARS)}"
     yield f"Question: {_one_line(inputs['question'])}"
     if inputs.get("choices") and profile.list_options:
         yield "Options: " + ", ".join(inputs["choices"].values())
     for turn in inputs.get("discussion") or ():
         answer = shown_answer(turn["answer"], inputs.get("choices"), profile)
-        yield f"{turn['agent'].capitalize()}: {_one_line(turn['text'])} Answer: {answer}"
+        yield f"{turn['agent'].capitalize()} says {answer}: {_one_line(turn['text'])}"
 
 
-def _one_line(text: Any) -> str:
-    return " ".join(str(text).split())
+def _one_line(text: Any, max_chars: int = MAX_TURN_CHARS) -> str:
+    """Text as part of a line: no line of its own, and nothing that a tokeniser takes for a special token."""
+    return _SPECIAL.sub("< ", " ".join(str(text).split()))[:max_chars]
 
 
 # Reading the reply

@@ -31,7 +31,9 @@ _UNSEEN = re.compile(
 # What can be read as "<" or ">", with how many of them it is read as.
 _LESS = dict.fromkeys("<˂‹❮❬ᐸᚲ〈⟨〈⦑⧼﹤＜︿≮≺⪦\U0001d236", 1) | dict.fromkeys("«≪《⟪❰︽⪡⫷", 2) | {"⋘": 3}
 _MORE = dict.fromkeys(">˃›❯❭ᐳ〉⟩〉⦒⧽﹥＞﹀≯≻⪧\U00016f3f", 1) | dict.fromkeys("»≫》⟫❱︾⪢⫸", 2) | {"⋙": 3}
-_GAP = r"[\s\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]*"
+_GAP = r"\s\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+# What would stick to the opening mark if a label began with it.
+_STICKY = re.compile(f"^[{_GAP}{re.escape(''.join(_LESS | _MORE))}]+")
 
 # `<|im_end|>`, `<end_of_turn>`, `</s>`: a local server may read these in a message as a change of speaker.
 _TOKEN = re.compile(r"<(/?[|｜]?[\w▁:/.-]{1,64}[|｜]?)>")
@@ -83,7 +85,7 @@ def _shortened(text: str, marks: dict[str, int], single: str) -> str:
         return single if sum(marks.get(mark, 0) for mark in run[0]) >= len(OPEN) else run[0]
 
     one = "[" + "".join(map(re.escape, marks)) + "]"
-    return re.sub(f"{one}(?:{_GAP}{one})*", shorter, text)
+    return re.sub(f"{one}(?:[{_GAP}]*{one})*", shorter, text)
 
 
 def fence(text: str, label: str, max_chars: int) -> str:
@@ -95,5 +97,5 @@ def fence(text: str, label: str, max_chars: int) -> str:
     """
     # Invisible padding could be long, so the text is cleaned before it is cut.
     body = cut(disarm(text).strip(), max_chars)
-    head = cut(" ".join(disarm(label).split()), LABEL_CHARS).strip("".join(_LESS) + "".join(_MORE) + " ")
+    head = cut(_STICKY.sub("", " ".join(disarm(label).split())), LABEL_CHARS)
     return "\n".join(part for part in (OPEN + head, body, CLOSE) if part)

@@ -31,7 +31,7 @@ def ask(
     lms: LMOptions,
     record: Path | None = None,
 ) -> dict[str, Any]:
-    """The prediction as a dict, with the question's `choices`. Raises UserError, or CallError when an LM fails."""
+    """The prediction as a dict, with the question's `choices`. Raises UserError or CallError."""
     built = program_of(program, parse_sets(sets), make_lm=lms.make)
     asked = question_of(question, choices, context, kind)
     language_model = lms.seat(built)
@@ -72,7 +72,9 @@ def labelled(choices: Sequence[str]) -> Mapping[str, str] | list[str] | None:
     found: dict[str, str] = {}
     for choice, match in zip(choices, matches, strict=True):
         if match is None:
-            raise UserError(f"--choice {choice!r} has no label, but others have: give all as LABEL=TEXT or none")
+            raise UserError(
+                f"--choice {choice!r} has no label, but others have: give all as LABEL=TEXT or none"
+            )
         if match[1] in found:
             raise UserError(f"--choice gives the label {match[1]!r} twice: make the labels differ")
         found[match[1]] = match[2]

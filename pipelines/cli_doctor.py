@@ -1,4 +1,4 @@
-"""`folkmoot doctor`: looks at everything a run needs and says, line by line, what is wrong and how to mend it."""
+"""`folkmoot doctor`: looks at everything a run needs and says what is wrong and how to mend it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from urllib.request import urlopen
 
 from packaging.requirements import Requirement
 
+from ..modules.calls import CallError
 from ..modules.errors import UserError
 from .cli_lms import LMOptions
 from .cli_show import duration
@@ -64,8 +65,8 @@ def examine(lms: LMOptions) -> Iterator[Check]:
         try:
             yield check()
         except Exception as problem:
-            told = str(problem) if isinstance(problem, UserError) else f"{type(problem).__name__}: {problem}"
-            yield Check(name, "fail", told, "mend this first" if isinstance(problem, UserError) else None)
+            known = isinstance(problem, UserError | CallError)  # their sentences say what to do
+            yield Check(name, "fail", str(problem) if known else f"{type(problem).__name__}: {problem}")
 
 
 def _python() -> Check:
@@ -107,7 +108,9 @@ def _data() -> Check:
         return Check("data", "ok", "FOLKMOOT_DATA is not set: named data sets come from the hub")
     files = len(list(folder.glob("*.jsonl")))
     if not files:
-        return Check("data", "warn", f"FOLKMOOT_DATA is {folder}, without a .jsonl file", "put NAME-SPLIT.jsonl there")
+        return Check(
+            "data", "warn", f"FOLKMOOT_DATA is {folder}, without a .jsonl file", "put NAME-SPLIT.jsonl there"
+        )
     return Check("data", "ok", f"FOLKMOOT_DATA is {folder} with {files} files")
 
 
@@ -153,7 +156,9 @@ def _store() -> Check:
             with urlopen(f"{uri.rstrip('/')}/health", timeout=5):
                 return Check("MLflow store", "ok", f"{said} answers")
         if uri.startswith("sqlite:///"):
-            return Check("MLflow store", "ok", f"{said} {_sqlite(Path(unquote(uri.removeprefix('sqlite:///'))))}")
+            return Check(
+                "MLflow store", "ok", f"{said} {_sqlite(Path(unquote(uri.removeprefix('sqlite:///'))))}"
+            )
         from mlflow import MlflowClient
 
         MlflowClient(uri).search_experiments(max_results=1)
@@ -193,7 +198,9 @@ def _local() -> Check:
         weights.verify_chunks()
     except (FileNotFoundError, ImportError) as problem:
         return Check("embedded LM", "fail", str(problem), f"{INSTALL_LOCAL} --force-reinstall")
-    return Check("embedded LM", "ok", f"xllamacpp {version('xllamacpp')}, weights {weights.EXPECTED_SHA256[:12]}")
+    return Check(
+        "embedded LM", "ok", f"xllamacpp {version('xllamacpp')}, weights {weights.EXPECTED_SHA256[:12]}"
+    )
 
 
 def _terms() -> Check:

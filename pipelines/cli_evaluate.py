@@ -91,11 +91,15 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """How an evaluation ended: its folder, its summary (None if there is none), and why it stopped early, if so."""
+    """How an evaluation ended: folder, summary (None if there is none), and why it stopped early.
+
+    `training` has the weights that were fitted, the number of `questions`, and their own `usage`.
+    """
 
     out: Path
     summary: dict[str, Any] | None
     seconds: float
+    training: dict[str, Any] | None = None
     stopped: str | None = None
     code: int = 0
 
@@ -121,7 +125,9 @@ def plan(request: Request) -> Plan:
         # A question that an agent is shown with its answer says nothing about the weight it deserves.
         train = [question for question in train if question.id not in shown]
     if _lacks_weights(program) and not train:
-        raise UserError("no training questions are left to fit weights on: take fewer --demos or more training data")
+        raise UserError(
+            "no training questions are left to fit weights on: take fewer --demos or more training data"
+        )
     language_model = request.lms.seat(program)
     seated = lms_of(program, language_model)
     settings = _settings(request, questions, train, warnings)
@@ -130,7 +136,7 @@ def plan(request: Request) -> Plan:
 
 
 def run(plan: Plan, show: Show) -> Outcome:
-    """Carry the plan out. Raises UserError for what is wrong with it; what stops it on the way is in the outcome."""
+    """Carry the plan out. Raises UserError for what is wrong with it; later stops are in the outcome."""
     request, program = plan.request, plan.program
     began = time.monotonic()
     started = _Started()
@@ -141,11 +147,13 @@ def run(plan: Plan, show: Show) -> Outcome:
         "max_failures": request.max_failures,
         "retry_errors": request.retry_errors,
     }
-    stopped, code = None, 0
+    stopped, code, training = None, 0, None
     try:
         if plan.fits_weights and isinstance(program, Ensemble):
             with show("weights") as told:
-                fit_weights(program, plan.train, plan.out / WEIGHTS, progress=started.then(told), **shared)
+                training = fit_weights(
+                    program, plan.train, plan.out / WEIGHTS, progress=started.then(told), **shared
+                )
         with show("evaluate") as told:
             evaluate(
                 program,
@@ -165,15 +173,19 @@ def run(plan: Plan, show: Show) -> Outcome:
     summary = _summary(plan.out)
     if not code and summary and summary["counts"]["errors"] == summary["counts"]["rows"]:
         stopped, code = "every question failed: see the errors in the rows; --retry-errors asks them again", 1
-    return Outcome(plan.out, summary, time.monotonic() - began, stopped, code)
+    return Outcome(plan.out, summary, time.monotonic() - began, training, stopped, code)
 
 
-def fit_weights(program: Ensemble, train: Sequence[Question], out: Path, **options: Any) -> list[float]:
-    """Run the ensemble on training questions by majority, then set its weights from those rows."""
+def fit_weights(program: Ensemble, train: Sequence[Question], out: Path, **options: Any) -> dict[str, Any]:
+    """Run the ensemble on training questions by majority, then set its weights from those rows.
+
+    Returns `weights` by member, the number of `questions`, and the `usage` that this took.
+    """
     program.vote = "majority"
     try:
-        rows = evaluate(program, train, out=out, tracking=False, **options).rows
-        return program.fit_weights(rows)
+        found = evaluate(program, train, out=out, tracking=False, **options)
+        weights = dict(zip(program.names, program.fit_weights(found.rows), strict=True))
+        return {"weights": weights, "questions": len(train), "usage": found.summary.usage}
     finally:
         program.vote = "weighted"
 
@@ -181,7 +193,9 @@ def fit_weights(program: Ensemble, train: Sequence[Question], out: Path, **optio
 def check_contexts(questions: Sequence[Question]) -> None:
     """Raises UserError for a passage longer than an agent is shown, which would be cut in every prompt."""
     for question in questions:
-        passage = question.context if isinstance(question.context, str) else "\n\n".join(question.context or ())
+        passage = (
+            question.context if isinstance(question.context, str) else "\n\n".join(question.context or ())
+        )
         if len(passage) > MAX_CONTEXT_CHARS:
             raise UserError(
                 f"question {question.id!r} has a context of {len(passage):,} characters: shorten it to "
@@ -195,7 +209,9 @@ def parse_columns(pairs: Sequence[str]) -> dict[str, str] | None:
     for pair in pairs:
         key, _, value = (part.strip() for part in pair.partition("="))
         if not key or not value or key in found:
-            raise UserError(f"--columns {pair!r} is no FIELD=COLUMN pair, or its field stands twice: correct it")
+            raise UserError(
+                f"--columns {pair!r} is no FIELD=COLUMN pair, or its field stands twice: correct it"
+            )
         found[key] = value
     return found or None
 
@@ -220,7 +236,9 @@ def _train(request: Request, program: Program, columns: Mapping[str, str] | None
     weights = _lacks_weights(program)
     if request.train is None:
         if weights:
-            raise UserError("the weighted ensemble has no weights: give --train to fit them, or --set weights=[…]")
+            raise UserError(
+                "the weighted ensemble has no weights: give --train to fit them, or --set weights=[…]"
+            )
         if request.demos:
             raise UserError("--demos needs --train: name the data that the demonstrations come from")
         return []
@@ -239,8 +257,8 @@ def _check_train(train: Sequence[Question], questions: Sequence[Question]) -> li
     same = [test for learnt, test in data.overlap(train, questions) if learnt == test]
     if same:
         raise UserError(
-            f"{len(same)} of {len(questions)} test questions are training questions (the first is {same[0]!r}): "
-            "evaluate on another split than --train"
+            f"{len(same)} of {len(questions)} test questions are training questions (the first is "
+            f"{same[0]!r}): evaluate on another split than --train"
         )
     warning = data.check_overlap(train, questions) if train else None
     return [warning] if warning else []
@@ -272,7 +290,9 @@ def _settings(
         "command": "evaluate",
         "program_spec": request.program,
         "data": described.pop("source"),
-        **{key: value for key, value in described.items() if key not in ("fingerprint", "rows", "unlabelled")},
+        **{
+            key: value for key, value in described.items() if key not in ("fingerprint", "rows", "unlabelled")
+        },
         "concurrency": request.concurrency,
     }
     if train:

@@ -63,14 +63,16 @@ class LMOptions:
     def seat(self, program: Program) -> Any:
         """Give the program's seats the LMs that the options name; returns the LM of all the other seats.
 
-        None when every seat has an LM of its own. No LM is called. Raises UserError for an unknown seat and for
-        options that no LM takes.
+        None when every seat has an LM of its own. No LM is called. Raises UserError for an unknown seat and
+        for options that no LM takes.
         """
         names, bases = by_seat(self.names, "--lm"), by_seat(self.bases, "--api-base")
         seats = program.seats()
         for name in [*names, *bases]:
             if name != EVERY and not any(name in _called(seat) for seat in seats):
-                raise UserError(f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}")
+                raise UserError(
+                    f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}"
+                )
         if self.replays is not None:
             return self._replay(program, self.replays, names, bases)
         used = [names.get(EVERY, DEFAULT_LM), *names.values(), *_models(program)]

@@ -73,7 +73,7 @@ def answered(answer: str | None, choices: Mapping[str, str] | None) -> str:
 
 
 def show_dialogue(out: Console, prediction: Mapping[str, Any], choices: Mapping[str, str] | None) -> None:
-    """Every turn, then the decision and the bill. What an LM said is shown as text and can do nothing else."""
+    """Every turn, then the decision and the bill. What an LM said is text and can do nothing else."""
     for turn in prediction["transcript"]:
         head = Text(f"{turn['agent']}, round {turn['round']}: ", style="bold")
         out.print(head + Text(clean(answered(turn["answer"], choices)), style="not bold"))
@@ -116,8 +116,18 @@ def result_lines(summary: Mapping[str, Any], seconds: float) -> dict[str, str]:
     return lines | dict(highlights(summary.get("report") or {}))
 
 
+def training_lines(training: Mapping[str, Any] | None) -> dict[str, str]:
+    """The weights that were fitted before the evaluation, and what that took beside it."""
+    if training is None:
+        return {}
+    weights = ", ".join(f"{name} {weight:.2f}" for name, weight in training["weights"].items())
+    return {
+        "weights": f"{weights}; fitted on {training['questions']:,} questions with {used(training['usage'])}"
+    }
+
+
 def highlights(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The first figures of a protocol's own report: single numbers and rates, whatever the protocol calls them."""
+    """The first figures of a protocol's own report: single numbers and rates, by the protocol's names."""
     found = ((name, _figure(value)) for name, value in _flat(report))
     shown = [(name, text) for name, text in found if text is not None]
     yield from shown[:MOST_HIGHLIGHTS]
@@ -137,14 +147,14 @@ def _flat(report: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 def _figure(value: Any) -> str | None:
     if isinstance(value, Mapping):
         known = isinstance(value.get("value"), int | float) and value.get("low") is not None
-        return percent(value) if known else None  # type: ignore[arg-type]
+        return percent(value) if known else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
 
 
 class LiveProgress:
-    """The `progress` callback of `evaluate`: keeps the latest state, which a terminal shows a few times a second."""
+    """The `progress` callback of `evaluate`: keeps the latest state, for a terminal to show."""
 
     def __init__(self, label: str) -> None:
         self.label = label

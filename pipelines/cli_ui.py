@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from types import FrameType
 from urllib.error import URLError
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import ProxyHandler, build_opener
 
 from ..modules.errors import UserError
 
+STDERR = 2
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
 # One worker serves one person; the rest keeps the server from fetching prices, phoning home and running jobs.
@@ -49,14 +50,18 @@ def serve(uri: str, host: str, port: int, ready: Callable[[str], None]) -> None:
     Raises UserError when the port is taken or the server does not start, KeyboardInterrupt on Ctrl-C.
     """
     check_port(host, port)
-    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri]
-    command += ["--host", host, "--port", str(port), "--workers", "1", "--uvicorn-opts", "--log-level warning"]
-    with _running(command) as process:
+    with _running(server_command(uri, host, port)) as process:
         address = f"http://{_browsable(host)}:{port}"
         _wait_until_up(process, address)
         ready(address)
         code = process.wait()
         raise UserError(f"MLflow's server ended by itself (exit code {code}): see what it said above")
+
+
+def server_command(uri: str, host: str, port: int) -> list[str]:
+    where = ["--backend-store-uri", uri, "--host", host, "--port", str(port)]
+    quiet = ["--workers", "1", "--uvicorn-opts", "--log-level warning"]
+    return [sys.executable, "-m", "mlflow", "server", *where, *quiet]
 
 
 def check_port(host: str, port: int) -> None:
@@ -69,14 +74,18 @@ def check_port(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as problem:
             raise UserError(
-                f"nothing can listen on {host} port {port} ({problem.strerror or problem}): choose another --port"
+                f"nothing can listen on {host} port {port} ({problem.strerror or problem}): "
+                "choose another --port"
             ) from None
 
 
 @contextmanager
 def _running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """The command in a process group of its own, all of which is stopped when the block ends, however it ends."""
-    process = subprocess.Popen(command, env={**os.environ, **SERVER_ENV}, start_new_session=True)
+    """The command in a process group of its own, all of which ends with the block."""
+    # What the server says goes to standard error, which is also where its failures belong.
+    process = subprocess.Popen(
+        command, env={**os.environ, **SERVER_ENV}, stdout=STDERR, stderr=STDERR, start_new_session=True
+    )
     before = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield process
@@ -105,16 +114,23 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def _wait_until_up(process: subprocess.Popen[bytes], address: str) -> None:
     deadline = time.monotonic() + START_SECONDS
+    direct = build_opener(
+        ProxyHandler({})
+    )  # a proxy of the environment knows nothing of this machine's ports
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise UserError(f"MLflow's server did not start (exit code {process.returncode}): see what it said above")
+            raise UserError(
+                f"MLflow's server did not start (exit code {process.returncode}): see what it said above"
+            )
         try:
-            with urlopen(f"{address}/health", timeout=5) as answer:
+            with direct.open(f"{address}/health", timeout=5) as answer:
                 if answer.status == 200:
                     return
         except (URLError, OSError):
             time.sleep(0.2)
-    raise UserError(f"MLflow's server gave no answer within {START_SECONDS:g} s: try again, or run `mlflow server`")
+    raise UserError(
+        f"MLflow's server gave no answer within {START_SECONDS:g} s: try again, or run `mlflow server`"
+    )
 
 
 def _browsable(host: str) -> str:

@@ -6,13 +6,21 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import dspy
+from dspy.utils.exceptions import (
+    LMAuthError,
+    LMBillingError,
+    LMConfigurationError,
+    LMError,
+    LMUnsupportedModelError,
+)
 
-from ..modules.calls import CallError, FatalCallError, Usage, metered
+from ..modules.calls import FatalCallError, Usage, metered
 from ..modules.errors import UserError
 from ..modules.program import Program
 from ..modules.question import Question
@@ -26,6 +34,7 @@ from .tracking import NoTracker, Tracker, start_tracking
 
 SUMMARY = "summary.json"
 CONCURRENCY = 64
+_HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
 
 
 @dataclass
@@ -117,60 +126,52 @@ def evaluate(
             unknown model; too many failures; a disk that cannot be written. What was finished is kept.
         KeyboardInterrupt: likewise, after the summary so far has been written.
     """
-    _check(questions)
+    _check(program, questions, concurrency)
     language_model = lm or dspy.settings.lm
     keep = tempfile.TemporaryDirectory(prefix="folkmoot-") if out is None else None
     folder = Path(keep.name if keep else str(out))
-    order = [question.id for question in questions]
-    try:
-        run = open_run(folder, program, questions, language_model, dict(settings or {}))
-        if retry_errors and (folder / RESULTS).exists():
-            failed = frozenset(row["id"] for row in read_rows(folder / RESULTS) if row["error"])
-            rewrite(folder / RESULTS, order, drop=failed)
-        stores = [CallStore(folder), *([CallStore(Path(record))] if record is not None else [])]
-        for store in stores:
-            write_lms(store.folder, run["lms"])
-        rows = RowFile(folder)
-    except OSError as problem:
-        raise UserError(
-            f"{folder} cannot be written ({problem.strerror or problem}): choose another --out"
-        ) from None
-    tracker: Tracker = start_tracking(run) if tracking else NoTracker()
-    save_run(folder, {**run, "mlflow_run_id": tracker.run_id})
-    state = Progress(total=len(questions))
-    for row in read_rows(folder / RESULTS):
-        state.count(row, resumed=True)
-    stopped: BaseException | None = None
-    token = ACTIVE.set((*stores, *ACTIVE.get()))
-    try:
-        with dspy.context(lm=language_model, disable_history=True):
-            job = _Job(program, rows, state, max_failures, tracker, progress)
-            in_flight = min(concurrency, _taken_at_once(program, language_model))
-            run_sync(job.answer_all, [q for q in questions if q.id not in rows.done], in_flight)
-    except (KeyboardInterrupt, UserError) as problem:
-        stopped = problem
-    except OSError as problem:
-        stopped = UserError(
-            f"{folder} could not be written ({problem.strerror or problem}): {state.done} rows are kept; "
-            "make room and run the same command again"
-        )
-    finally:
-        ACTIVE.reset(token)
-        rows.close()
-        for store in stores:
-            store.close()
-    try:
-        rewrite(folder / RESULTS, order)
-        summary = summarise(read_rows(folder / RESULTS), len(questions), program.report, run)
-        write_json(folder / SUMMARY, summary.to_dict())
-    except OSError as problem:
-        tracker.stop("FAILED")
-        raise stopped or UserError(
-            f"{folder} could not be written ({problem.strerror or problem}): make room"
-        ) from None
-    tracker.finish(summary, folder, "FINISHED" if stopped is None else "KILLED")
-    if stopped is not None:
-        raise stopped
+    with ExitStack() as held:
+        if keep is not None:  # it outlives this block only when all went well
+            held.push(lambda kind, *_: keep.cleanup() if kind else None)
+        try:
+            run = open_run(folder, program, questions, language_model, dict(settings or {}))
+            rows = RowFile(folder, retry_errors=retry_errors)
+            held.callback(rows.close)
+            stores = [CallStore(folder), *([CallStore(Path(record))] if record is not None else [])]
+            for store in stores:
+                held.callback(store.close)
+                write_lms(store.folder, run["lms"])
+            save_run(folder, run)
+        except OSError as problem:
+            raise _unwritable(problem, folder, "choose another --out") from None
+        tracker: Tracker = start_tracking(run) if tracking else NoTracker()
+        state = Progress(total=len(questions))
+        for row in read_rows(folder / RESULTS):
+            state.count(row, resumed=True)
+        job = _Job(program, rows, state, max_failures, tracker, progress)
+        waiting = [question for question in questions if question.id not in rows.done]
+        in_flight = min(concurrency, _taken_at_once(program, language_model))
+        stopped: BaseException | None = None
+        token = ACTIVE.set((*stores, *ACTIVE.get()))
+        try:
+            save_run(folder, {**run, "mlflow_run_id": tracker.run_id})
+            with dspy.context(lm=language_model, disable_history=True):
+                run_sync(job.answer_all, waiting, in_flight)
+        except BaseException as problem:
+            stopped = problem  # whatever it was: what is finished is summed up before it goes on its way
+        finally:
+            ACTIVE.reset(token)
+        try:
+            rewrite(folder / RESULTS, [question.id for question in questions])
+            summary = summarise(read_rows(folder / RESULTS), len(questions), program.report, run)
+            write_json(folder / SUMMARY, summary.to_dict())
+        except OSError as problem:
+            tracker.stop("FAILED")
+            raise stopped or _unwritable(problem, folder, "make room and run it again") from None
+        status = "KILLED" if isinstance(stopped, KeyboardInterrupt | UserError) else "FAILED"
+        tracker.finish(summary, folder, status if stopped else "FINISHED")
+        if stopped is not None:
+            raise stopped
     return Evaluation(folder, summary, keep)
 
 
@@ -218,8 +219,15 @@ class _Job:
                 return row_of(question, prediction, time.monotonic() - began)
             except FatalCallError:
                 raise
-            except CallError as problem:
-                return error_row(question, str(problem), usage.to_dict(), time.monotonic() - began)
+            except _HOPELESS as problem:  # of an LM that is not ours
+                raise UserError(
+                    f"the LM cannot be used ({_one_line(problem)}): check its name and key"
+                ) from None
+            except LMError as problem:
+                return error_row(question, _one_line(problem), usage.to_dict(), time.monotonic() - began)
+            except Exception as problem:
+                problem.add_note(f"This happened at question {question.id!r}; finished rows are kept.")
+                raise
 
     def _tell(self) -> None:
         self.state.seconds = time.monotonic() - self.started
@@ -234,7 +242,22 @@ def _taken_at_once(program: Program, language_model: Any) -> int:
     return max(limits, default=CONCURRENCY)
 
 
-def _check(questions: Sequence[Question]) -> None:
+def _unwritable(problem: OSError, folder: Path, advice: str) -> UserError:
+    where = problem.filename or folder
+    return UserError(f"{where} cannot be written ({problem.strerror or problem}): {advice}")
+
+
+def _one_line(problem: Exception) -> str:
+    return " ".join(str(problem).split()) or type(problem).__name__
+
+
+def _check(program: Program, questions: Sequence[Question], concurrency: int) -> None:
+    if not isinstance(program, Program):
+        raise UserError(
+            f"a {type(program).__name__} is no folkmoot program: give one such as fm.SingleAgent()"
+        )
+    if concurrency < 1:
+        raise UserError(f"concurrency is {concurrency}: give a number of questions in flight from 1 up")
     if not questions:
         raise UserError("there are no questions to evaluate: check the data, --split and --limit")
     seen: set[str] = set()

@@ -12,11 +12,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import dspy
+
 from ..modules.errors import UserError
 from ..modules.program import Program
 from ..modules.question import Question
 from .data import fingerprint
-from .lms import lm_identity
+from .lms import SAMPLING, lm_identity
+from .rows import RESULTS
 
 MANIFEST = "run.json"
 PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy", "xllamacpp")
@@ -47,8 +50,8 @@ def open_run(
     path = folder / MANIFEST
     if path.exists():
         try:
-            earlier = json.loads(path.read_text())
-        except ValueError:
+            earlier = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError):
             raise UserError(f"{path} is damaged: choose another --out, or delete the folder") from None
         for key, what in _SAME.items():
             if earlier.get(key) != run[key]:
@@ -56,6 +59,10 @@ def open_run(
                     f"{folder} holds another run (its {what} differs): choose another --out, or delete it"
                 )
         run["mlflow_run_id"] = earlier.get("mlflow_run_id")
+    elif (folder / RESULTS).exists() and (folder / RESULTS).stat().st_size:
+        raise UserError(
+            f"{folder} holds rows but not of which run ({MANIFEST} is missing): choose another --out"
+        )
     return run
 
 
@@ -66,9 +73,8 @@ def save_run(folder: Path, run: Mapping[str, Any]) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write atomically: a reader sees the old file or the new one, whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(
-        json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8"
-    )
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n"
+    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     os.replace(temporary, path)
 
 
@@ -84,7 +90,7 @@ def hashes(program: Program) -> dict[str, str]:
 
 def _sha(value: Any) -> str:
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def lms_of(program: Program, lm: Any) -> dict[str, Any]:
@@ -94,14 +100,21 @@ def lms_of(program: Program, lm: Any) -> dict[str, Any]:
         used = seat.predict.lm or lm
         if used is None:
             raise UserError(f"no LM is set for the seat {name!r}: pass lm=fm.lm('…')")
+        if not isinstance(used, dspy.BaseLM):
+            raise UserError(f"the LM of the seat {name!r} is {_short(used)}, no LM: pass lm=fm.lm('…')")
         described = lm_identity(used) or {
             "name": used.model,
             "endpoint": used.model,
             "profile": {},
-            "settings": {key: value for key, value in used.kwargs.items() if "key" not in key},
+            # Only what is known to hold no secret: headers and client settings may.
+            "settings": {key: used.kwargs[key] for key in SAMPLING if used.kwargs.get(key) is not None},
         }
         found[name if seat.predict.lm is not None else "*"] = described
     return found
+
+
+def _short(value: Any) -> str:
+    return repr(value) if isinstance(value, str) and len(value) < 80 else f"a {type(value).__name__}"
 
 
 def versions() -> dict[str, str]:

@@ -1,9 +1,10 @@
-"""Programs by name: a short spec such as `deliberation:intuitive,reasoner:judge`, a YAML file, or a mapping."""
+"""Programs by name: a short spec such as `single:cot`, a YAML file, or a mapping."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +29,9 @@ MakeLM = Callable[..., Any]
 class Protocol:
     """How one protocol is written and built.
 
-    `read` turns the parts of a short spec after the protocol's name (at most two) into constructor parameters;
-    `most_turns` is the largest number of turns that one question can take; `example` is a short spec.
+    `read` turns the parts of a short spec after the protocol's name (at most two) into constructor
+    parameters; `most_turns` is the largest number of turns that one question can take; `example` is a short
+    spec.
     """
 
     program: type[Program]
@@ -83,9 +85,9 @@ def program_of(
 
     Args:
         spec: a short spec (`single:cot`, `single:role=critic`, `ensemble:simple,cot:majority`,
-            `deliberation:intuitive,reasoner:strongest=intuitive`), the path of a YAML file, or what such a file
-            holds: `program` (a protocol's name or a short spec), any constructor parameter, `lms` (seat → LM name
-            or the arguments of `lm`) and, for an ensemble, `members` (specs of either form).
+            `deliberation:intuitive,reasoner:strongest=intuitive`), the path of a YAML file, or what such a
+            file holds: `program` (a protocol's name or a short spec), any constructor parameter, `lms` (seat,
+            then LM name or the arguments of `lm`) and, for an ensemble, `members` (specs of either form).
         sets: constructor parameters that go before those of the spec; `environment` is `corpus:PATH`.
         make_lm: makes the LMs under `lms`.
 
@@ -98,14 +100,16 @@ def program_of(
         return _build(text, {"program": text}, sets or {}, make_lm)
     path = Path(text).expanduser()
     if text and path.is_dir():
-        raise UserError(f"the folder {text} holds no saved program: name a YAML file or a spec such as {_example()}")
+        raise UserError(
+            f"the folder {text} holds no saved program: name a YAML file or a spec such as {_example()}"
+        )
     if path.suffix.casefold() in YAML_SUFFIXES or path.is_file():
         return _build(text, read_yaml(path), sets or {}, make_lm)
     raise _no_protocol(text)
 
 
 def most_turns(program: Program) -> int:
-    """The largest number of turns that one question can take; an unreadable answer doubles a turn's one call."""
+    """The largest number of turns that one question can take; one call each, two if unreadable."""
     for protocol in PROTOCOLS.values():
         if isinstance(program, protocol.program):
             return protocol.most_turns(program)
@@ -113,7 +117,7 @@ def most_turns(program: Program) -> int:
 
 
 def parse_sets(pairs: Iterable[str]) -> dict[str, Any]:
-    """`KEY=VALUE` pairs of the command line, each value read as YAML: `2`, `0.5`, `true`, `[a, b]`, `text`."""
+    """`KEY=VALUE` pairs of the command line, each value read as YAML: `2`, `true`, `[a, b]`, `text`."""
     found: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -124,7 +128,9 @@ def parse_sets(pairs: Iterable[str]) -> dict[str, Any]:
         try:
             found[key.strip()] = yaml.load(value, Loader=_Loader)
         except yaml.YAMLError:
-            raise UserError(f"--set {pair!r}: the value is not valid YAML; quote it as {key}='\"…\"'") from None
+            raise UserError(
+                f"--set {pair!r}: the value is not valid YAML; quote it as {key}='\"…\"'"
+            ) from None
     return found
 
 
@@ -139,7 +145,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         where = f"{path}, line {mark.line + 1}" if mark else str(path)
-        raise UserError(f"{where}: {getattr(problem, 'problem', None) or 'not valid YAML'}; correct it") from None
+        raise UserError(
+            f"{where}: {getattr(problem, 'problem', None) or 'not valid YAML'}; correct it"
+        ) from None
     except RecursionError:
         raise UserError(f"{path} is nested too deeply: write a flatter file") from None
     if not isinstance(found, dict):
@@ -161,11 +169,19 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+# YAML 1.1 takes 1e-3 for text, which nobody who writes a number means.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(?:\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
 def _build(where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_lm: MakeLM) -> Program:
     fields = dict(given)
     spec = fields.pop("program", None)
     if not isinstance(spec, str):
-        raise UserError(f"{where} does not say which program it is: add a line such as 'program: deliberation'")
+        raise UserError(
+            f"{where} does not say which program it is: add a line such as 'program: deliberation'"
+        )
     name, *parts = (part.strip() for part in spec.split(":", 2))
     protocol = PROTOCOLS.get(name)
     if protocol is None:
@@ -185,7 +201,9 @@ def _build(where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_l
     except (TypeError, ValueError, AttributeError) as problem:
         raise UserError(f"{where} cannot be built ({problem}): check its parameters") from None
     if parameters.get("environment") is not None and getattr(program, "retrieval", None) is None:
-        raise UserError(f"{where} has an environment but no retriever to use it: add the role or drop the environment")
+        raise UserError(
+            f"{where} has an environment but no retriever to use it: add the role or drop the environment"
+        )
     program.assign(_seat_lms(where, lms, make_lm))
     return program
 
@@ -211,7 +229,10 @@ def _check_sampling(sampling: Any) -> None:
         raise UserError(f"sampling is {sampling!r}: give settings such as {{temperature: 0.5}}")
     for key in sampling:
         if key not in SAMPLING:
-            raise UserError(f"there is no sampling setting {key!r}{_meant(key, SAMPLING)}: choose among {', '.join(SAMPLING)}")
+            raise UserError(
+                f"there is no sampling setting {key!r}{_meant(key, SAMPLING)}: "
+                f"choose among {', '.join(SAMPLING)}"
+            )
 
 
 def _member(member: Any, make_lm: MakeLM) -> str | Program:
@@ -220,14 +241,18 @@ def _member(member: Any, make_lm: MakeLM) -> str | Program:
         return member
     if isinstance(member, str | Mapping):
         return program_of(member, make_lm=make_lm)
-    raise UserError(f"{member!r} is no member: give a strategy, a spec such as {_example()}, or a mapping with 'program'")
+    raise UserError(
+        f"{member!r} is no member: give a strategy, a spec such as {_example()}, or a mapping with 'program'"
+    )
 
 
 def _seat_lms(where: str, lms: Any, make_lm: MakeLM) -> dict[str, Any]:
     if lms is None:
         return {}
     if not isinstance(lms, Mapping):
-        raise UserError(f"{where} has lms that are no mapping: write seats and LM names, such as {{judge: openai/gpt-4o}}")
+        raise UserError(
+            f"{where} has lms that are no mapping: write seats and LM names, such as {{judge: openai/gpt-4o}}"
+        )
     made = {}
     for seat, wanted in lms.items():
         if isinstance(wanted, str):
@@ -235,7 +260,9 @@ def _seat_lms(where: str, lms: Any, make_lm: MakeLM) -> dict[str, Any]:
         elif isinstance(wanted, Mapping) and isinstance(wanted.get("name"), str):
             made[str(seat)] = make_lm(**{str(key): value for key, value in wanted.items()})
         else:
-            raise UserError(f"{where}: the LM of the seat {seat!r} is {wanted!r}; give a name such as openai/gpt-4o-mini")
+            raise UserError(
+                f"{where}: the LM of the seat {seat!r} is {wanted!r}; give a name such as openai/gpt-4o-mini"
+            )
     return made
 
 
@@ -251,10 +278,14 @@ def _environment(value: Any) -> Any:
     if not isinstance(value, str):
         if value is None or hasattr(value, "source"):
             return value
-        raise UserError(f"environment is {value!r}: give corpus:PATH, the path of a JSONL file of titles and texts")
+        raise UserError(
+            f"environment is {value!r}: give corpus:PATH, the path of a JSONL file of titles and texts"
+        )
     name, _, rest = value.partition(":")
     if name not in ENVIRONMENTS or not rest:
-        raise UserError(f"there is no environment {value!r}: give corpus:PATH, the path of a JSONL file of titles and texts")
+        raise UserError(
+            f"there is no environment {value!r}: give corpus:PATH, a JSONL file of titles and texts"
+        )
     return ENVIRONMENTS[name](rest)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +17,7 @@ from ..modules.errors import UserError
 from ..modules.question import Question
 
 RESULTS = "results.jsonl"
+NEEDED = frozenset(("id", "kind", "answer", "gold", "correct", "usage", "seconds", "error"))  # to sum rows up
 
 
 def row_of(question: Question, prediction: dspy.Prediction, seconds: float) -> dict[str, Any]:
@@ -77,47 +80,74 @@ def _strict(prediction: dspy.Prediction) -> bool:
 
 
 class RowFile:
-    """`DIR/results.jsonl` while an evaluation runs: one write a row, read back on resuming."""
+    """`DIR/results.jsonl` while an evaluation runs: one write a row, read back on resuming.
 
-    def __init__(self, folder: Path) -> None:
+    One process at a time has the folder: of two that append, the first to finish would drop the rows of the
+    other. With `retry_errors`, rows that are errors are removed first. Raises UserError for a folder in use
+    and for a damaged file, OSError when it cannot be opened.
+    """
+
+    def __init__(self, folder: Path, *, retry_errors: bool = False) -> None:
         self.path = folder / RESULTS
         self.done: set[str] = set()
-        self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        self._drop_torn_line()
-        for row in read_rows(self.path):
-            self.done.add(row["id"])
+        self._folder = os.open(folder, os.O_RDONLY)
+        try:
+            self._take_folder()
+            self._drop_torn_line()
+            if retry_errors:
+                kept = [row["id"] for row in read_rows(self.path) if not row["error"]]
+                rewrite(self.path, kept)
+            self.done.update(row["id"] for row in read_rows(self.path))
+            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        except BaseException:
+            os.close(self._folder)
+            raise
 
     def append(self, row: Mapping[str, Any]) -> None:
-        line = json.dumps(row, ensure_ascii=False).encode() + b"\n"
-        start = os.fstat(self._file).st_size
-        written = os.write(self._file, line)
-        if written != len(line):
-            os.ftruncate(self._file, start)
-            raise OSError(f"{self.path}: only {written} of {len(line)} bytes could be written")
+        """Add a row, whole or not at all. Raises UserError when the disk takes no more."""
+        line = json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+        try:
+            start = os.fstat(self._file).st_size
+            written = os.write(self._file, line)
+            if written != len(line):
+                os.ftruncate(self._file, start)
+                raise OSError(errno.ENOSPC, f"only {written} of {len(line)} bytes fitted")
+        except OSError as problem:
+            raise UserError(
+                f"{self.path} could not be written ({problem.strerror}): {len(self.done)} rows are kept; "
+                "make room and run the same command again"
+            ) from None
         self.done.add(row["id"])
 
     def close(self) -> None:
         os.close(self._file)
+        os.close(self._folder)
+
+    def _take_folder(self) -> None:
+        try:
+            fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # gone with the process, however it dies
+        except BlockingIOError:
+            raise UserError(
+                f"another process is writing to {self.path.parent}: wait for it, or choose another --out"
+            ) from None
 
     def _drop_torn_line(self) -> None:
-        with open(self.path, "rb") as file:
-            end = 0
-            for line in file:
-                if line.endswith(b"\n"):
-                    end += len(line)
-        os.ftruncate(self._file, end)
+        with open(self.path, "a+b") as file:
+            file.seek(0)
+            file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Rows of a results file, one at a time. Raises UserError naming file and line for a damaged one."""
-    with open(path, encoding="utf-8") as file:
+    with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
             try:
                 row = json.loads(line)
-            except ValueError:
-                raise UserError(
-                    f"{path}, line {number}, is no result row: delete the line and run again"
-                ) from None
+                whole = row.keys() >= NEEDED
+            except (ValueError, AttributeError, RecursionError):
+                whole = False
+            if not whole:
+                raise UserError(f"{path}, line {number}, is no result row: delete the line and run again")
             yield row
 
 

@@ -5,10 +5,14 @@ import os
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
 from folkmoot.modules.answers import (
     Score,
     answer_key,
@@ -22,8 +26,6 @@ from folkmoot.modules.answers import (
     same_answer,
     score,
 )
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 CHOICES = {"A": "bank", "B": "library", "C": "department store", "D": "mall", "E": "new york"}
 TEN = {label: f"word{label.lower()}x" for label in "ABCDEFGHIJ"}
@@ -131,6 +133,10 @@ def test_read_choice_reads(text: str, label: str) -> None:
         "The reasoner's answer is B",
         "I disagree with B",
         "Is the answer B?",
+        "The answer is B?",
+        "It is not (A) or (B).",
+        "Option B is wrong; a library is quiet.",
+        "The answer is unknown. A bank is safe.",
         "I cannot answer",
         "None of the above",
         "none of the above, but a bank comes close",
@@ -176,6 +182,8 @@ def test_read_choice_does_not_guess(text: str) -> None:
         ("Rr", {"A": "R", "B": "rr", "C": "Rr", "D": "RR"}, "C"),
         ("The answer is Rr.", {"A": "R", "B": "rr", "C": "Rr", "D": "RR"}, "C"),
         ("dear pablo", {"A": "Dear Pablo,", "B": "dear Pablo,"}, None),
+        ("in a department store", {"A": "store", "B": "department store"}, "B"),
+        ("no is the correct answer", {"A": "yes", "B": "no"}, "B"),
         ("bring cash", {"A": "get money", "B": "bring cash", "C": "bring cash"}, "B"),
         ("3", {"1": "4", "2": "3", "3": "2"}, "3"),
     ],
@@ -340,6 +348,7 @@ def test_read_boolean(text: str, value: bool | None) -> None:
         ("The answer is 18 dollars, not 20.", "18"),
         ("The answer is 20 - 4 = 16.", "16"),
         ("The answer is not 5, but 6", "6"),
+        ("The answer is 5 for one. No, the answer is 6 for 2.", "6"),
         ("The answer is:\n\n18", "18"),
         ('{"answer": 42}', "42"),
         ("#### -10", "-10"),
@@ -560,9 +569,11 @@ def rows(name: str) -> Iterator[dict[str, Any]]:
         yield from (json.loads(line) for line in lines)
 
 
-@pytest.mark.parametrize("name", ["commonsenseqa-validation", "arc-challenge-test", "scienceqa-test"])
-def test_gold_choices_of_real_rows_read_back(name: str) -> None:
-    for row in rows(name):
+@pytest.mark.parametrize(
+    ("name", "every"), [("commonsenseqa-validation", 1), ("arc-challenge-test", 4), ("scienceqa-test", 4)]
+)
+def test_gold_choices_of_real_rows_read_back(name: str, every: int) -> None:
+    for row in islice(rows(name), 0, None, every):
         choices, gold = row["choices"], row["answer"]
         text = choices[gold]
         for form in (gold, f"({gold})", f"Answer: {gold}", f"{gold}) {text}", f"The answer is {gold}.", text):

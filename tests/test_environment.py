@@ -13,11 +13,12 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
 from folkmoot.modules.environment import CorpusEnvironment, Environment, Observation, Page
 from folkmoot.modules.environment.sentences import sentences
 from folkmoot.modules.errors import UserError
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 T = TypeVar("T")
 
@@ -317,7 +318,7 @@ CHILD = """
 import asyncio, sys
 from folkmoot.modules.environment import CorpusEnvironment
 corpus = CorpusEnvironment(sys.argv[1], index_dir=sys.argv[2])
-print(len(corpus), corpus.duplicates, asyncio.run(corpus.closest("engine England", 2)))
+print(len(corpus), corpus.duplicates, asyncio.run(corpus.closest("Babbage engine", 2)))
 """
 
 

@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest, norm
+
 from folkmoot.optimizers.statistics import (
     bootstrap_mean,
     holm,
@@ -14,9 +18,6 @@ from folkmoot.optimizers.statistics import (
     paired_bootstrap,
     wilson,
 )
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-from scipy.stats import binomtest, norm
 
 SHARES = st.floats(0.01, 0.99)
 

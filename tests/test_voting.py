@@ -5,10 +5,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
-from folkmoot.modules.voting import Vote, agreement, log_odds, majority, trust_consensus, weighted
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
+
+from folkmoot.modules.voting import Vote, agreement, log_odds, majority, trust_consensus, weighted
 
 ANSWERS = st.lists(st.sampled_from(["A", "B", "C", None]), max_size=9)
 

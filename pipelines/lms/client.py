@@ -13,8 +13,11 @@ from weakref import WeakKeyDictionary
 import aiohttp
 
 from ...modules.calls import CallError, FatalCallError
+from ...modules.errors import UserError
 
 CONNECT_SECONDS = 10.0
+_NO_MODEL = ("model_not_found", "model not exist", "invalid model")  # said with a 400 by some providers
+SECRET_CHARS = 12  # shorter keys are the placeholders of local servers ("EMPTY") and may be ordinary words
 
 
 class TransientError(Exception):
@@ -28,7 +31,10 @@ class TransientError(Exception):
 
 @dataclass(frozen=True)
 class Reply:
-    """One chat completion: its text, why it ended, and the tokens as the endpoint counted them (or None)."""
+    """One chat completion: its text, why it ended, and the tokens as the endpoint counted them (or None).
+
+    `finish_reason` is the endpoint's own, or `refusal` for a text with which the model declined to answer.
+    """
 
     text: str
     finish_reason: str
@@ -45,6 +51,8 @@ class HttpEndpoint:
         api_key: sent as bearer token; None sends none. Never shown by repr or errors.
         key_hint: the environment variable to name when the key is refused.
         timeout: seconds that one attempt may take.
+
+    Raises UserError when `base_url` is no http or https address.
     """
 
     def __init__(
@@ -59,16 +67,12 @@ class HttpEndpoint:
         self.base_url = base_url.rstrip("/")
         self.model = model
         self.timeout = timeout
+        self.name = _address(self.base_url)
+        self._secret = api_key if api_key and len(api_key) >= SECRET_CHARS else None
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._key_hint = key_hint
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held] = WeakKeyDictionary()
         self._takes_schema = True
-
-    @property
-    def name(self) -> str:
-        """Where it is, without user info or query: safe to log, and part of the cache key."""
-        parts = urlsplit(self.base_url)
-        return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
@@ -77,12 +81,13 @@ class HttpEndpoint:
             body.pop("response_format", None)
         status, headers, text = await self._post("/chat/completions", body)
         if status == 400 and "response_format" in body and _about_schema(text):
-            # The endpoint cannot hold answers to a schema: the prompt's own words must do from here on.
-            self._takes_schema = False
+            # Perhaps the endpoint cannot hold answers to a schema; if it answers without one, the prompt's
+            # own words must do from here on.
             body.pop("response_format")
             status, headers, text = await self._post("/chat/completions", body)
+            self._takes_schema = status != 200
         if status == 200:
-            return _reply(text, self.name)
+            return read_completion(text, self.name)
         raise self._failure(status, headers, text)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
@@ -104,10 +109,13 @@ class HttpEndpoint:
         try:
             session = await self._session()
             async with session.post(url, json=body, headers=self._headers, allow_redirects=False) as response:
-                return response.status, response.headers, await response.text()
+                said = (await response.read()).decode("utf-8", "replace")
+                if self._secret is not None:  # some servers repeat the key in their errors
+                    said = said.replace(self._secret, "…")
+                return response.status, response.headers, said
         except TimeoutError:
             raise TransientError(f"no answer from {self.name} within {self.timeout:g} s") from None
-        except aiohttp.InvalidURL:
+        except ValueError:  # what aiohttp says of a host or user info that cannot stand in an address
             raise FatalCallError(
                 f"{self.name} is no address: give --api-base as http://HOST:PORT/v1"
             ) from None
@@ -120,6 +128,8 @@ class HttpEndpoint:
         loop = asyncio.get_running_loop()
         held = self._sessions.get(loop)
         if held is None:
+            for old in [old for old in self._sessions if old.is_closed()]:
+                del self._sessions[old]  # a session refers to its loop, so a dead loop never leaves by itself
             held = self._sessions[loop] = _Held(self.timeout)
         return await held.session()
 
@@ -127,15 +137,17 @@ class HttpEndpoint:
         said = _said(text)
         if status == 429 and "insufficient_quota" not in text:
             return TransientError(
-                f"{self.name} answered 429 ({said})", refused=True, retry_after=_seconds(headers)
+                f"{self.name} answered 429 ({said})", refused=True, retry_after=seconds_to_wait(headers)
             )
         if status >= 500 or status == 408:
-            return TransientError(f"{self.name} answered {status} ({said})", retry_after=_seconds(headers))
+            return TransientError(
+                f"{self.name} answered {status} ({said})", retry_after=seconds_to_wait(headers)
+            )
         if status in (401, 403):
             return FatalCallError(
                 f"{self.name} refused the key ({status}: {said}): set {self._key_hint} to a valid key"
             )
-        if status == 404:
+        if status == 404 or (status == 400 and any(mark in text.casefold() for mark in _NO_MODEL)):
             return FatalCallError(
                 f"{self.name} does not know the model {self.model!r} ({said}): check --lm and --api-base"
             )
@@ -172,25 +184,56 @@ class _Held:
                 await self._session.close()
 
 
-def _reply(text: str, name: str) -> Reply:
+def read_completion(text: str, name: str) -> Reply:
+    """A chat completion in OpenAI's JSON form. Raises TransientError when `text` is none."""
     try:
         body = json.loads(text)
         choice = body["choices"][0]
         message = choice["message"]
-        usage = body.get("usage") or {}
-        content = message.get("content")
-        if content is None:
-            content = message.get("refusal") or ""
-        return Reply(
-            str(content),
-            str(choice.get("finish_reason") or "stop"),
-            usage.get("prompt_tokens"),
-            usage.get("completion_tokens"),
-        )
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        said = _text(message.get("content"))
+        reason = str(choice.get("finish_reason") or "stop")
+        if not said and message.get("refusal"):
+            said, reason = _text(message["refusal"]), "refusal"
+        usage = body.get("usage")
+        prompt, completion = (_tokens(usage, name) for name in ("prompt_tokens", "completion_tokens"))
+        return Reply(said, reason, prompt, completion)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise TransientError(
             f"{name} answered 200 with something that is no chat completion ({_said(text)})"
         ) from None
+
+
+def _text(content: Any) -> str:
+    """The text of a message, whole or in parts, as valid Unicode. Raises TypeError for anything else."""
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content if part.get("type") == "text")
+    if content is None:
+        return ""
+    if not isinstance(content, str):
+        raise TypeError(f"the content of a message is text, not {type(content).__name__}")
+    try:
+        content.encode()
+    except UnicodeEncodeError:  # halves of surrogate pairs, which JSON's escapes can spell
+        return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return content
+
+
+def _tokens(usage: Any, name: str) -> int | None:
+    count = usage.get(name) if isinstance(usage, dict) else None
+    return count if isinstance(count, int) and count >= 0 else None
+
+
+def _address(base_url: str) -> str:
+    """Where it is, without user info or query: safe to log, and part of the cache key."""
+    parts = urlsplit(base_url)
+    try:
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    if not usable:
+        raise UserError(f"{place} is no address of an endpoint: give --api-base as http://HOST:PORT/v1")
+    return place
 
 
 def _about_schema(text: str) -> bool:
@@ -203,13 +246,13 @@ def _said(text: str) -> str:
         body = json.loads(text)
         error = body.get("error", body)
         said = error.get("message", error) if isinstance(error, dict) else error
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         said = text
     line = " ".join(str(said).split())
     return line[:200] or "no message"
 
 
-def _seconds(headers: Mapping[str, str]) -> float | None:
+def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
     """`Retry-After` in seconds; a date in it is answered with the time until then."""
     value = headers.get("Retry-After") or headers.get("retry-after")
     if not value:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -13,7 +14,8 @@ from dspy.lm15 import Message, Request, Response, TextPart
 from dspy.lm15 import Usage as LMUsage
 
 from ...modules.adapter import json_schema
-from ...modules.calls import CallError, Usage, record_call
+from ...modules.calls import CallError, FatalCallError, Usage, record_call
+from ...modules.errors import UserError
 from ...modules.profile import Profile
 from ...modules.sync import run_sync
 from .client import Reply, TransientError
@@ -22,7 +24,9 @@ from .store import ACTIVE, CallStore
 
 MAX_RETRIES = 6
 DEADLINE_SECONDS = 600.0
-KEEPABLE = frozenset({"stop", "end_turn", "eos", "tool_calls"})  # other replies were cut off or refused
+KEEPABLE = frozenset(
+    {"stop", "stop_sequence", "end_turn", "eos", "eos_token", "tool_calls"}
+)  # other replies were cut off or refused
 
 
 class Endpoint(Protocol):
@@ -84,7 +88,12 @@ class Engine:
     async def complete(self, request: Request) -> Response:
         payload, rollout = self.payload(request)
         key = self.key(payload, rollout)
-        reply, made = await self._answer(key, payload)
+        try:
+            reply, made = await self._answer(key, payload)
+        except FatalCallError:
+            raise
+        except UserError as problem:  # DSPy would take it for a fault of this one call
+            raise FatalCallError(str(problem)) from None
         record_call(self._bill(reply, made))
         return Response(
             id=None,
@@ -97,6 +106,33 @@ class Engine:
     async def aclose(self) -> None:
         if self.endpoint is not None:
             await self.endpoint.aclose()
+
+    def dump_state(self) -> dict[str, Any]:
+        """What makes this LM again as JSON, without a key: those come from the environment that loads it."""
+        return {
+            "model": self.model,
+            "identity": self.identity,
+            "profile": asdict(self.profile),
+            "concurrency": self.concurrency,
+            "prices": self.prices,
+        }
+
+    @classmethod
+    def load_state(cls, state: Mapping[str, Any]) -> Engine:
+        """The engine of a saved LM. Raises UserError unless it is where this environment would find it:
+        a file that could name an address could send the key there."""
+        from . import engine_of, lm  # the package imports this module
+
+        model, prices = state["model"], state["prices"]
+        profile, concurrency = Profile(**state["profile"]), state["concurrency"]
+        price = tuple(prices) if prices else None
+        made = engine_of(lm(model, profile=profile, concurrency=concurrency, price=price))
+        if made is None or made.identity != state["identity"]:
+            raise UserError(
+                f"the saved LM ({state['identity']}) is not where this environment finds {model}: load the "
+                "program without its LMs and set them again"
+            )
+        return made
 
     def payload(self, request: Request) -> tuple[dict[str, Any], int | None]:
         """The request body in OpenAI's chat form, and the rollout that tells repeated samples apart."""
@@ -128,7 +164,8 @@ class Engine:
     def key(self, payload: Mapping[str, Any], rollout: int | None) -> str:
         """SHA-256 over everything that can change the answer."""
         parts = [self.identity, payload, rollout]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        text = json.dumps(parts, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
     async def _answer(self, key: str, payload: Mapping[str, Any]) -> tuple[Reply, bool]:
         """The reply, and whether this very request paid for it."""
@@ -140,9 +177,12 @@ class Engine:
                 self._keep(stores, key, reply)
                 return reply, False
         loop = asyncio.get_running_loop()
-        flight = self._flights.get((id(loop), key))
-        if flight is not None:
-            return await asyncio.shield(flight), False
+        while (flight := self._flights.get((id(loop), key))) is not None:
+            await asyncio.wait([flight])
+            if not flight.cancelled():  # else whoever made the call was stopped, and this request makes it
+                reply = flight.result()
+                self._keep(stores, key, reply)  # the other request may belong to a run with other records
+                return reply, False
         flight = self._flights[id(loop), key] = loop.create_future()
         try:
             reply = await self._call(payload, key)
@@ -169,24 +209,28 @@ class Engine:
         limit = self._limits.get(loop)
         if limit is None:
             limit = self._limits[loop] = AdaptiveLimit(self.concurrency)
-        started = loop.time()
+        spent = 0.0  # seconds of attempts and back-off; waiting for a slot is nobody's failure
         attempt = 0
         while True:
             try:
                 async with limit.slot():
+                    began = loop.time()
                     reply = await self.endpoint.send(payload)
                 limit.report(refused=False)
                 return reply
             except TransientError as problem:
-                limit.report(refused=problem.refused)
+                if problem.refused:  # other troubles say nothing about how much the endpoint takes
+                    limit.report(refused=True)
                 wait = back_off(attempt, problem.retry_after)
+                spent += loop.time() - began + wait
                 attempt += 1
-                if attempt > self.max_retries or loop.time() - started + wait > self.deadline:
-                    raise CallError(f"{problem}; given up after {attempt} attempts") from None
+                if attempt > self.max_retries or spent > self.deadline:
+                    tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
+                    raise CallError(f"{problem}; given up after {tries}") from None
                 await asyncio.sleep(wait)
 
     def _keep(self, stores: list[CallStore], key: str, reply: Reply) -> None:
-        if reply.finish_reason not in KEEPABLE or not reply.text:
+        if reply.finish_reason not in KEEPABLE or not reply.text.strip():
             return
         for store in stores:
             if not store.readonly:
@@ -218,6 +262,13 @@ class SyncEngine:
 
     def close(self) -> None:
         run_sync(self.engine.aclose)
+
+    def dump_state(self) -> dict[str, Any]:
+        return self.engine.dump_state()
+
+    @classmethod
+    def load_state(cls, state: Mapping[str, Any]) -> SyncEngine:
+        return cls(Engine.load_state(state))
 
 
 def _openai_format(form: Mapping[str, Any]) -> dict[str, Any]:

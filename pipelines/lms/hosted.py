@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from ...modules.calls import CallError, FatalCallError
 from ...modules.errors import UserError
-from .client import Reply, TransientError
+from .client import Reply, TransientError, read_completion, seconds_to_wait
 
 
 def _litellm() -> Any:
@@ -63,25 +64,14 @@ class LiteLLMEndpoint:
             raise FatalCallError(
                 f"{self.model} is not known to its provider ({_said(problem)}): check --lm"
             ) from None
-        except errors.BadRequestError as problem:
-            raise CallError(f"{self.model} refused the request ({_said(problem)})") from None
-        except (
-            errors.APIConnectionError,
-            errors.Timeout,
-            errors.InternalServerError,
-            TimeoutError,
-        ) as problem:
-            raise TransientError(_said(problem)) from None
-        except errors.APIError as problem:
-            raise TransientError(_said(problem)) from None
-        choice = reply.choices[0]
-        usage = getattr(reply, "usage", None)
-        return Reply(
-            choice.message.content or "",
-            choice.finish_reason or "stop",
-            getattr(usage, "prompt_tokens", None),
-            getattr(usage, "completion_tokens", None),
-        )
+        except TimeoutError:
+            raise TransientError(f"no answer from {self.model} within {self.timeout:g} s") from None
+        except errors.openai.OpenAIError as problem:  # the base of LiteLLM's own errors
+            status = getattr(problem, "status_code", None)
+            if isinstance(status, int) and 400 <= status < 500 and status != 408:
+                raise CallError(f"{self.model} refused the request ({_said(problem)})") from None
+            raise TransientError(_said(problem), retry_after=_retry_after(problem)) from None
+        return read_completion(json.dumps(reply.model_dump(), default=str), self.model)
 
     async def _complete(self, payload: Mapping[str, Any]) -> Any:
         async with asyncio.timeout(self.timeout):
@@ -104,8 +94,4 @@ def _said(problem: BaseException) -> str:
 
 
 def _retry_after(problem: Any) -> float | None:
-    headers = getattr(getattr(problem, "response", None), "headers", None) or {}
-    try:
-        return float(headers["retry-after"])
-    except (KeyError, ValueError):
-        return None
+    return seconds_to_wait(getattr(getattr(problem, "response", None), "headers", None) or {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ class LocalEndpoint:
     def __init__(self, threads: int, cache: Path) -> None:
         self._server = shared_server(threads, cache)
         self._http: HttpEndpoint | None = None
-        self._tokens: dict[str, list[int]] = {}
 
     @property
     def name(self) -> str:
@@ -48,8 +47,9 @@ class LocalEndpoint:
         fields = body.pop("fields", None)
         if fields:
             options = [option for field in fields for option in field.get("options", ())]
-            tokens = dict(zip(options, await self._tokenised(http, options), strict=True))
-            body["grammar"] = reply_grammar(fields, tokens)
+            # As the LM would write them after "Answer:"; asks the server only for options not seen before.
+            tokens = await asyncio.to_thread(self._server.tokenize, [f" {option}" for option in options])
+            body["grammar"] = reply_grammar(fields, dict(zip(options, tokens, strict=True)))
         return await http.send({**body, "cache_prompt": True})
 
     async def aclose(self) -> None:
@@ -62,10 +62,3 @@ class LocalEndpoint:
             await asyncio.to_thread(self._server.start)
             self._http = HttpEndpoint(self._server.base_url, MODEL, api_key=self._server.api_key)
         return self._http
-
-    async def _tokenised(self, http: HttpEndpoint, texts: Sequence[str]) -> list[list[int]]:
-        for text in texts:
-            if text not in self._tokens:
-                found = await http.post("/tokenize", {"content": f" {text}", "add_special": False})
-                self._tokens[text] = found["tokens"]
-        return [self._tokens[text] for text in texts]

@@ -7,15 +7,17 @@ import os
 import threading
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from ...modules.errors import UserError
 from ...modules.profile import Profile
+from .client import Reply
 
 CALLS = "calls.jsonl"
 LMS = "lms.json"
+REPLY_FIELDS = frozenset(field.name for field in fields(Reply))
 
 
 class CallStore:
@@ -34,6 +36,7 @@ class CallStore:
         self._places: dict[bytes, tuple[int, int]] = {}
         self._read_to = 0
         self._file: int | None = None
+        self._torn = False
         if readonly and not self._path.is_file():
             raise UserError(
                 f"{folder} holds no recorded calls ({CALLS} is missing): name a folder written by --record"
@@ -47,7 +50,7 @@ class CallStore:
             return len(self._places)
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The recorded reply (`text`, `finish_reason`, `usage`), or None."""
+        """The recorded reply, with the fields of `Reply`, or None."""
         name = bytes.fromhex(key)
         with self._lock:
             if name not in self._places:
@@ -60,14 +63,22 @@ class CallStore:
         return reply
 
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
-        line = json.dumps({"key": key, "model": model, "reply": reply}, ensure_ascii=False).encode() + b"\n"
+        """Append a reply, unless there is one for this key. Raises UserError when the disk takes no more."""
+        record = {"key": key, "model": model, "reply": reply}
+        line = json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
         with self._lock:
-            self._scan()
-            if bytes.fromhex(key) in self._places:
-                return
-            written = os.write(self._descriptor(), line)
+            try:
+                self._scan()
+                if bytes.fromhex(key) in self._places:
+                    return
+                if self._torn:
+                    self._end_torn_line()
+                written = os.write(self._descriptor(), line)
+            except OSError as problem:
+                raise self._unwritable(problem.strerror) from None
             if written != len(line):
-                raise OSError(f"{self._path}: only {written} of {len(line)} bytes could be written")
+                self._torn = True
+                raise self._unwritable(f"only {written} of {len(line)} bytes fitted")
 
     def close(self) -> None:
         with self._lock:
@@ -83,11 +94,15 @@ class CallStore:
                 self._end_torn_line()
         return self._file
 
+    def _unwritable(self, reason: str | None) -> UserError:
+        return UserError(f"{self._path} could not be written ({reason}): make room and run the command again")
+
     def _end_torn_line(self) -> None:
         assert self._file is not None
         size = os.fstat(self._file).st_size
         if size and os.pread(self._file, 1, size - 1) != b"\n":
             os.write(self._file, b"\n")
+        self._torn = False
 
     def _scan(self) -> None:
         """Index the complete lines that were added since the last look."""
@@ -104,8 +119,10 @@ class CallStore:
                     break
                 start, self._read_to = self._read_to, self._read_to + len(line)
                 try:
-                    self._places.setdefault(bytes.fromhex(json.loads(line)["key"]), (start, len(line)))
-                except (ValueError, KeyError, TypeError):
+                    record = json.loads(line)
+                    if record["reply"].keys() == REPLY_FIELDS:
+                        self._places.setdefault(bytes.fromhex(record["key"]), (start, len(line)))
+                except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                     continue  # a torn line of a killed process: its call was never acknowledged
 
 

@@ -1,0 +1,390 @@
+"""The command line: `folkmoot COMMAND …`. A command imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
+
+import typer
+
+from ..modules.errors import UserError
+from .cli_options import (
+    AnswerForm,
+    Bases,
+    Concurrency,
+    Debug,
+    Json,
+    Kind,
+    MaxTokens,
+    Names,
+    Program,
+    Quiet,
+    Record,
+    Sets,
+    Temperature,
+    Threads,
+)
+
+if TYPE_CHECKING:
+    from .cli_lms import LMOptions
+
+STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    name="folkmoot",
+    help="Finds out whether a team of language-model agents beats one agent, and at what price.",
+    epilog="Example: folkmoot evaluate single:cot --data sample-choice --limit 20",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+P = ParamSpec("P")
+
+
+def say(message: str) -> None:
+    """One line for people, on standard error."""
+    typer.echo(f"folkmoot: {' '.join(message.split())}", err=True)
+
+
+def guarded(command: Callable[P, None]) -> Callable[P, None]:
+    """Turn what a command raises into one line on standard error and an exit code."""
+
+    @functools.wraps(command)
+    def guard(*args: P.args, **kwargs: P.kwargs) -> None:
+        os.environ.setdefault(
+            "LITELLM_LOCAL_MODEL_COST_MAP", "True"
+        )  # litellm fetches a price table otherwise
+        try:
+            command(*args, **kwargs)
+        except UserError as problem:
+            say(str(problem))
+            raise typer.Exit(BAD_INPUT) from None
+        except KeyboardInterrupt:
+            say("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except (typer.Exit, BrokenPipeError):
+            raise
+        except Exception as problem:
+            if kwargs.get("debug"):
+                traceback.print_exc()
+            raise typer.Exit(_unexpected(problem, bool(kwargs.get("debug")))) from None
+
+    return guard
+
+
+def _unexpected(problem: Exception, debug: bool) -> int:
+    from ..modules.calls import CallError
+
+    if isinstance(problem, CallError):
+        say(str(problem))
+    else:
+        hint = "" if debug else " (run it again with --debug for the traceback)"
+        say(f"unexpected {type(problem).__name__}: {problem}{hint}")
+    return STOPPED
+
+
+@contextmanager
+def clean_stdout() -> Iterator[None]:
+    """Keep what libraries print off standard output, which is for results."""
+    with redirect_stdout(sys.stderr):
+        yield
+
+
+def _lms(
+    names: list[str] | None,
+    bases: list[str] | None,
+    *,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    answer_form: str | None = None,
+    threads: int | None = None,
+    concurrency: int = 64,
+) -> LMOptions:
+    from .cli_lms import LMOptions
+
+    return LMOptions(names or (), bases or (), temperature, max_tokens, answer_form, threads, concurrency)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"folkmoot {version('folkmoot')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _folkmoot(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(
+    epilog='Example: folkmoot ask deliberation:intuitive,reasoner:judge "What keeps soup warm?" '
+    '--choice "a flask" --choice "a sieve" --lm openai/gpt-4o-mini'
+)
+@guarded
+def ask(
+    program: Program,
+    question: Annotated[str, typer.Argument(help="The question.")],
+    choice: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--choice", metavar="[A=]TEXT", help="An option (repeat it); without a label it gets A, B, …."
+        ),
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="A passage to answer from.")] = None,
+    kind: Kind = None,
+    lm: Names = None,
+    api_base: Bases = None,
+    sets: Sets = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    answer_form: AnswerForm = None,
+    threads: Threads = None,
+    concurrency: Concurrency = 64,
+    record: Record = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Ask a program one question and show the dialogue."""
+    from . import cli_show as show
+    from .cli_ask import ask as ask_program
+
+    options = {"temperature": temperature, "max_tokens": max_tokens, "answer_form": answer_form}
+    with clean_stdout():
+        lms = _lms(lm, api_base, **options, threads=threads, concurrency=concurrency)  # type: ignore[arg-type]
+        answered = ask_program(
+            program,
+            question,
+            choices=choice or (),
+            context=context,
+            kind=kind,
+            sets=sets or (),
+            lms=lms,
+            record=record,
+        )
+    if as_json:
+        show.print_json(answered)
+    elif quiet:
+        typer.echo(answered["answer"] or "")
+    else:
+        show.show_dialogue(show.console(), answered, answered["choices"])
+
+
+@app.command(
+    epilog="Example: folkmoot evaluate deliberation:intuitive,reasoner:judge --data commonsenseqa "
+    "--limit 200 --seed 1 --lm openai/gpt-4o-mini --lm judge=openai/gpt-4o"
+)
+@guarded
+def evaluate(
+    program: Program,
+    data: Annotated[str, typer.Option(metavar="NAME|FILE", help="Questions: a data set's name or a file.")],
+    split: Annotated[str | None, typer.Option(help="Split of the data set.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only so many questions.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Draw the limit at random; without it the first are taken.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--columns", metavar="FIELD=COLUMN", help="Column that holds a field, such as question=text."
+        ),
+    ] = None,
+    kind: Kind = None,
+    lm: Names = None,
+    api_base: Bases = None,
+    sets: Sets = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the run. Default: one under runs/ that it resumes."),
+    ] = None,
+    train: Annotated[
+        str | None, typer.Option(metavar="NAME|FILE", help="Training questions, for --demos or weights.")
+    ] = None,
+    train_split: Annotated[
+        str | None, typer.Option(help="Split of the training questions. Default: train.")
+    ] = None,
+    demos: Annotated[int, typer.Option(min=0, help="Show every agent so many training questions.")] = 0,
+    demo_seed: Annotated[int | None, typer.Option(help="Draw the demos at random.")] = None,
+    max_failures: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many failed questions.")
+    ] = None,
+    retry_errors: Annotated[bool, typer.Option("--retry-errors", help="Ask failed questions again.")] = False,
+    track: Annotated[bool, typer.Option("--track/--no-track", help="Log the run to MLflow.")] = True,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    answer_form: AnswerForm = None,
+    threads: Threads = None,
+    concurrency: Concurrency = 64,
+    record: Record = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Answer labelled questions, score the answers, and keep a row for each.
+
+    Run the same command again to resume a run that was stopped: nothing that is finished is asked twice.
+    """
+    from . import cli_show as show
+    from .cli_evaluate import Request, plan, run
+
+    errors = show.console(stderr=True)
+    options = {"temperature": temperature, "max_tokens": max_tokens, "answer_form": answer_form}
+
+    @contextmanager
+    def live(label: str) -> Iterator[Callable[[Any], None]]:
+        bar = show.LiveProgress(label)
+        with bar.shown(errors, quiet=quiet):
+            yield bar
+
+    with clean_stdout():
+        request = Request(
+            program=program,
+            source=data,
+            lms=_lms(lm, api_base, **options, threads=threads, concurrency=concurrency),  # type: ignore[arg-type]
+            split=split,
+            limit=limit,
+            seed=seed,
+            kind=kind,
+            columns=columns or (),
+            sets=sets or (),
+            train=train,
+            train_split=train_split,
+            demos=demos,
+            demo_seed=demo_seed,
+            out=out,
+            record=record,
+            concurrency=concurrency,
+            max_failures=max_failures,
+            retry_errors=retry_errors,
+            tracking=track,
+        )
+        planned = plan(request)
+        for warning in planned.warnings:
+            say(f"warning: {warning}")
+        if not quiet:
+            for line in planned.lines():
+                errors.print(line)
+        outcome = run(planned, live)
+    if outcome.stopped:
+        say(outcome.stopped)
+    if as_json:
+        stopped = {"stopped": outcome.stopped} if outcome.stopped else {}
+        training = {"training": outcome.training} if outcome.training else {}
+        show.print_json({"out": str(outcome.out), **stopped, **training, **(outcome.summary or {})})
+    elif outcome.summary is not None:
+        lines = show.result_lines(outcome.summary, outcome.seconds)
+        if quiet:
+            lines = {"accuracy": lines["accuracy"]}
+        else:
+            lines |= show.training_lines(outcome.training)
+            lines["rows"] = str(outcome.out / "results.jsonl")
+            lines |= {"look at it": "folkmoot ui"} if track else {}
+        show.show_result(show.console(), program, lines)
+    if outcome.code:
+        raise typer.Exit(outcome.code)
+
+
+@app.command(epilog="Example: folkmoot datasets --json")
+@guarded
+def datasets(as_json: Json = False, debug: Debug = False) -> None:
+    """List the data sets known by name: splits, rows, licence, where from, and whether it is here."""
+    from dataclasses import asdict
+
+    from rich.table import Table
+
+    from . import cli_show as show
+    from .data import listing
+
+    with clean_stdout():
+        infos = listing()
+    if as_json:
+        show.print_json([asdict(info) for info in infos])
+        return
+    table = Table(
+        "name", "kind", "splits (questions)", "licence", "comes from", "here", box=None, pad_edge=False
+    )
+    for info in infos:
+        splits = ", ".join(f"{split} {'?' if rows is None else rows}" for split, rows in info.splits.items())
+        table.add_row(info.name, info.kind, splits, info.licence, info.source, ", ".join(info.here) or "no")
+    show.console().print(table)
+
+
+@app.command(epilog="Example: folkmoot doctor --lm openai/my-model --api-base http://localhost:8000/v1")
+@guarded
+def doctor(
+    lm: Names = None,
+    api_base: Bases = None,
+    threads: Threads = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Check this machine: packages, LM, data, folders, tracking store; each problem with its fix."""
+    from dataclasses import asdict
+
+    from . import cli_show as show
+    from .cli_doctor import examine
+
+    found = []
+    out = show.console()
+    with clean_stdout():
+        for check in examine(_lms(lm, api_base, threads=threads)):
+            found.append(check)
+            if not as_json:
+                style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[check.status]
+                out.print(f"{check.status:4}", style=style, end="  ")
+                fix = f"; fix: {check.fix}" if check.fix else ""
+                out.print(f"{check.name}: {check.said}{fix}", soft_wrap=True)
+    failed = any(check.status == "fail" for check in found)
+    if as_json:
+        show.print_json({"ok": not failed, "checks": [asdict(check) for check in found]})
+    if failed:
+        raise typer.Exit(STOPPED)
+
+
+@app.command(epilog="Example: folkmoot ui --port 5001")
+@guarded
+def ui(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 5000,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 shows it to the whole network.")
+    ] = "127.0.0.1",
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Open MLflow's UI on the store that runs are tracked in, until Ctrl-C."""
+    from . import cli_show as show
+    from .cli_ui import masked, serve, store_uri
+
+    with clean_stdout():
+        uri = store_uri()
+
+    def ready(address: str) -> None:
+        if as_json:
+            show.print_json({"url": address, "store": masked(uri)})
+        else:
+            typer.echo(f"{address} shows {masked(uri)}; Ctrl-C ends it")
+        sys.stdout.flush()
+
+    if uri.startswith(("http://", "https://")):
+        ready(masked(uri))  # a server runs there already
+        return
+    say("starting MLflow's UI, which takes some seconds")
+    serve(uri, host, port, ready)
+
+
+def main() -> None:
+    app()

@@ -1,0 +1,46 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Program = Annotated[
+    str,
+    typer.Argument(
+        help="single:cot, ensemble:simple,cot:majority, deliberation:intuitive,reasoner:judge; a YAML file."
+    ),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--lm", metavar="[SEAT=]NAME", help="LM of every seat, or of one seat. Default: local/gemma-3-270m."
+    ),
+]
+Bases = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--api-base", metavar="[SEAT=]URL", help="Address of an OpenAI-compatible endpoint, up to /v1."
+    ),
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Constructor parameter, such as max_rounds=2."),
+]
+Temperature = Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature. Default: 0.")]
+MaxTokens = Annotated[int | None, typer.Option(min=1, help="Most tokens of a reply. Default: 1024.")]
+AnswerForm = Annotated[
+    str | None,
+    typer.Option(metavar="label|text", help="Whether a choice is answered by its label or its text."),
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads of the embedded LM.")]
+Concurrency = Annotated[int, typer.Option(min=1, help="Most questions and LM calls in flight.")]
+Record = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Keep every LM call there, for --lm replay/DIR.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No plan and no progress.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")]
+Kind = Annotated[str | None, typer.Option(metavar="choice|boolean|number|span", help="Kind of answer.")]

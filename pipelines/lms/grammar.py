@@ -1,0 +1,97 @@
+"""llama.cpp grammars (GBNF) that hold a plain-text reply to its fields: pure functions, text in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+MAX_TEXT_CHARS = 200
+MAX_SPAN_CHARS = 80
+
+# "<" is left out of free text because the texts of special tokens, such as <eos>, start with it and would
+# match like any other text.
+_FIRST = r"[^ \t\r\n<]"
+_FURTHER = r"[^\t\r\n<]"
+_END = r'"\n"'
+# After free text an untuned LM may want a blank line, which is one token of its own: were it not allowed, the
+# LM would go on talking.
+_FREE_END = r'("\n" | "\n\n")'
+
+BOOLEAN_RULE = '" " ("yes" | "no")'
+NUMBER_RULE = '" " "-"? [0-9]{1,12} ("." [0-9]{1,6})?'
+
+
+def reply_grammar(
+    fields: Sequence[Mapping[str, Any]],
+    tokens: Mapping[str, Sequence[int]],
+    *,
+    max_text_chars: int = MAX_TEXT_CHARS,
+) -> str:
+    """The grammar of a reply that starts right after the label of its first field.
+
+    Args:
+        fields: the output fields in order, each with `name`, `type` (text, span, option, boolean or number)
+            and, for an option, its `options`.
+        tokens: the token ids of each option with a space in front of it.
+        max_text_chars: most characters of a field of type text.
+
+    Between two fields stand a newline, the second one's capitalised name and a colon; the reply ends with a
+    newline. Raises ValueError for no fields, an unknown type, or options without tokens.
+    """
+    if not fields:
+        raise ValueError("a reply needs at least one field")
+    rules = []
+    for index, field in enumerate(fields):
+        if index:
+            rules.append(rf'"\n{_label(field["name"])}:"')
+        rules.append(_field_rule(field, tokens, max_text_chars))
+    rules.append(_FREE_END if fields[-1]["type"] in ("text", "span") else _END)
+    return "root ::= " + " ".join(rules)
+
+
+def choice_rule(sequences: Iterable[Sequence[int]]) -> str:
+    """One of these token sequences, exactly as tokenised.
+
+    A rule over characters would let greedy decoding start an option with a fragment that no text contains.
+    Equal sequences count once; one may be the beginning of another, since what follows the rule decides.
+    Raises ValueError when there is none, or an empty one.
+    """
+    distinct = list(dict.fromkeys(tuple(sequence) for sequence in sequences))
+    if not distinct or not all(distinct):
+        raise ValueError("a choice needs options of at least one token each")
+    return "(" + " | ".join(" ".join(f"<[{token}]>" for token in one) for one in distinct) + ")"
+
+
+def text_rule(max_chars: int) -> str:
+    """A space, then 1 to `max_chars` characters on one line, the first of which is no space.
+
+    Raises ValueError outside 1 … 1000 (llama.cpp refuses repetitions not far above).
+    """
+    if not 1 <= max_chars <= 1000:
+        raise ValueError(f"a text may have 1 to 1000 characters, not {max_chars}")
+    return f'" " {_FIRST} {_FURTHER}{{0,{max_chars - 1}}}'
+
+
+def _field_rule(field: Mapping[str, Any], tokens: Mapping[str, Sequence[int]], max_text_chars: int) -> str:
+    match field["type"]:
+        case "option":
+            missing = [option for option in field["options"] if option not in tokens]
+            if missing:
+                raise ValueError(f"no tokens are given for the option {missing[0]!r}")
+            return choice_rule(tokens[option] for option in field["options"])
+        case "boolean":
+            return BOOLEAN_RULE
+        case "number":
+            return NUMBER_RULE
+        case "span":
+            return text_rule(MAX_SPAN_CHARS)
+        case "text":
+            return text_rule(max_text_chars)
+        case other:
+            raise ValueError(f"a field cannot be of type {other!r}")
+
+
+def _label(name: str) -> str:
+    if not name.isidentifier():
+        raise ValueError(f"{name!r} is no name of a field")
+    return name.capitalize()
