@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from .modules.environment import CorpusEnvironment as CorpusEnvironment
     from .modules.errors import UserError as UserError
     from .modules.profile import Profile as Profile
+    from .modules.program import Program as Program
     from .modules.question import Question as Question
     from .modules.single import SingleAgent as SingleAgent
     from .optimizers.demos import labelled_demos as labelled_demos
+    from .pipelines.compare import compare as compare
     from .pipelines.data import load as load
     from .pipelines.evaluate import Evaluation as Evaluation
     from .pipelines.evaluate import evaluate as evaluate
@@ -31,9 +33,11 @@ _WHERE = {
     "Ensemble": ".modules.ensemble",
     "Evaluation": ".pipelines.evaluate",
     "Profile": ".modules.profile",
+    "Program": ".modules.program",
     "Question": ".modules.question",
     "SingleAgent": ".modules.single",
     "UserError": ".modules.errors",
+    "compare": ".pipelines.compare",
     "evaluate": ".pipelines.evaluate",
     "labelled_demos": ".optimizers.demos",
     "lm": ".pipelines.lms",

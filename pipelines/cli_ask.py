@@ -12,6 +12,7 @@ import dspy
 from ..modules.errors import UserError
 from ..modules.program import Program
 from ..modules.question import Question, from_row
+from .cli_evaluate import check_contexts
 from .cli_lms import LMOptions
 from .lms.store import ACTIVE, CallStore, write_lms
 from .manifest import lms_of
@@ -34,6 +35,7 @@ def ask(
     """The prediction as a dict, with the question's `choices`. Raises UserError or CallError."""
     built = program_of(program, parse_sets(sets), make_lm=lms.make)
     asked = question_of(question, choices, context, kind)
+    check_contexts([asked])
     language_model = lms.seat(built)
     with dspy.context(lm=language_model, disable_history=True):
         prediction = _recorded(built, asked, language_model, record)

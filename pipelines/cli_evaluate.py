@@ -289,6 +289,7 @@ def _settings(
     settings: dict[str, Any] = {
         "command": "evaluate",
         "program_spec": request.program,
+        "sets": list(request.sets),
         "data": described.pop("source"),
         **{
             key: value for key, value in described.items() if key not in ("fingerprint", "rows", "unlabelled")
@@ -316,7 +317,8 @@ def _default_out(
     settings: Mapping[str, Any],
 ) -> Path:
     """A folder of its own for each run: the hash covers all that `evaluate` compares before it resumes."""
-    known = [hashes(program), seated, data.fingerprint(questions), settings.get("train_fingerprint")]
+    learnt = settings.get("train_fingerprint")
+    known = [hashes(program), settings["sets"], seated, data.fingerprint(questions), learnt]
     digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
     source = Path(str(settings["data"])).stem
     spec = request.program

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .evaluate import Progress
 
 PLAIN_WIDTH = 160  # columns where there is no terminal to ask
-MOST_HIGHLIGHTS = 12
+TOLD = ("questions", "errors", "accuracy", "accuracy_excluding_errors")  # lines of every result
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -113,7 +113,7 @@ def result_lines(summary: Mapping[str, Any], seconds: float) -> dict[str, str]:
     latency = summary.get("seconds") or {}
     median = f"; a question takes {duration(latency['p50'])} (median)" if latency else ""
     lines["time"] = f"{duration(seconds)}{median}"
-    return lines | dict(highlights(summary.get("report") or {}))
+    return lines | highlights(summary.get("report") or {})
 
 
 def training_lines(training: Mapping[str, Any] | None) -> dict[str, str]:
@@ -126,22 +126,20 @@ def training_lines(training: Mapping[str, Any] | None) -> dict[str, str]:
     }
 
 
-def highlights(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The first figures of a protocol's own report: single numbers and rates, by the protocol's names."""
-    found = ((name, _figure(value)) for name, value in _flat(report))
-    shown = [(name, text) for name, text in found if text is not None]
-    yield from shown[:MOST_HIGHLIGHTS]
-
-
-def _flat(report: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Entries of the report, two levels deep."""
+def highlights(report: Mapping[str, Any]) -> dict[str, str]:
+    """A line for each entry of a protocol's own report, by its names: a figure, or the figures in it."""
+    lines = {}
     for key, value in report.items():
-        name = f"{prefix}{key}".replace("_", " ")
         if isinstance(value, Mapping) and "value" not in value:
-            if not prefix:
-                yield from _flat(value, f"{name}: ")
+            figures = ((str(name), _figure(inner)) for name, inner in value.items())
+            shown: str | None = ", ".join(
+                f"{name} {figure}" for name, figure in figures if figure is not None
+            )
         else:
-            yield name, value
+            shown = _figure(value)
+        if shown and key not in TOLD and not key.endswith("_per_question"):
+            lines[key.replace("_", " ")] = shown
+    return lines
 
 
 def _figure(value: Any) -> str | None:

@@ -16,21 +16,19 @@ from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, build_opener
 
 from ..modules.errors import UserError
+from .mlflow_store import ENVIRONMENT
 
 STDERR = 2
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
-# One worker serves one person; the rest keeps the server from fetching prices, phoning home and running jobs.
-SERVER_ENV = {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-}
+# The UI shows runs; MLflow's background jobs would only keep a second process busy.
+SERVER_ENV = {**ENVIRONMENT, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
 
 def store_uri() -> str:
     """Where tracking writes: MLFLOW_TRACKING_URI, else MLflow's default in this folder."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     from mlflow.tracking import get_tracking_uri
 
     return str(get_tracking_uri())
@@ -84,7 +82,7 @@ def _running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """The command in a process group of its own, all of which ends with the block."""
     # What the server says goes to standard error, which is also where its failures belong.
     process = subprocess.Popen(
-        command, env={**os.environ, **SERVER_ENV}, stdout=STDERR, stderr=STDERR, start_new_session=True
+        command, env={**SERVER_ENV, **os.environ}, stdout=STDERR, stderr=STDERR, start_new_session=True
     )
     before = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:

@@ -44,7 +44,8 @@ class Pair:
             return f"{self.a} beats {self.b} by {gap}."
         if self.p_adjusted < 0.05 and self.high < 0:
             return f"{self.a} does worse than {self.b} by {gap}."
-        smallest = 100 * minimum_detectable_difference(self.n)
+        discordant = (len(self.only_a) + len(self.only_b)) / self.n
+        smallest = 100 * minimum_detectable_difference(self.n, max(discordant, 1 / self.n))
         return (
             f"No difference between {self.a} and {self.b} is shown: {points:+.1f} points (95% interval "
             f"{low:+.1f} to {high:+.1f}); with n = {self.n}, differences under about {smallest:.0f} points "

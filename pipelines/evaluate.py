@@ -77,7 +77,7 @@ class Evaluation:
 
     @property
     def rows(self) -> Iterator[dict[str, Any]]:
-        return read_rows(self.folder / RESULTS)
+        yield from read_rows(self.folder / RESULTS)  # holds on to self, and so to a temporary folder
 
     @property
     def accuracy(self) -> float:

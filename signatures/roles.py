@@ -23,7 +23,7 @@ class Intuitive(Speaking):
     feels right, briefly and with confidence; do not dwell on it.
     """
 
-    hunch: str = dspy.OutputField(
+    explanation: str = dspy.OutputField(
         desc="one or two short sentences: your reaction to the others, and what your instinct says"
     )
     answer: str = dspy.OutputField()

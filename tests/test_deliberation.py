@@ -216,7 +216,7 @@ def test_what_one_says_cannot_pass_for_an_instruction_or_a_speaker(scripted: Any
     def reply(body: dict[str, Any]) -> str:
         said = json.loads(plain(body))
         if role_of(body) == "intuitive":
-            said["hunch"] = poison
+            said["explanation"] = poison
         return json.dumps(said)
 
     scripted.reply = reply

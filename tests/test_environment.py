@@ -1,6 +1,7 @@
 """Environments: what the actions show, sessions that never mix, a corpus index that survives."""
 
 import asyncio
+import fcntl
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -328,20 +330,39 @@ def child(path: Path, folder: Path) -> "subprocess.Popen[str]":
 
 
 def test_processes_that_start_together_build_one_index_and_later_ones_reuse_it(tmp_path: Path) -> None:
-    more = [{"title": f"Page {i}", "text": f"filler {i} " * 100} for i in range(1500)]  # to take a while
-    path, folder = write(tmp_path / "corpus.jsonl", DOCUMENTS + more), tmp_path / "index"
+    path, folder = write(tmp_path / "corpus.jsonl", DOCUMENTS), tmp_path / "index"
     stale = folder / ".building-1"
     stale.mkdir(parents=True)
     (stale / "half.npy").write_bytes(b"half")
     children = [child(path, folder) for _ in range(3)]
     outputs = {worker.communicate(timeout=60) for worker in children}
-    assert outputs == {("1509 1 ['Charles Babbage', 'Ada Lovelace']\n", "")}
+    assert outputs == {("9 1 ['Charles Babbage', 'Ada Lovelace']\n", "")}
     assert not stale.exists()
     assert len(list(folder.iterdir())) == 1
     before = stamp(folder)
     assert before
     CorpusEnvironment(path, index_dir=folder)
     assert stamp(folder) == before
+
+
+def test_whoever_finds_another_building_waits_and_leaves_its_work_alone(tmp_path: Path) -> None:
+    path, folder = write(tmp_path / "corpus.jsonl", DOCUMENTS), tmp_path / "index"
+    others = folder / ".building-1"
+    others.mkdir(parents=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with ThreadPoolExecutor(1) as pool:
+            opening = pool.submit(CorpusEnvironment, path, index_dir=folder)
+            try:
+                with pytest.raises(TimeoutError):
+                    opening.result(timeout=0.5)
+                assert list(folder.iterdir()) == [others]
+            finally:
+                fcntl.flock(handle, fcntl.LOCK_UN)
+            assert len(opening.result(timeout=30)) == 9
+    finally:
+        os.close(handle)
 
 
 def test_the_index_follows_the_content_not_the_name_or_the_time(tmp_path: Path) -> None:

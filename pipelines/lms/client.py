@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import weakref
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -73,6 +74,8 @@ class HttpEndpoint:
         self._key_hint = key_hint
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held] = WeakKeyDictionary()
         self._takes_schema = True
+        # The finaliser holds the sessions, so that none of them dies before it is closed.
+        weakref.finalize(self, _close_all, self._sessions).atexit = False
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
@@ -156,6 +159,12 @@ class HttpEndpoint:
                 f"{self.name} has no quota left for this key ({said}): top it up or use another"
             )
         return CallError(f"{self.name} refused the request ({status}: {said})")
+
+
+def _close_all(sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held]) -> None:
+    for loop, held in list(sessions.items()):
+        if not loop.is_closed():  # a closed loop has closed them itself
+            asyncio.run_coroutine_threadsafe(held.aclose(), loop)
 
 
 class _Held:

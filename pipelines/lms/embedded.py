@@ -7,9 +7,12 @@ import json
 import os
 import secrets
 import shutil
+import socket
+import stat
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import file_digest
 from http.client import HTTPConnection
 from pathlib import Path
@@ -95,6 +98,8 @@ class EmbeddedServer:
                 raise UserError(
                     f"llama.cpp could not load {weights} ({problem}): delete the file and try again"
                 ) from None
+            # An answer proves that the server's loop runs: ended before that, it would never end.
+            server.handle_metrics()
             self._server, self._key, self._address = server, key, server.listening_address
             # Left to the interpreter's shutdown, the server's threads would outlive what they use.
             atexit.register(self.stop)
@@ -102,6 +107,8 @@ class EmbeddedServer:
     def stop(self) -> None:
         """End the server and its threads, and free its memory; does nothing when it is not running."""
         with self._lock:
+            if self._server is not None:
+                _hang_up(urlsplit(self._address).port)
             # xllamacpp has no call for this: the server ends with its last reference.
             self._server = None
             self._address = self._key = ""
@@ -154,7 +161,28 @@ class EmbeddedServer:
         params.verbosity = 0
         params.ui = False
         params.endpoint_slots = False
+        params.endpoint_metrics = True
         return params
+
+
+def _hang_up(port: int | None) -> None:
+    """Close the server's listening socket, then its connections: both ends are in this process.
+
+    A request that still waits for its answer would keep the server from ending for good.
+    """
+    ends = []
+    for name in os.listdir("/dev/fd"):
+        with suppress(OSError):  # closed in the meantime
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                end = socket.socket(fileno=os.dup(int(name)))
+                if end.family == socket.AF_INET and end.getsockname() == (HOST, port):
+                    ends.append(end)
+                else:
+                    end.close()
+    ends.sort(key=lambda end: not end.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    for end in ends:
+        with end, suppress(OSError):  # the other side was faster
+            end.shutdown(socket.SHUT_RDWR)
 
 
 def weights_path(cache_dir: Path) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-MAX_TEXT_CHARS = 200
+MAX_TEXT_CHARS = 120
 MAX_SPAN_CHARS = 80
 
 # "<" is left out of free text because the texts of special tokens, such as <eos>, start with it and would

@@ -1,0 +1,98 @@
+"""Every Python snippet and folkmoot command of the README and docs runs, and what they name exists."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import folkmoot
+
+ROOT = Path(folkmoot.__file__).parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ROWS = [
+    {
+        "id": str(i),
+        "question": f"Where is thing {i} kept?",
+        "choices": {"A": "bank", "B": "mall"},
+        "answer": "A",
+    }
+    for i in range(6)
+]
+needs_local = pytest.mark.skipif(
+    importlib.util.find_spec("xllamacpp") is None, reason="the extra `local` (embedded LM) is not installed"
+)
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    fence = re.compile(rf"^```{language}\n(.*?)^```", re.DOTALL | re.MULTILINE)
+    return [(page.name, text) for page in PAGES for text in fence.findall(page.read_text())]
+
+
+def commands() -> list[tuple[str, str]]:
+    lines = [(name, line) for name, block in blocks("console") for line in block.splitlines()]
+    found = [(name, line.removeprefix("$ ").partition("  #")[0].strip()) for name, line in lines]
+    return [(name, line) for name, line in found if line.startswith("folkmoot ") and line != "folkmoot ui"]
+
+
+@needs_local
+@pytest.mark.local_lm
+@pytest.mark.parametrize(("page", "code"), blocks("python"))
+def test_python_snippets_run(page: str, code: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, f"{page}: {done.stderr}"
+
+
+@needs_local
+@pytest.mark.local_lm
+@pytest.mark.parametrize(("page", "line"), commands())
+def test_commands_run(page: str, line: str, tmp_path: Path, scripted: Any) -> None:
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (tmp_path / "documents.jsonl").write_text(
+        '{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n'
+    )
+    env = {**os.environ, "OPENAI_BASE_URL": scripted.url, "OPENAI_API_KEY": "none"}
+    env.pop("MLFLOW_TRACKING_URI", None)
+    program, *arguments = shlex.split(line)
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name(program)), *arguments],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{page}: {line}\n{done.stderr}"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_json_examples_are_rows_that_load(tmp_path: Path) -> None:
+    for page, text in blocks("json"):
+        path = tmp_path / "row.jsonl"
+        path.write_text(text)
+        assert len(folkmoot.load(path)) == 1, page
+
+
+def test_every_dependency_is_explained() -> None:
+    explained = (ROOT / "docs" / "dependencies.md").read_text()
+    declared = re.findall(r'^    "([A-Za-z0-9_-]+)', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    packages = [name for name in declared if name not in ("folkmoot",) and name.islower()]
+    assert packages
+    for name in packages:
+        assert name in explained, f"{name} is not in docs/dependencies.md"
