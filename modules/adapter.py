@@ -24,7 +24,7 @@ MAX_CONTEXT_CHARS = 24_000
 MAX_TURN_CHARS = 4_000
 MAX_EVIDENCE_CHARS = 1_500
 
-_SETTINGS = ("max_tokens", "temperature", "top_p", "top_k", "stop", "seed")
+SAMPLING = ("temperature", "max_tokens", "top_p", "top_k", "seed", "stop")
 _BLOCK = re.compile(r"\{.*\}", re.DOTALL)
 _SPECIAL = re.compile(r"<(?=[|/\w])")
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
@@ -92,7 +92,7 @@ def _request(
     inputs: Mapping[str, Any],
 ) -> Request:
     settings = {**lm.kwargs, **lm_kwargs}
-    given = {name: settings[name] for name in _SETTINGS if settings.get(name) is not None}
+    given = {name: settings[name] for name in SAMPLING if settings.get(name) is not None}
     extra: dict[str, Any] = {"fields": output_fields(signature, inputs, profile)}
     if settings.get("rollout_id") is not None:
         extra["rollout"] = settings["rollout_id"]

@@ -185,6 +185,8 @@ def replay(
 
 
 def _checked_roles(roles: Sequence[str]) -> list[str]:
+    if not isinstance(roles, str | Sequence):
+        raise UserError(f"roles is {roles!r}: give a list of roles in speaking order")
     names = [roles] if isinstance(roles, str) else list(roles)
     if not 1 <= len(names) <= MAX_AGENTS:
         raise UserError(

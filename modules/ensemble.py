@@ -11,7 +11,7 @@ import dspy
 from .answers import answer_key, score
 from .calls import Usage
 from .errors import UserError
-from .program import Program, prediction_of
+from .program import Program, distinct, prediction_of
 from .single import SingleAgent
 from .transcript import Task, Turn
 from .voting import log_odds, majority, weighted
@@ -44,15 +44,17 @@ class Ensemble(Program):
         sampling: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        if not members or isinstance(members, str):
+        if isinstance(members, str) or not isinstance(members, Sequence) or not members:
             raise UserError("an ensemble needs a list of members: name at least one strategy or program")
+        if sampling and not all(isinstance(member, str) for member in members):
+            raise UserError("sampling is for members given by name: set it on the programs that are members")
         if vote not in VOTES:
             raise UserError(f"there is no vote {vote!r}: choose {' or '.join(VOTES)}")
         self.members = [
             SingleAgent(member, sampling=sampling) if isinstance(member, str) else member
             for member in members
         ]
-        self.names = _distinct([_name(member) for member in self.members])
+        self.names = distinct([_name(member) for member in self.members])
         for member, name in zip(self.members, self.names, strict=True):
             if isinstance(member, SingleAgent):
                 member.seat.name = name
@@ -131,15 +133,11 @@ def _name(member: Program) -> str:
     return type(member).__name__.lower()
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
-    return [
-        name if names.count(name) == 1 else f"{name}.{names[:index].count(name)}"
-        for index, name in enumerate(names)
-    ]
-
-
 def _checked_weights(weights: Sequence[float], members: int) -> list[float]:
-    values = [float(weight) for weight in weights]
+    try:
+        values = [float(weight) for weight in weights]
+    except (TypeError, ValueError):
+        raise UserError(f"the weights are {weights!r}: give one number a member") from None
     if len(values) != members or any(not 0 <= value < float("inf") for value in values) or not any(values):
         raise UserError(
             f"{len(values)} weights for {members} members: give one number of at least 0 each, not all 0"

@@ -68,8 +68,9 @@ class Program(dspy.Module):  # type: ignore[misc]
         return {}
 
     def seats(self) -> dict[str, Seat]:
-        """Every seat by the name that `lms` and `--lm SEAT=NAME` use."""
-        return {module.name: module for _, module in self.named_sub_modules(Seat)}
+        """Every seat by the name that `lms` and `--lm SEAT=NAME` use; equal names are `NAME.0`, `NAME.1`, …."""
+        seats = [module for _, module in self.named_sub_modules(Seat)]
+        return dict(zip(distinct([seat.name for seat in seats]), seats, strict=True))
 
     def assign(self, lms: Mapping[str, Any] | None) -> None:
         """Give seats LMs of their own, by seat name; `NAME` alone means all of `NAME.0`, `NAME.1`, ….
@@ -85,6 +86,14 @@ class Program(dspy.Module):  # type: ignore[misc]
                 )
             for seat in meant:
                 seat.predict.lm = lm
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names in order, repeated ones with their number: `a, b, a` gives `a.0, b, a.1`."""
+    return [
+        name if names.count(name) == 1 else f"{name}.{names[:index].count(name)}"
+        for index, name in enumerate(names)
+    ]
 
 
 def prediction_of(

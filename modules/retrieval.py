@@ -33,4 +33,4 @@ def described(retrieval: Retrieval | None) -> dict[str, Any]:
     """The environment as a setting: where its pages come from, or None for a retriever that has none."""
     if retrieval is None:
         return {}
-    return {"environment": None if retrieval.environment is None else retrieval.environment.source}
+    return {"environment": None if retrieval.environment is None else retrieval.environment.fingerprint}

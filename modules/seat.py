@@ -8,8 +8,10 @@ from typing import Any
 import dspy
 
 from ..signatures.frame import EMPTY, NOT_AN_OPTION, WRONG_FORM
+from .adapter import SAMPLING
 from .answers import read_answer
 from .calls import metered
+from .errors import UserError
 from .transcript import Task, Turn
 
 
@@ -22,12 +24,19 @@ class Seat(dspy.Module):  # type: ignore[misc]
             `answer`; the other outputs are the agent's argument.
         lm: the LM of this seat; None takes the one of the run.
         sampling: LM settings of this seat, such as `{"temperature": 0.5}`.
+
+    Raises UserError for an unknown sampling setting.
     """
 
     def __init__(
         self, name: str, signature: type[Any], *, lm: Any = None, sampling: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__()
+        unknown = [key for key in sampling or () if key not in SAMPLING]
+        if unknown:
+            raise UserError(
+                f"there is no sampling setting {unknown[0]!r}: choose among {', '.join(SAMPLING)}"
+            )
         self.name = name
         self.predict = dspy.Predict(signature, **dict(sampling or {}))
         self.predict.lm = lm

@@ -50,7 +50,7 @@ class Retriever(Speaking):
     """
 
     findings: str = dspy.OutputField(
-        desc="the facts you found, quoted or paraphrased with their source, and how they bear on what was said"
+        desc="the facts you found, quoted or paraphrased with their source, and what they mean here"
     )
     answer: str = dspy.OutputField()
 

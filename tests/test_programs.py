@@ -95,10 +95,10 @@ def test_sets_go_before_the_spec() -> None:
         ),
         ("deliberation:intuitive", {"lms": {}}, ["no parameter 'lms'"]),
         ("deliberation:intuitive", {"max_rounds": "two"}, ["max_rounds is 'two'"]),
-        ("deliberation:intuitive", {"roles": 7}, ["cannot be built"]),
+        ("deliberation:intuitive", {"roles": 7}, ["roles is 7"]),
         ("single:cot", {"sampling": {"temprature": 1}}, ["'temprature'", "did you mean 'temperature'"]),
         ("single:cot", {"sampling": 1}, ["sampling is 1"]),
-        ("ensemble:simple,cot:weighted", {"weights": ["a", "b"]}, ["cannot be built", "'a'"]),
+        ("ensemble:simple,cot:weighted", {"weights": ["a", "b"]}, ["weights are ['a', 'b']"]),
         ("deliberation:retriever", {"environment": "web"}, ["no environment 'web'", "corpus:PATH"]),
         ("deliberation:retriever", {"environment": 3}, ["environment is 3"]),
         ("deliberation:retriever", {"environment": "corpus:none.jsonl"}, ["none.jsonl"]),
@@ -121,7 +121,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_corpus_is_an_environment(corpus: Path) -> None:
     program = program_of("single:role=retriever", {"environment": f"corpus:{corpus}"})
-    assert program.describe()["environment"] == "corpus"
+    assert program.describe()["environment"].startswith("corpus:")
 
 
 def test_an_environment_that_nobody_uses_is_refused(corpus: Path) -> None:

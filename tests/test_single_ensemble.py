@@ -386,7 +386,6 @@ def test_an_ensemble_of_programs(scripted: Any) -> None:
     assert prediction.usage["calls"] == 3
 
 
-@pytest.mark.xfail(strict=True, reason="Program.seats() keeps one of several seats with the same name")
 def test_seats_of_the_same_name_in_two_members_all_count(scripted: Any) -> None:
     own = fm.lm("openai/own", api_base=scripted.url)
     pairs = [fm.Deliberation(["intuitive", "reasoner"]), fm.Deliberation(["reasoner", "intuitive"])]

@@ -62,6 +62,11 @@ class Environment(ABC):
     source: str
     """The name of the collection, for observations that quote no page."""
 
+    @property
+    def fingerprint(self) -> str:
+        """What tells this collection from others in the record of a run; the same pages give the same."""
+        return self.source
+
     @abstractmethod
     async def fetch(self, title: str) -> Page | None:
         """The page of that title, or None when there is none (or when the title could mean several)."""

@@ -1,8 +1,10 @@
 """Pages from a local corpus: by exact title, else the closest by BM25 (Robertson and Zaragoza 2009)."""
 
+import hashlib
 import os
 from asyncio import to_thread
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 
 from ..errors import UserError
@@ -40,7 +42,8 @@ class CorpusEnvironment(Environment):
     ) -> None:
         self._file: int | None = None
         self._documents: list[Document] | None = None
-        self._where = str(corpus) if isinstance(corpus, str | Path) else "corpus"
+        self._from_file = isinstance(corpus, str | Path)
+        self._where = str(corpus) if self._from_file else "corpus"
         if not isinstance(corpus, str | Path):
             self._documents = [
                 to_document(row, 0, 0, f"{self._where}, document {number}", str(number))
@@ -59,6 +62,18 @@ class CorpusEnvironment(Environment):
 
     def __len__(self) -> int:
         return len(self._index)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """`corpus:` and the start of the SHA-256 of the file, or of the documents given."""
+        if self._from_file:
+            with open(self._where, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256")
+        else:
+            digest = hashlib.sha256()
+            for document in self._documents or ():
+                digest.update(f"{document.title}\x1f{document.text}\x1e".encode("utf-8", "surrogatepass"))
+        return f"{self.source}:{digest.hexdigest()[:16]}"
 
     @property
     def duplicates(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 
 import dspy
 
+from ...modules.adapter import SAMPLING
 from ...modules.errors import UserError
 from ...modules.profile import DEFAULT_PROFILE, Profile
 from ..settings import settings as read_settings
@@ -20,9 +22,8 @@ from .store import CallStore, identity, read_lms
 DEFAULT_LM = "local/gemma-3-270m"
 MAX_TOKENS = 1024
 FREE: tuple[float, float] | None = (0.0, 0.0)
-SAMPLING = ("temperature", "max_tokens", "top_p", "top_k", "seed", "stop")
 
-__all__ = ["DEFAULT_LM", "engine_of", "lm", "lm_identity"]
+__all__ = ["DEFAULT_LM", "SAMPLING", "engine_of", "lm", "lm_identity"]
 
 
 def lm(
@@ -66,9 +67,14 @@ def lm(
     unknown = [key for key in sampling if key not in SAMPLING]
     if unknown:
         raise UserError(f"{name} has no setting {unknown[0]!r}: the settings are {', '.join(SAMPLING)}")
+    if concurrency < 1:
+        raise UserError(f"concurrency is {concurrency}: give at least 1 call at a time")
+    _check_sampling(sampling)
     if provider == "replay":
         return replayed(Path(model), "*")
     if provider == "local":
+        if api_base:
+            raise UserError(f"{name} runs inside this process: drop --api-base, or name the model openai/…")
         endpoint, where, base_profile = _local(model, threads)
         concurrency, prices = 1, FREE
     else:
@@ -111,6 +117,14 @@ def lm_identity(language_model: Any) -> dict[str, Any] | None:
         return None
     kwargs = {key: value for key, value in language_model.kwargs.items() if value is not None}
     return identity(language_model.model, engine.identity, engine.profile, kwargs)
+
+
+def _check_sampling(sampling: Mapping[str, Any]) -> None:
+    for key, low, high in (("temperature", 0, 2), ("top_p", 0, 1), ("max_tokens", 1, float("inf"))):
+        value = sampling.get(key)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is not None and not (number and low <= value <= high):
+            raise UserError(f"{key} is {value!r}: give a number from {low} to {high:g}")
 
 
 def _dspy_lm(name: str, engine: Engine, sampling: dict[str, Any]) -> dspy.LM:

@@ -128,6 +128,8 @@ class CallStore:
 
 def write_lms(folder: Path, lms: Mapping[str, Mapping[str, Any]]) -> None:
     """Note which LM answered in which seat (`*`: all others), so that `replay/DIR` asks the same way."""
+    if (folder / LMS).exists() and read_lms(folder) != json.loads(json.dumps(lms)):
+        raise UserError(f"{folder} is the record of a run with other LMs: choose another folder to record to")
     text = json.dumps(lms, indent=2, sort_keys=True)
     temporary = folder / f".{LMS}.{os.getpid()}"
     temporary.write_text(text + "\n")
