@@ -367,7 +367,7 @@ def ui(
 ) -> None:
     """Open MLflow's UI on the store that runs are tracked in, until Ctrl-C."""
     from . import cli_show as show
-    from .cli_ui import masked, serve, store_uri
+    from .cli_ui import masked, newest_runs, serve, store_uri
 
     with clean_stdout():
         uri = store_uri()
@@ -376,7 +376,7 @@ def ui(
         if as_json:
             show.print_json({"url": address, "store": masked(uri)})
         else:
-            typer.echo(f"{address} shows {masked(uri)}; Ctrl-C ends it")
+            typer.echo(f"{newest_runs(address)} shows {masked(uri)}; Ctrl-C ends it")
         sys.stdout.flush()
 
     if uri.startswith(("http://", "https://")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -13,11 +14,13 @@ from contextlib import contextmanager
 from types import FrameType
 from urllib.error import URLError
 from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, build_opener
+from urllib.request import ProxyHandler, Request, build_opener
 
 from ..modules.errors import UserError
 from .mlflow_store import ENVIRONMENT
 
+# A proxy of the environment knows nothing of this machine's ports.
+_DIRECT = build_opener(ProxyHandler({}))
 STDERR = 2
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
@@ -54,6 +57,20 @@ def serve(uri: str, host: str, port: int, ready: Callable[[str], None]) -> None:
         ready(address)
         code = process.wait()
         raise UserError(f"MLflow's server ended by itself (exit code {code}): see what it said above")
+
+
+def newest_runs(address: str) -> str:
+    """The page with the runs of the experiment that was last used; the address itself while there is none."""
+    body = json.dumps({"max_results": 1, "order_by": ["last_update_time DESC"]}).encode()
+    request = Request(
+        f"{address}/api/2.0/mlflow/experiments/search", body, {"Content-Type": "application/json"}
+    )
+    try:
+        with _DIRECT.open(request, timeout=5) as answer:
+            (experiment,) = json.load(answer)["experiments"]
+    except (OSError, ValueError, KeyError):
+        return address
+    return f"{address}/#/experiments/{experiment['experiment_id']}/evaluation-runs"
 
 
 def server_command(uri: str, host: str, port: int) -> list[str]:
@@ -112,16 +129,13 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def _wait_until_up(process: subprocess.Popen[bytes], address: str) -> None:
     deadline = time.monotonic() + START_SECONDS
-    direct = build_opener(
-        ProxyHandler({})
-    )  # a proxy of the environment knows nothing of this machine's ports
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise UserError(
                 f"MLflow's server did not start (exit code {process.returncode}): see what it said above"
             )
         try:
-            with direct.open(f"{address}/health", timeout=5) as answer:
+            with _DIRECT.open(f"{address}/health", timeout=5) as answer:
                 if answer.status == 200:
                     return
         except (URLError, OSError):

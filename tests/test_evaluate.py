@@ -1,11 +1,10 @@
-"""Evaluation: rows and summaries, failures, resuming after any death, and equal results whatever the order."""
+"""Evaluation: rows and summaries, failures, resuming after any death, equal results in any order."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import math
-import os
 import random
 import signal
 import subprocess
@@ -19,16 +18,23 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-import folkmoot as fm
 import pytest
+from mortal import (
+    FORKED,
+    Constant,
+    deliberate,
+    evaluate_on_a_full_disk,
+    in_child,
+    memory_of_an_evaluation,
+    questions,
+)
+
+import folkmoot as fm
 from folkmoot.modules.program import Program, prediction_of
-from folkmoot.modules.seat import Seat
-from folkmoot.modules.transcript import Task, Turn
+from folkmoot.modules.transcript import Task
 from folkmoot.pipelines.evaluate import Progress
-from folkmoot.signatures.strategies import Simple
 from scripted import ScriptedServer
 
-CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 KEYS = [
     "id",
     "kind",
@@ -45,19 +51,6 @@ KEYS = [
     "seconds",
     "error",
 ]
-
-
-def questions(n: int, **meta: Callable[[int], Any]) -> list[fm.Question]:
-    return [
-        fm.Question(
-            id=f"q{i}",
-            question=f"Question {i}?",
-            choices=CHOICES,
-            answer="ABC"[i % 3],
-            meta={name: value(i) for name, value in meta.items()},
-        )
-        for i in range(n)
-    ]
 
 
 def number_of(body: Mapping[str, Any]) -> int:
@@ -96,22 +89,6 @@ def same_but_time(rows: Any) -> list[dict[str, Any]]:
         ]
         rest.append(kept)
     return rest
-
-
-class Constant(Program):
-    """Answers A without an LM; `act` runs first."""
-
-    def __init__(self, act: Callable[[Task], Any] | None = None) -> None:
-        super().__init__()
-        self.act = act
-
-    def describe(self) -> dict[str, Any]:
-        return {"program": "constant"}
-
-    async def solve(self, task: Task) -> Any:
-        if self.act is not None:
-            self.act(task)
-        return prediction_of(task, "A", "fiat", [Turn("oracle", 1, "A", "so it is")])
 
 
 # Rows -------------------------------------------------------------------------------------------------------
@@ -647,33 +624,11 @@ def test_a_full_disk_is_named_and_keeps_what_was_written(
 
 
 def test_a_row_that_does_not_fit_whole_is_not_there_at_all(tmp_path: Path) -> None:
-    """A limit on the size of files gives real partial writes, to anyone."""
-    script = (
-        PRELUDE
-        + """
-import resource
-soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (3000, hard))
-try:
-    go(Instant())
-except fm.UserError as problem:
-    print("named:", problem)
-print(len((out / "results.jsonl").read_text().splitlines()))
-resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-print(go(Instant()).summary.counts["rows"])
-"""
-    )
-    said = subprocess.run(
-        [sys.executable, "-c", script, "", str(tmp_path / "out"), "40"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parent,
-    ).stdout.splitlines()
-    assert said[0].startswith("named:")
-    assert "bytes fitted" in said[0] or "too large" in said[0]
-    assert 0 < int(said[1]) < 40
-    assert said[2] == "40"
+    said, kept, rows = in_child(evaluate_on_a_full_disk, tmp_path)
+    assert "bytes fitted" in said or "too large" in said
+    assert f"{kept} rows are kept" in said
+    assert 0 < kept < 40
+    assert rows == 40
 
 
 def test_a_folder_that_cannot_be_written(scripted: Any, tmp_path: Path) -> None:
@@ -683,9 +638,15 @@ def test_a_folder_that_cannot_be_written(scripted: Any, tmp_path: Path) -> None:
             run(scripted, questions(1), out=folder)
     with pytest.raises(fm.UserError, match="file"):
         run(scripted, questions(1), out=tmp_path / "out", record=tmp_path / "file")
-    with small_disk(tmp_path / "disk", "size=1m,ro") as disk:
-        with pytest.raises(fm.UserError, match=r"Read-only file system\): choose another --out"):
-            run(scripted, questions(1), out=disk / "out")
+    assert not scripted.bodies
+
+
+def test_a_read_only_disk(scripted: Any, tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk", "size=1m,ro") as disk,
+        pytest.raises(fm.UserError, match=r"Read-only file system\): choose another --out"),
+    ):
+        run(scripted, questions(1), out=disk / "out")
     assert not scripted.bodies
 
 
@@ -700,27 +661,9 @@ def test_a_disk_without_any_room_for_calls(scripted: Any, tmp_path: Path) -> Non
 
 # Death ------------------------------------------------------------------------------------------------------
 
-PRELUDE = """
-import json, sys
-from pathlib import Path
-import folkmoot as fm
-from test_evaluate import Constant, Instant, questions
-
-url, out, n = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-
-def go(program, **more):
-    lm = fm.lm("openai/scripted", api_base=url) if url else None
-    return fm.evaluate(program, questions(n), lm=lm, out=out, tracking=False, concurrency=8, **more)
-"""
-DELIBERATE = PRELUDE + 'go(fm.Deliberation(["intuitive", "reasoner"], max_rounds=2))\n'
-
-
-class Instant(Constant):
-    """Answers at once, from a module that a child process can import."""
-
 
 class DeathServer(ScriptedServer):
-    """A deterministic team that rarely agrees; small random delays, so that death finds all kinds of states."""
+    """A deterministic team that rarely agrees, with small random delays: death finds all kinds of states."""
 
     def __init__(self) -> None:
         super().__init__(self._said)
@@ -740,76 +683,59 @@ class DeathServer(ScriptedServer):
         return Counter(json.dumps(body, sort_keys=True) for body in self.bodies)
 
 
-def child(server: ScriptedServer, out: Path, n: int, script: str = DELIBERATE) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", script, server.url, str(out), str(n)],
-        cwd=Path(__file__).parent,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+def wait_for(condition: Callable[[], bool], alive: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
-    while not condition():
-        assert process.poll() is None, process.communicate()
+    while alive() and not condition():
         assert time.monotonic() < end
         time.sleep(0.002)
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    return (
+        [line for line in path.read_bytes().splitlines(True) if line.endswith(b"\n")] if path.exists() else []
+    )
 
 
 def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
     """Kill a child after a random number of calls, several times over; then let the same command finish."""
     draw = random.Random(seed)
     with DeathServer() as server:
-        run(
-            server, questions(n), fm.Deliberation(["intuitive", "reasoner"], max_rounds=2), out=tmp_path / "a"
-        )
-        whole = lines(tmp_path / "a")
+        deliberate(server.url, tmp_path / "a", n)
         needed = server.arrived()
         server.requests.clear()
-        seen: set[str] = set()
+        before: set[str] = set()
+        killed = 0
         for _ in range(deaths):
-            process = child(server, tmp_path / "b", n)
-            start = len(server.requests)
-            calls = draw.randint(0, max(1, sum(needed.values()) // deaths))
-            try:
-                wait_for(lambda start=start, calls=calls: len(server.requests) - start >= calls, process)
-            except AssertionError:
-                if process.returncode != 0:
-                    raise
-                break  # it was faster than its death
+            process = FORKED.Process(target=deliberate, args=(server.url, tmp_path / "b", n))
+            start, calls = len(server.requests), draw.randint(0, sum(needed.values()) // deaths)
+            process.start()
+            wait_for(lambda start=start, calls=calls: len(server.requests) - start >= calls, process.is_alive)
             time.sleep(draw.random() * 0.03)
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait(10)
-            process.stdout.close(), process.stderr.close()  # type: ignore[union-attr]
-            path = tmp_path / "b" / "results.jsonl"
-            kept = [line for line in path.read_bytes().splitlines(keepends=True)] if path.exists() else []
-            finished = [json.loads(line)["id"] for line in kept if line.endswith(b"\n")]
-            assert len(set(finished)) == len(finished)
-            assert seen <= set(finished)
-            seen = set(finished)
-        process = child(server, tmp_path / "b", n)
-        assert process.wait(60) == 0, process.communicate()
-        process.stdout.close(), process.stderr.close()  # type: ignore[union-attr]
-        rows = lines(tmp_path / "b")
-        assert same_but_time(rows) == same_but_time(whole)
-        repeated = sum((server.arrived() - needed).values())
+            process.kill()
+            process.join(10)
+            killed += process.exitcode == -signal.SIGKILL
+            ids = [json.loads(line)["id"] for line in whole_lines(tmp_path / "b" / "results.jsonl")]
+            assert len(set(ids)) == len(ids)
+            assert before <= set(ids)
+            before = set(ids)
+        assert killed > deaths / 2
+        process = FORKED.Process(target=deliberate, args=(server.url, tmp_path / "b", n))
+        process.start()
+        process.join(60)
+        assert process.exitcode == 0
+        assert same_but_time(lines(tmp_path / "b")) == same_but_time(lines(tmp_path / "a"))
         assert set(server.arrived()) == set(needed)
-        assert repeated <= 8 * deaths
+        repeated = sum((server.arrived() - needed).values())
+        assert repeated <= 8 * killed
         server.requests.clear()
-        last = run(
-            server,
-            questions(n),
-            fm.Deliberation(["intuitive", "reasoner"], max_rounds=2),
-            out=tmp_path / "b",
-        )
+        assert deliberate(server.url, tmp_path / "b", n).summary.counts["rows"] == n
         assert not server.bodies
-        assert last.summary.counts["rows"] == n
 
 
 def test_killed_at_random_points_nothing_is_lost_or_asked_twice(tmp_path: Path) -> None:
-    killed_and_resumed(tmp_path, deaths=3, n=60, seed=random.randrange(10**6))
+    seed = random.randrange(10**6)
+    print("seed", seed)
+    killed_and_resumed(tmp_path, deaths=6, n=60, seed=seed)
 
 
 @pytest.mark.slow
@@ -819,20 +745,27 @@ def test_killed_many_times(tmp_path: Path, seed: int) -> None:
 
 
 def test_ctrl_c_keeps_rows_writes_the_summary_and_ends(tmp_path: Path) -> None:
-    script = (
-        PRELUDE
-        + """
+    script = """
+import sys
+import folkmoot as fm
+from mortal import questions
 try:
-    go(fm.SingleAgent())
+    lm = fm.lm("openai/scripted", api_base=sys.argv[1])
+    fm.evaluate(fm.SingleAgent(), questions(400), lm=lm, out=sys.argv[2], tracking=False, concurrency=8)
 except KeyboardInterrupt:
     print("interrupted")
     sys.exit(130)
 """
-    )
     with ScriptedServer(of_question(lambda i: "A"), delay=0.05) as server:
-        process = child(server, tmp_path, 400, script)
-        wait_for(lambda: len(server.requests) > 40, process)
-        os.kill(process.pid, signal.SIGINT)
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, server.url, str(tmp_path)],
+            cwd=Path(__file__).parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_for(lambda: len(server.requests) > 40, lambda: process.poll() is None)
+        process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=20)
         assert (process.returncode, out) == (130, "interrupted\n"), errors
         assert errors == ""
@@ -851,23 +784,6 @@ except KeyboardInterrupt:
 
 @pytest.mark.slow
 def test_many_questions_take_little_memory(tmp_path: Path) -> None:
-    script = (
-        PRELUDE
-        + """
-import resource
-def resident():
-    pages = int(open("/proc/self/statm").read().split()[1])
-    return pages * resource.getpagesize() / 2**20
-asked = questions(n)
-fm.evaluate(Instant(), questions(1000), out=out / "small", tracking=False)
-before = resident()
-result = fm.evaluate(Instant(), asked, out=out / "large", tracking=False)
-assert result.summary.counts["rows"] == n
-print(resident() - before)
-"""
-    )
     if not Path("/proc/self/statm").exists():
         pytest.skip("resident memory is read from /proc, which this system does not have")
-    command = [sys.executable, "-c", script, "", str(tmp_path), "20000"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
-    assert float(done.stdout) < 40
+    assert in_child(memory_of_an_evaluation, tmp_path, 20_000) < 40

@@ -9,8 +9,6 @@ import json
 import socket
 import socketserver
 import struct
-import subprocess
-import sys
 import threading
 import time
 import traceback
@@ -24,9 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-import folkmoot as fm
 import pytest
 from dspy.utils import DummyLM
+from hypothesis import given
+from hypothesis import strategies as st
+from mortal import FORKED, append_calls, in_child, store_on_a_full_disk
+
+import folkmoot as fm
 from folkmoot.modules.calls import CallError, FatalCallError, metered
 from folkmoot.modules.sync import run_sync
 from folkmoot.pipelines.lms import engine as engine_module
@@ -35,8 +37,6 @@ from folkmoot.pipelines.lms.hosted import LiteLLMEndpoint
 from folkmoot.pipelines.lms.limits import AdaptiveLimit, back_off
 from folkmoot.pipelines.lms.prices import price_per_token
 from folkmoot.pipelines.lms.store import CallStore
-from hypothesis import given
-from hypothesis import strategies as st
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 QUESTION = {"question": "Where do people keep their savings?", "choices": CHOICES}
@@ -672,6 +672,7 @@ def test_rollouts_are_calls_of_their_own(scripted: Any, tmp_path: Path) -> None:
         texts = []
         for rollout in (None, 1, 2):
             sample = lm if rollout is None else lm.copy(rollout_id=rollout)
+            forget_whose(tmp_path / "record")
             result = fm.evaluate(
                 fm.SingleAgent("cot"),
                 questions(1),
@@ -684,10 +685,16 @@ def test_rollouts_are_calls_of_their_own(scripted: Any, tmp_path: Path) -> None:
     assert len(scripted.bodies) == 3
 
 
+def forget_whose(folder: Path) -> None:
+    """A record is of one set of LMs; without the note of which, only the keys tell calls apart."""
+    (folder / "lms.json").unlink(missing_ok=True)
+
+
 # Records ----------------------------------------------------------------------------------------------------
 
 
 def recorded(scripted: Any, folder: Path, n: int = 3, **settings: Any) -> Any:
+    forget_whose(folder)
     return fm.evaluate(
         fm.SingleAgent("cot"),
         questions(n),
@@ -791,6 +798,7 @@ def test_endpoint_words_and_demos_change_the_key(scripted: Any, tmp_path: Path) 
     program.seat.predict.signature = program.seat.predict.signature.with_instructions("Answer in verse.")
     shown = fm.labelled_demos(fm.SingleAgent("cot"), questions(5)[3:], 1)
     for made, changed in enumerate([program, shown], start=2):
+        forget_whose(tmp_path / "r")
         fm.evaluate(changed, questions(1), lm=scripted_lm(scripted), record=tmp_path / "r", tracking=False)
         assert len(scripted.bodies) == made
 
@@ -846,29 +854,9 @@ def test_a_damaged_line_is_no_reply(tmp_path: Path, line: bytes) -> None:
 
 
 def test_a_full_disk_spoils_nothing(tmp_path: Path) -> None:
-    """Under a limit on the file's size the last write fits in part, as on a disk that fills up."""
-    script = f"""
-import resource, sys
-from pathlib import Path
-from folkmoot.modules.errors import UserError
-from folkmoot.pipelines.lms.store import CallStore
-reply = {{"text": "x" * 100, "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1}}
-store = CallStore(Path({str(tmp_path)!r}))
-soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (600, hard))
-kept = []
-for i in range(5):
-    try:
-        store.put(f"{{i:064x}}", "m", reply)
-        kept.append(i)
-    except UserError as problem:
-        assert "calls.jsonl could not be written" in str(problem), problem
-resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-store.put(f"{{77:064x}}", "m", reply)
-print(kept)
-"""
-    kept = json.loads(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout)
+    kept, said = in_child(store_on_a_full_disk, tmp_path)
     assert 0 < len(kept) < 5
+    assert all("calls.jsonl could not be written" in sentence for sentence in said)
     store = CallStore(tmp_path, readonly=True)
     assert [i for i in range(5) if store.get(KEYS[i])] == kept
     assert store.get(KEYS[77]) is not None
@@ -876,18 +864,12 @@ print(kept)
 
 
 def test_two_processes_append_to_one_record(tmp_path: Path) -> None:
-    script = """
-import sys
-from pathlib import Path
-from folkmoot.pipelines.lms.store import CallStore
-store = CallStore(Path(sys.argv[1]))
-for i in range(int(sys.argv[2]), 100, 1 + int(sys.argv[3])):
-    reply = {"text": f"{i} " * 3000, "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1}
-    store.put(f"{i:064x}", "m", reply)
-"""
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    writers = [subprocess.Popen([*command, first, "1"]) for first in ("0", "1")]
-    assert [writer.wait(60) for writer in writers] == [0, 0]
+    writers = [FORKED.Process(target=append_calls, args=(tmp_path, first, 100, 2)) for first in (0, 1)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+        assert writer.exitcode == 0
     store = CallStore(tmp_path, readonly=True)
     assert len(store) == 100
     assert all((store.get(KEYS[i]) or {})["text"].startswith(f"{i} ") for i in range(100))

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-import folkmoot as fm
 import pytest
+
+import folkmoot as fm
 from folkmoot.modules.calls import CallError
 from folkmoot.modules.program import Program, prediction_of
 from folkmoot.modules.seat import Seat
