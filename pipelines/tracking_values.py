@@ -129,7 +129,8 @@ def metrics_of(summary: Summary) -> dict[str, float]:
         if isinstance(number, int | float):
             parts = [str(part).replace("/", "_") for part in path]
             found[_free(found, "/".join([summary.run["program"]["program"], *parts]))] = number
-    return {name: float(value) for name, value in found.items()}
+    # The UI shows every digit it is given; six are more than any of these figures means.
+    return {name: float(value if isinstance(value, int) else f"{value:.6g}") for name, value in found.items()}
 
 
 def headline(summary: Summary) -> str:

@@ -99,7 +99,7 @@ class EmbeddedServer:
                     f"llama.cpp could not load {weights} ({problem}): delete the file and try again"
                 ) from None
             # An answer proves that the server's loop runs: ended before that, it would never end.
-            pass
+            server.handle_metrics()
             self._server, self._key, self._address = server, key, server.listening_address
             # Left to the interpreter's shutdown, the server's threads would outlive what they use.
             atexit.register(self.stop)
