@@ -68,7 +68,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return {}
 
     def seats(self) -> dict[str, Seat]:
-        """Every seat by the name that `lms` and `--lm SEAT=NAME` use; equal names are `NAME.0`, `NAME.1`, …."""
+        """Every seat by the name that `lms` and `--lm` use; equal names become `NAME.0`, `NAME.1`, …."""
         seats = [module for _, module in self.named_sub_modules(Seat)]
         return dict(zip(distinct([seat.name for seat in seats]), seats, strict=True))
 

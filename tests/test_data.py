@@ -13,6 +13,9 @@ import datasets
 import huggingface_hub
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from folkmoot.modules.errors import UserError
 from folkmoot.modules.question import Question
 from folkmoot.pipelines import catalogue
@@ -27,8 +30,6 @@ from folkmoot.pipelines.data import (
     sample,
 )
 from folkmoot.pipelines.settings import settings
-from hypothesis import given
-from hypothesis import strategies as st
 
 ROWS: list[dict[str, Any]] = [
     {"id": "1", "question": "Where, then?", "choices": {"A": "bank", "B": "the \"mall\""}, "answer": "B",

@@ -8,10 +8,11 @@ import dspy
 import pytest
 from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
 from dspy.utils import DummyLM
-from folkmoot.modules.errors import UserError
-from folkmoot.modules.question import Question, from_row
 from hypothesis import given
 from hypothesis import strategies as st
+
+from folkmoot.modules.errors import UserError
+from folkmoot.modules.question import Question, from_row
 
 CHOICES = {"A": "bank", "B": "library"}
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from folkmoot.pipelines.samples import check as samples
 from hypothesis import given
 from hypothesis import strategies as st
+
+from folkmoot.pipelines.samples import check as samples
 
 SHIPPED = Path(samples.__file__).parent
 Rows = list[dict[str, Any]]
