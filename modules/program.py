@@ -51,7 +51,7 @@ class Program(dspy.Module):  # type: ignore[misc]
     ) -> dspy.Prediction:
         if not isinstance(question, str) or not question.strip():
             raise UserError("the question is empty: pass question='…'")
-        with dspy.context(adapter=_ADAPTER), metered() as usage:
+        with dspy.context(adapter=_ADAPTER, warn_on_type_mismatch=False), metered() as usage:
             prediction = await self.solve(Task.of(question, choices, context, kind))
         prediction.usage = usage.to_dict()
         return prediction
