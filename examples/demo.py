@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -21,7 +22,7 @@ from folkmoot.pipelines.dialogues import most_informative
 from folkmoot.pipelines.evaluate import Progress as State
 
 RUNS = Path("runs/demo")
-QUESTIONS = 80
+QUESTIONS = 60
 
 
 def programs(train: list[fm.Question]) -> dict[str, fm.Program]:
@@ -33,7 +34,7 @@ def programs(train: list[fm.Question]) -> dict[str, fm.Program]:
         "one agent": simple,
         "one agent, 4 examples": fm.labelled_demos(simple, train, 4),
         "panel of three": panel,
-        "two agents and a judge": talk,
+        "two agents, judge": talk,
     }
 
 
@@ -80,7 +81,7 @@ def main() -> None:
     for pair in pairs.values():
         console.print(f"- {pair.verdict}")
     console.print("\n[bold]One dialogue[/]")
-    (row,) = most_informative(results["two agents and a judge"].rows, most=1)
+    (row,) = most_informative(results["two agents, judge"].rows, most=1)
     console.print(
         row["question"], "·", ", ".join(f"{label} {text}" for label, text in row["choices"].items())
     )
@@ -104,15 +105,15 @@ def watch(bars: Progress, task: object) -> Callable[[State], None]:
 
 
 def table(results: dict[str, fm.Evaluation], pairs: dict[str, Pair]) -> Table:
-    shown = Table(title="Accuracy and paired differences in points, with 95% intervals", title_justify="left")
+    shown = Table(title="Accuracy and paired differences in points, 95% intervals", box=SIMPLE)
     shown.add_column("program", no_wrap=True)
-    for title in ("accuracy", "against one agent", "calls", "s/question"):
+    for title in ("accuracy", "to one agent", "calls", "s/question"):
         shown.add_column(title, justify="right", no_wrap=True)
     for name, result in results.items():
         score, pair = result.summary.scores["accuracy"], pairs.get(name)
         shown.add_row(
             name,
-            f"{score['value']:.0%} [{score['low']:.0%}, {score['high']:.0%}]",
+            f"{score['value']:.0%} [{100 * score['low']:.0f}, {100 * score['high']:.0f}]",
             f"{100 * pair.difference:+.0f} [{100 * pair.low:+.0f}, {100 * pair.high:+.0f}]" if pair else "",
             str(result.summary.usage["calls"]),
             f"{result.summary.seconds['mean']:.1f}",
