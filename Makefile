@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 MYPY_ROOT := $(VENV)/mypy-root
 
-.PHONY: demo test test-slow lint types bench bench-fast samples clean
+.PHONY: demo test test-slow test-ray lint types bench bench-fast samples clean
 
 $(VENV)/.installed-local: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -16,6 +16,13 @@ $(VENV)/.installed-test: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[local,test]'
 	touch $@ $(VENV)/.installed-local
 
+# inspect_ai needs a newer openai than litellm takes.
+$(VENV)/.installed-bench: $(VENV)/.installed-test
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(PYTHON) -m venv $(VENV)/bench-inspect
+	$(VENV)/bench-inspect/bin/pip install --quiet --disable-pip-version-check inspect-ai 'openai>=3.4'
+	touch $@
+
 demo: $(VENV)/.installed-local
 	$(BIN)/python examples/demo.py
 
@@ -24,6 +31,10 @@ test: $(VENV)/.installed-test
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow
+
+test-ray: $(VENV)/.installed-test
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[ray]'
+	$(BIN)/python -m pytest tests/test_ray.py
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -34,7 +45,7 @@ types: $(VENV)/.installed-test
 	mkdir -p $(MYPY_ROOT) && ln -sfn "$(CURDIR)" $(MYPY_ROOT)/folkmoot
 	MYPYPATH=$(MYPY_ROOT) $(BIN)/mypy --strict -p folkmoot
 
-bench: $(VENV)/.installed-test
+bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/throughput.py
 
 bench-fast: $(VENV)/.installed-test

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .pipelines.evaluate import Evaluation as Evaluation
     from .pipelines.evaluate import evaluate as evaluate
     from .pipelines.lms import lm as lm
+    from .pipelines.match_budget import match_budget as match_budget
 
 _WHERE = {
     "CorpusEnvironment": ".modules.environment",
@@ -42,6 +43,7 @@ _WHERE = {
     "labelled_demos": ".optimizers.demos",
     "lm": ".pipelines.lms",
     "load": ".pipelines.data",
+    "match_budget": ".pipelines.match_budget",
     "replay": ".modules.deliberation",
 }
 

@@ -9,6 +9,8 @@ import random
 
 from aiohttp import web
 
+MARKER = "[[ ## answer ## ]]"
+
 
 async def complete(request: web.Request) -> web.Response:
     options = request.app["options"]
@@ -25,6 +27,9 @@ async def complete(request: web.Request) -> web.Response:
     schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema", {})
     fields = schema.get("properties", {"answer": {}})
     reply = {name: (spec.get("enum") or ["because it fits"])[0] for name, spec in fields.items()}
+    content = json.dumps(reply)
+    if MARKER in str(body["messages"]):  # DSPy's own chat format
+        content = f"[[ ## argument ## ]]\nbecause it fits\n\n{MARKER}\nA\n\n[[ ## completed ## ]]"
     return web.json_response(
         {
             "id": "1",
@@ -33,13 +38,18 @@ async def complete(request: web.Request) -> web.Response:
             "choices": [
                 {
                     "index": 0,
-                    "message": {"role": "assistant", "content": json.dumps(reply)},
+                    "message": {"role": "assistant", "content": content},
                     "finish_reason": "stop",
                 }
             ],
             "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
         }
     )
+
+
+async def answered(request: web.Request) -> web.Response:
+    """How many completions were given so far."""
+    return web.json_response(request.app["answered"][0])
 
 
 def main() -> None:
@@ -53,6 +63,7 @@ def main() -> None:
     app["options"] = options
     app["answered"] = [0]
     app.router.add_post("/v1/chat/completions", complete)
+    app.router.add_get("/answered", answered)
 
     async def serve() -> None:
         runner = web.AppRunner(app, access_log=None)

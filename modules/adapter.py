@@ -23,6 +23,7 @@ from .profile import DEFAULT_PROFILE, Profile
 MAX_CONTEXT_CHARS = 24_000
 MAX_TURN_CHARS = 4_000
 MAX_EVIDENCE_CHARS = 1_500
+MAX_PROSE_CHARS = 20_000  # a longer reply that is no JSON object is not searched for an answer
 
 SAMPLING = ("temperature", "max_tokens", "top_p", "top_k", "seed", "stop")
 _BLOCK = re.compile(r"\{.*\}", re.DOTALL)
@@ -46,7 +47,7 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
             with adapter_message_call(lm, messages):
                 return _parse_foreign(signature, lm(messages=messages, **lm_kwargs))
         reply = lm(_request(lm, profile, lm_kwargs, signature, demos, inputs), **_rollout(lm_kwargs))
-        return [parse_reply(signature, reply.text or "", profile)]
+        return [_labelled(parse_reply(signature, reply.text or "", profile), inputs, profile)]
 
     async def acall(
         self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[Any], inputs: dict[str, Any]
@@ -59,7 +60,7 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
         reply = await lm.acall(
             _request(lm, profile, lm_kwargs, signature, demos, inputs), **_rollout(lm_kwargs)
         )
-        return [parse_reply(signature, reply.text or "", profile)]
+        return [_labelled(parse_reply(signature, reply.text or "", profile), inputs, profile)]
 
     def format(self, signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[dict[str, Any]]:
         messages = chat_messages(signature, demos, inputs, DEFAULT_PROFILE)
@@ -72,6 +73,14 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
 def profile_of(lm: Any) -> Profile | None:
     profile = getattr(lm, "profile", None)
     return profile if isinstance(profile, Profile) else None
+
+
+def _labelled(fields: dict[str, Any], inputs: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
+    """Where options are answered by their text, that text means its option, even if it is another's label."""
+    for label, text in (inputs.get("choices") or {}).items():
+        if profile.answer_form == "text" and fields["answer"].strip() == text.strip():
+            return {**fields, "answer": label}
+    return fields
 
 
 def _rollout(lm_kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,7 +181,7 @@ def chat_messages(
 
 
 def _user_text(signature: Any, inputs: Mapping[str, Any], profile: Profile, *, demo: bool = False) -> str:
-    parts = [*_material(inputs, profile), _orders(signature, inputs, profile)]
+    parts = [*_material(inputs, profile), _orders(signature)]
     correction = inputs.get("correction")
     if correction and not demo:
         form = _form(inputs, profile)
@@ -186,6 +195,7 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
     if inputs.get("choices") and profile.list_options:
         mark = "{0}) {1}" if profile.answer_form == "label" else "- {1}"
         yield "Options:\n" + "\n".join(mark.format(*item) for item in inputs["choices"].items())
+    yield frame.ANSWER.format(form=_form(inputs, profile))
     if inputs.get("context"):
         yield fence(inputs["context"], "passage", MAX_CONTEXT_CHARS)
     for turn in inputs.get("discussion") or ():
@@ -199,14 +209,14 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
         yield "\n\n".join(found) if found else frame.NO_EVIDENCE
 
 
-def _orders(signature: Any, inputs: Mapping[str, Any], profile: Profile) -> str:
-    lines = []
+def _orders(signature: Any) -> str:
+    """What this seat alone is told: kept short, because it is what no two seats share."""
+    fields = []
     for name, info in signature.output_fields.items():
-        described = (
-            _form(inputs, profile) if name == "answer" else (info.json_schema_extra or {}).get("desc", name)
-        )
-        lines.append(f'- "{name}": {described}')
-    return "\n".join([" ".join(signature.instructions.split()), frame.REPLY, *lines])
+        described = (info.json_schema_extra or {}).get("desc", "")
+        told = "" if name == "answer" or described.startswith("${") else f" ({described})"
+        fields.append(f'"{name}"{told}')
+    return " ".join(signature.instructions.split()) + "\n" + frame.FIELDS.format(fields=", ".join(fields))
 
 
 def _form(inputs: Mapping[str, Any], profile: Profile) -> str:
@@ -253,7 +263,7 @@ def _plain_material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str
     if inputs.get("context"):
         yield f"Passage: {_one_line(inputs['context'], MAX_CONTEXT_CHARS)}"
     for item in inputs.get("evidence") or ():
-        yield f"Passage: {_one_line(item['text'], MAX_EVIDENCE_CHARS)}"
+        yield f"{_one_line(item['title'])}: {_one_line(item['text'], MAX_EVIDENCE_CHARS)}"
     yield f"Question: {_one_line(inputs['question'])}"
     if inputs.get("choices") and profile.list_options:
         yield "Options: " + ", ".join(inputs["choices"].values())
@@ -281,6 +291,8 @@ def parse_reply(signature: Any, text: str, profile: Profile) -> dict[str, Any]:
     if profile.layout == "plain":
         return _parse_plain(names, text)
     found = _json_object(text) or _marked_fields(text)
+    if not found and len(text) > MAX_PROSE_CHARS:
+        return dict.fromkeys(names, "")
     if not found:
         return dict.fromkeys(names, text.strip())
     return {name: _as_text(found.get(name)) for name in names}
@@ -303,12 +315,15 @@ def _json_object(text: str) -> dict[str, Any] | None:
     for candidate in (text, *(match.group() for match in [_BLOCK.search(text)] if match)):
         try:
             found = json.loads(candidate)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(found, dict):
             return found
-    if text.lstrip().startswith("{"):
-        repaired = json_repair.loads(text)
+    if text.lstrip().startswith("{") and len(text) <= MAX_PROSE_CHARS:
+        try:
+            repaired = json_repair.loads(text)
+        except (ValueError, RecursionError):
+            return None
         if isinstance(repaired, dict):
             return repaired
     return None

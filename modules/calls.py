@@ -1,4 +1,4 @@
-"""What LM calls cost and how they fail: the usage meter and the errors that cross the floors."""
+"""What LM calls cost, who makes them, and how they fail: meter, asker, and errors that cross the floors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from dspy.utils.exceptions import LMError
 
 from .errors import UserError
+
+T = TypeVar("T")
 
 
 class CallError(LMError):  # type: ignore[misc]
@@ -49,6 +51,26 @@ class Usage:
         return asdict(self)
 
 
+@contextmanager
+def bound(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Give a context variable a value for the time of the block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+@dataclass(frozen=True)
+class Asker:
+    """On whose behalf a call is made: the seat's name and the question's id, each None where unknown."""
+
+    seat: str | None = None
+    question: str | None = None
+
+
+_NOBODY = Asker()
+ASKER: ContextVar[Asker] = ContextVar("folkmoot_asker", default=_NOBODY)
 _METER: ContextVar[Usage | None] = ContextVar("folkmoot_usage", default=None)
 
 
@@ -74,3 +96,11 @@ def record_call(usage: Usage) -> None:
     meter = _METER.get()
     if meter is not None:
         meter.add(usage)
+
+
+@contextmanager
+def asking(*, seat: str | None = None, question: str | None = None) -> Iterator[None]:
+    """Note for the calls inside the block who asks; what is not given stays as it was outside."""
+    outer = ASKER.get()
+    with bound(ASKER, Asker(seat or outer.seat, question or outer.question)):
+        yield

@@ -71,7 +71,7 @@ class Ensemble(Program):
             raise UserError(
                 "the weighted ensemble has no weights: pass weights=[…] or fit them on training questions"
             )
-        asked = await asyncio.gather(*(self._ask(member, task) for member in self.members))
+        asked = await self._ask_all(task)
         turns = [
             Turn(name, 1, prediction.answer, _argument(prediction), usage=Usage(**prediction.usage))
             for name, prediction in zip(self.names, asked, strict=True)
@@ -88,10 +88,15 @@ class Ensemble(Program):
         decided_by = "none" if outcome.answer is None else self.vote
         return prediction_of(task, outcome.answer, decided_by, turns, tied=outcome.tied)
 
-    async def _ask(self, member: Program, task: Task) -> dspy.Prediction:
-        return await member.acall(
-            question=task.question, choices=task.choices, context=task.context, kind=task.kind
-        )
+    async def _ask_all(self, task: Task) -> list[dspy.Prediction]:
+        """All members at once; one that fails for good ends the others, so that nothing more is paid for."""
+        inputs = {"question": task.question, "choices": task.choices, "context": task.context}
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = [group.create_task(member.acall(**inputs, kind=task.kind)) for member in self.members]
+        except BaseExceptionGroup as problems:
+            raise problems.exceptions[0] from None
+        return [one.result() for one in asked]
 
     def fit_weights(self, rows: Iterable[Mapping[str, Any]]) -> list[float]:
         """Set each member's weight to the log-odds of its accuracy on recorded rows of this ensemble.

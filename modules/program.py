@@ -9,7 +9,7 @@ import dspy
 
 from .adapter import ProfileAdapter
 from .answers import Kind
-from .calls import metered
+from .calls import ASKER, asking, metered
 from .errors import UserError
 from .seat import Seat
 from .sync import run_sync
@@ -51,8 +51,14 @@ class Program(dspy.Module):  # type: ignore[misc]
     ) -> dspy.Prediction:
         if not isinstance(question, str) or not question.strip():
             raise UserError("the question is empty: pass question='…'")
-        with dspy.context(adapter=_ADAPTER, warn_on_type_mismatch=False), metered() as usage:
-            prediction = await self.solve(Task.of(question, choices, context, kind))
+        task = Task.of(question, choices, context, kind)
+        asked = ASKER.get().question or task.key
+        with (
+            dspy.context(adapter=_ADAPTER, warn_on_type_mismatch=False),
+            asking(question=asked),
+            metered() as usage,
+        ):
+            prediction = await self.solve(task)
         prediction.usage = usage.to_dict()
         return prediction
 

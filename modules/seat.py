@@ -10,9 +10,18 @@ import dspy
 from ..signatures.frame import EMPTY, NOT_AN_OPTION, WRONG_FORM
 from .adapter import SAMPLING
 from .answers import read_answer
-from .calls import metered
+from .calls import asking, metered
 from .errors import UserError
 from .transcript import Task, Turn
+
+
+class SeatPredict(dspy.Predict):  # type: ignore[misc]
+    """A predictor that keeps its LM when an optimizer resets it: who sits where is not learned."""
+
+    def reset(self) -> None:
+        lm = getattr(self, "lm", None)
+        super().reset()
+        self.lm = lm
 
 
 class Seat(dspy.Module):  # type: ignore[misc]
@@ -38,7 +47,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
                 f"there is no sampling setting {unknown[0]!r}: choose among {', '.join(SAMPLING)}"
             )
         self.name = name
-        self.predict = dspy.Predict(signature, **dict(sampling or {}))
+        self.predict = SeatPredict(signature, **dict(sampling or {}))
         self.predict.lm = lm
 
     async def ask(
@@ -50,20 +59,13 @@ class Seat(dspy.Module):  # type: ignore[misc]
         evidence: Sequence[Mapping[str, Any]] | None = None,
         rollout: int | None = None,
     ) -> Turn:
-        """One turn: the answer in canonical form, or None if it stayed unreadable after a second request."""
-        inputs: dict[str, Any] = {
-            "question": task.question,
-            "choices": dict(task.choices) if task.choices else None,
-            "context": task.context,
-            "kind": task.kind,
-        }
-        fields = self.predict.signature.input_fields
-        if "discussion" in fields:
-            inputs["discussion"] = [turn.spoken() for turn in discussion] or None
-        if "evidence" in fields:
-            inputs["evidence"] = None if evidence is None else [dict(item) for item in evidence]
-        config = {} if rollout is None else {"rollout_id": rollout}
-        with metered() as usage:
+        """One turn: the answer in canonical form, or None if it could not be read twice.
+
+        Turns of different `rollout` are samples of their own: an LM that has a seed gets another one for each.
+        """
+        inputs = self.inputs(task, discussion, evidence)
+        config = {} if rollout is None else self._rolled(rollout)
+        with asking(seat=self.name), metered() as usage:
             prediction = await self.predict.acall(**inputs, config=config)
             answer = read_answer(prediction.answer, task.kind, task.choices)
             if answer is None:
@@ -80,6 +82,32 @@ class Seat(dspy.Module):  # type: ignore[misc]
             evidence=tuple(evidence or ()),
             usage=usage,
         )
+
+    def _rolled(self, rollout: int) -> dict[str, int]:
+        """What tells a sample apart: its number for caches and records, and a seed where one is set."""
+        settings = getattr(self.predict.lm or dspy.settings.lm, "kwargs", {}) | self.predict.config
+        seed = settings.get("seed")
+        return {"rollout_id": rollout} | ({} if seed is None else {"seed": seed + rollout})
+
+    def inputs(
+        self,
+        task: Task,
+        discussion: Sequence[Turn] = (),
+        evidence: Sequence[Mapping[str, Any]] | None = None,
+    ) -> dict[str, Any]:
+        """The input fields of a request, as far as this seat's signature has them."""
+        inputs: dict[str, Any] = {
+            "question": task.question,
+            "choices": dict(task.choices) if task.choices else None,
+            "context": task.context,
+            "kind": task.kind,
+        }
+        fields = self.predict.signature.input_fields
+        if "discussion" in fields:
+            inputs["discussion"] = [turn.spoken() for turn in discussion] or None
+        if "evidence" in fields:
+            inputs["evidence"] = None if evidence is None else [dict(item) for item in evidence]
+        return inputs
 
     def _argument(self, prediction: Any) -> str:
         names = [name for name in self.predict.signature.output_fields if name != "answer"]

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-import functools
-import os
 import sys
-import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..modules.errors import UserError
+from .cli_compare import EXAMPLE as COMPARE_EXAMPLE
+from .cli_compare import compare
+from .cli_guard import STOPPED, clean_stdout, guarded, say
 from .cli_options import (
     AnswerForm,
     Bases,
+    Budget,
+    Cache,
     Concurrency,
     Debug,
+    DryRun,
+    Engine,
     Json,
     Kind,
     MaxTokens,
     Names,
+    Prices,
     Program,
     Quiet,
     Record,
     Sets,
     Temperature,
     Threads,
+    Workers,
+    Yes,
 )
 
 if TYPE_CHECKING:
     from .cli_lms import LMOptions
-
-STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 app = typer.Typer(
     name="folkmoot",
@@ -46,57 +50,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-P = ParamSpec("P")
-
-
-def say(message: str) -> None:
-    """One line for people, on standard error."""
-    typer.echo(f"folkmoot: {' '.join(message.split())}", err=True)
-
-
-def guarded(command: Callable[P, None]) -> Callable[P, None]:
-    """Turn what a command raises into one line on standard error and an exit code."""
-
-    @functools.wraps(command)
-    def guard(*args: P.args, **kwargs: P.kwargs) -> None:
-        os.environ.setdefault(
-            "LITELLM_LOCAL_MODEL_COST_MAP", "True"
-        )  # litellm fetches a price table otherwise
-        try:
-            command(*args, **kwargs)
-        except UserError as problem:
-            say(str(problem))
-            raise typer.Exit(BAD_INPUT) from None
-        except KeyboardInterrupt:
-            say("interrupted")
-            raise typer.Exit(INTERRUPTED) from None
-        except (typer.Exit, BrokenPipeError):
-            raise
-        except Exception as problem:
-            if kwargs.get("debug"):
-                traceback.print_exc()
-            raise typer.Exit(_unexpected(problem, bool(kwargs.get("debug")))) from None
-
-    return guard
-
-
-def _unexpected(problem: Exception, debug: bool) -> int:
-    from ..modules.calls import CallError
-
-    if isinstance(problem, CallError):
-        say(str(problem))
-    else:
-        hint = "" if debug else " (run it again with --debug for the traceback)"
-        say(f"unexpected {type(problem).__name__}: {problem}{hint}")
-    return STOPPED
-
-
-@contextmanager
-def clean_stdout() -> Iterator[None]:
-    """Keep what libraries print off standard output, which is for results."""
-    with redirect_stdout(sys.stderr):
-        yield
-
 
 def _lms(
     names: list[str] | None,
@@ -107,10 +60,12 @@ def _lms(
     answer_form: str | None = None,
     threads: int | None = None,
     concurrency: int = 64,
+    price: list[str] | None = None,
 ) -> LMOptions:
     from .cli_lms import LMOptions
 
-    return LMOptions(names or (), bases or (), temperature, max_tokens, answer_form, threads, concurrency)
+    sampling = (temperature, max_tokens, answer_form)
+    return LMOptions(names or (), bases or (), *sampling, threads, concurrency, price or ())
 
 
 def _version(wanted: bool) -> None:
@@ -155,6 +110,8 @@ def ask(
     threads: Threads = None,
     concurrency: Concurrency = 64,
     record: Record = None,
+    price: Prices = None,
+    cache: Cache = True,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -163,7 +120,12 @@ def ask(
     from . import cli_show as show
     from .cli_ask import ask as ask_program
 
-    options = {"temperature": temperature, "max_tokens": max_tokens, "answer_form": answer_form}
+    options = {
+        "temperature": temperature,
+        "max_tokens": max_tokens,
+        "answer_form": answer_form,
+        "price": price,
+    }
     with clean_stdout():
         lms = _lms(lm, api_base, **options, threads=threads, concurrency=concurrency)  # type: ignore[arg-type]
         answered = ask_program(
@@ -175,6 +137,7 @@ def ask(
             sets=sets or (),
             lms=lms,
             record=record,
+            cache=cache,
         )
     if as_json:
         show.print_json(answered)
@@ -229,7 +192,14 @@ def evaluate(
     answer_form: AnswerForm = None,
     threads: Threads = None,
     concurrency: Concurrency = 64,
+    engine: Engine = "asyncio",
+    workers: Workers = None,
     record: Record = None,
+    budget: Budget = None,
+    price: Prices = None,
+    cache: Cache = True,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -242,7 +212,12 @@ def evaluate(
     from .cli_evaluate import Request, plan, run
 
     errors = show.console(stderr=True)
-    options = {"temperature": temperature, "max_tokens": max_tokens, "answer_form": answer_form}
+    options = {
+        "temperature": temperature,
+        "max_tokens": max_tokens,
+        "answer_form": answer_form,
+        "price": price,
+    }
 
     @contextmanager
     def live(label: str) -> Iterator[Callable[[Any], None]]:
@@ -268,9 +243,13 @@ def evaluate(
             out=out,
             record=record,
             concurrency=concurrency,
+            engine=engine,
+            workers=workers,
             max_failures=max_failures,
             retry_errors=retry_errors,
             tracking=track,
+            budget=budget,
+            cache=cache,
         )
         planned = plan(request)
         for warning in planned.warnings:
@@ -278,13 +257,18 @@ def evaluate(
         if not quiet:
             for line in planned.lines():
                 errors.print(line)
-        outcome = run(planned, live)
+        go_on = not dry_run and (yes or not planned.asks_first or show.agreed())
+        outcome = run(planned, live) if go_on else None
+    if outcome is None:
+        if dry_run and as_json:
+            show.print_json(planned.to_dict())
+        raise typer.Exit(0 if dry_run else STOPPED)
     if outcome.stopped:
         say(outcome.stopped)
     if as_json:
-        stopped = {"stopped": outcome.stopped} if outcome.stopped else {}
+        stopped = {"stopped": outcome.stopped}
         training = {"training": outcome.training} if outcome.training else {}
-        show.print_json({"out": str(outcome.out), **stopped, **training, **(outcome.summary or {})})
+        show.print_json({"out": str(outcome.out), **training, **(outcome.summary or {}), **stopped})
     elif outcome.summary is not None:
         lines = show.result_lines(outcome.summary, outcome.seconds)
         if quiet:
@@ -296,6 +280,9 @@ def evaluate(
         show.show_result(show.console(), program, lines)
     if outcome.code:
         raise typer.Exit(outcome.code)
+
+
+app.command(epilog=COMPARE_EXAMPLE)(guarded(compare))
 
 
 @app.command(epilog="Example: folkmoot datasets --json")

@@ -9,11 +9,13 @@ from typing import Any
 
 import dspy
 
+from ..modules.calls import bound
 from ..modules.errors import UserError
 from ..modules.program import Program
 from ..modules.question import Question, from_row
-from .cli_evaluate import check_contexts
+from .cli_checks import check_contexts
 from .cli_lms import LMOptions
+from .lms.cache import ACTIVE_CACHE, open_cache
 from .lms.store import ACTIVE, CallStore, write_lms
 from .manifest import lms_of
 from .programs import parse_sets, program_of
@@ -31,13 +33,18 @@ def ask(
     sets: Sequence[str] = (),
     lms: LMOptions,
     record: Path | None = None,
+    cache: bool = True,
 ) -> dict[str, Any]:
     """The prediction as a dict, with the question's `choices`. Raises UserError or CallError."""
     built = program_of(program, parse_sets(sets), make_lm=lms.make)
     asked = question_of(question, choices, context, kind)
     check_contexts([asked])
     language_model = lms.seat(built)
-    with dspy.context(lm=language_model, disable_history=True):
+    with (
+        dspy.context(lm=language_model, disable_history=True),
+        open_cache(cache) as known,
+        bound(ACTIVE_CACHE, known),
+    ):
         prediction = _recorded(built, asked, language_model, record)
     return {"question": asked.question, "choices": asked.choices, **prediction.toDict()}
 

@@ -12,20 +12,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..modules.adapter import MAX_CONTEXT_CHARS
-from ..modules.calls import FatalCallError
+from ..modules.calls import FatalCallError, bound
 from ..modules.ensemble import Ensemble
 from ..modules.errors import UserError
 from ..modules.program import Program
 from ..modules.question import Question
 from ..optimizers.demos import labelled_demos
 from . import catalogue, data
+from .budget import ACCOUNTS, Account, BudgetSpent, open_account
+from .cli_checks import check_contexts, check_shown, check_train
 from .cli_lms import LMOptions
-from .evaluate import CONCURRENCY, SUMMARY, Progress, evaluate
+from .cli_show import plan_lines
+from .evaluate import ASYNCIO, CONCURRENCY, SUMMARY, Progress, evaluate
+from .lms import engine_of
+from .lms.ledger import totals
 from .manifest import hashes, lms_of
-from .programs import most_turns, parse_sets, program_of
+from .plan import Plan as Forecast
+from .plan import left_of
+from .plan import plan as forecast
+from .programs import parse_sets, program_of
 
 RUNS = Path("runs")
+EXPENSIVE_USD = 1.0
 WEIGHTS = "weights"  # sub-folder of the run on training questions that weights are fitted on
 Show = Callable[[str], AbstractContextManager[Callable[[Progress], None]]]
 
@@ -50,9 +58,13 @@ class Request:
     out: Path | None = None
     record: Path | None = None
     concurrency: int = CONCURRENCY
+    engine: str = ASYNCIO
+    workers: int | None = None
     max_failures: int | None = None
     retry_errors: bool = False
     tracking: bool = True
+    budget: str | None = None
+    cache: bool = True
 
 
 @dataclass
@@ -67,6 +79,7 @@ class Plan:
     out: Path
     settings: dict[str, Any]
     seated: dict[str, Any]
+    forecast: Forecast
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -74,19 +87,34 @@ class Plan:
         return _lacks_weights(self.program)
 
     def lines(self) -> list[str]:
-        """The plan in words: questions, program, LMs, and how many calls it can take at most."""
+        """The plan in words: questions, program, LMs, what it takes, and what it can show."""
         kinds = ", ".join(self.settings["kinds"])
         yet = f" after {len(self.train)} training questions for the weights" if self.fits_weights else ""
-        asked = len(self.questions) + (len(self.train) if self.fits_weights else 0)
-        turns = asked * most_turns(self.program)
         lms = "; ".join(
             f"{'LM' if seat == '*' else seat}: {known['endpoint']}" for seat, known in self.seated.items()
         )
         return [
             f"{len(self.questions):,} questions ({kinds}) from {self.settings['data']}{yet}",
             f"program {self.request.program}; {lms}",
-            f"at most {turns:,} calls, {2 * turns:,} if every answer has to be asked for twice",
+            *plan_lines(self.forecast, self.request.budget),
         ]
+
+    @property
+    def asks_first(self) -> bool:
+        return self.forecast.cost_usd is not None and self.forecast.cost_usd[1] > EXPENSIVE_USD
+
+    def to_dict(self) -> dict[str, Any]:
+        known = {"program": self.request.program, "lms": self.seated, "budget": self.request.budget}
+        return {"out": str(self.out), **known, "settings": self.settings, "plan": self.forecast.to_dict()}
+
+    def account(self) -> Account | None:
+        """What earlier attempts left of the budget. Raises UserError for a budget that could not be held."""
+        if self.request.budget is None:
+            return None
+        spent = totals(self.out)
+        spent.add(totals(self.out / WEIGHTS))
+        engines = [engine_of(seat.predict.lm or self.lm) for seat in self.program.seats().values()]
+        return open_account(self.request.budget, engines, spent)
 
 
 @dataclass
@@ -117,11 +145,11 @@ def plan(request: Request) -> Plan:
     data.check_labelled(questions)
     check_contexts(questions)
     train = _train(request, program, columns)
-    warnings = _check_train(train, questions)
+    warnings = check_train(train, questions)
     if request.demos:
         program = labelled_demos(program, train, request.demos, seed=request.demo_seed)
         shown = {demo.id for predictor in program.predictors() for demo in predictor.demos}
-        _check_shown(shown, train, questions)
+        check_shown(shown, train, questions)
         # A question that an agent is shown with its answer says nothing about the weight it deserves.
         train = [question for question in train if question.id not in shown]
     if _lacks_weights(program) and not train:
@@ -132,7 +160,22 @@ def plan(request: Request) -> Plan:
     seated = lms_of(program, language_model)
     settings = _settings(request, questions, train, warnings)
     out = request.out or _default_out(request, program, seated, questions, settings)
-    return Plan(request, program, language_model, questions, train, out, settings, seated, warnings)
+    asked, each = left_of(out, questions, request.retry_errors)
+    if _lacks_weights(program):
+        asked += left_of(out / WEIGHTS, train, request.retry_errors)[0]
+    expected = forecast(
+        program,
+        questions,
+        language_model,
+        asked=asked,
+        concurrency=request.concurrency,
+        seconds_per_call=each,
+    )
+    planned = Plan(
+        request, program, language_model, questions, train, out, settings, seated, expected, warnings
+    )
+    planned.account()  # refused now rather than after a question
+    return planned
 
 
 def run(plan: Plan, show: Show) -> Outcome:
@@ -143,27 +186,36 @@ def run(plan: Plan, show: Show) -> Outcome:
     shared: dict[str, Any] = {
         "lm": plan.lm,
         "concurrency": request.concurrency,
+        "engine": request.engine,
+        "workers": request.workers,
         "record": request.record,
         "max_failures": request.max_failures,
         "retry_errors": request.retry_errors,
+        "cache": request.cache,
     }
+    account = plan.account()
     stopped, code, training = None, 0, None
     try:
-        if plan.fits_weights and isinstance(program, Ensemble):
-            with show("weights") as told:
-                training = fit_weights(
-                    program, plan.train, plan.out / WEIGHTS, progress=started.then(told), **shared
+        with bound(ACCOUNTS, (account,) if account is not None else ()):
+            if plan.fits_weights and isinstance(program, Ensemble):
+                with show("weights") as told:
+                    training = fit_weights(
+                        program, plan.train, plan.out / WEIGHTS, progress=started.then(told), **shared
+                    )
+            with show("evaluate") as told:
+                result = evaluate(
+                    program,
+                    plan.questions,
+                    out=plan.out,
+                    tracking=request.tracking,
+                    settings=plan.settings,
+                    progress=started.then(told),
+                    **shared,
                 )
-        with show("evaluate") as told:
-            evaluate(
-                program,
-                plan.questions,
-                out=plan.out,
-                tracking=request.tracking,
-                settings=plan.settings,
-                progress=started.then(told),
-                **shared,
-            )
+        if result.summary.stopped:
+            stopped, code = result.summary.stopped, 1
+    except BudgetSpent as problem:
+        stopped, code = str(problem), 1
     except KeyboardInterrupt:
         stopped, code = f"interrupted: {_kept(plan.out)}; the same command takes it up again", 130
     except UserError as problem:
@@ -184,23 +236,12 @@ def fit_weights(program: Ensemble, train: Sequence[Question], out: Path, **optio
     program.vote = "majority"
     try:
         found = evaluate(program, train, out=out, tracking=False, **options)
+        if found.summary.stopped:
+            raise BudgetSpent(found.summary.stopped)
         weights = dict(zip(program.names, program.fit_weights(found.rows), strict=True))
         return {"weights": weights, "questions": len(train), "usage": found.summary.usage}
     finally:
         program.vote = "weighted"
-
-
-def check_contexts(questions: Sequence[Question]) -> None:
-    """Raises UserError for a passage longer than an agent is shown, which would be cut in every prompt."""
-    for question in questions:
-        passage = (
-            question.context if isinstance(question.context, str) else "\n\n".join(question.context or ())
-        )
-        if len(passage) > MAX_CONTEXT_CHARS:
-            raise UserError(
-                f"question {question.id!r} has a context of {len(passage):,} characters: shorten it to "
-                f"{MAX_CONTEXT_CHARS:,}, or put it into a corpus for a retriever"
-            )
 
 
 def parse_columns(pairs: Sequence[str]) -> dict[str, str] | None:
@@ -252,28 +293,6 @@ def _train(request: Request, program: Program, columns: Mapping[str, str] | None
     return train
 
 
-def _check_train(train: Sequence[Question], questions: Sequence[Question]) -> list[str]:
-    """Warnings on training questions that are test questions, too; the same data twice is refused."""
-    same = [test for learnt, test in data.overlap(train, questions) if learnt == test]
-    if same:
-        raise UserError(
-            f"{len(same)} of {len(questions)} test questions are training questions (the first is "
-            f"{same[0]!r}): evaluate on another split than --train"
-        )
-    warning = data.check_overlap(train, questions) if train else None
-    return [warning] if warning else []
-
-
-def _check_shown(shown: set[str], train: Sequence[Question], questions: Sequence[Question]) -> None:
-    """Raises UserError when a demonstration gives away the answer to a test question."""
-    leaks = data.overlap([question for question in train if question.id in shown], questions)
-    if leaks:
-        raise UserError(
-            f"the demonstration {leaks[0][0]!r} has the text of test question {leaks[0][1]!r}: "
-            "choose another --demo-seed"
-        )
-
-
 def _ensembles(program: Program) -> list[Ensemble]:
     return [module for _, module in program.named_sub_modules(Ensemble)]
 
@@ -295,7 +314,12 @@ def _settings(
             key: value for key, value in described.items() if key not in ("fingerprint", "rows", "unlabelled")
         },
         "concurrency": request.concurrency,
+        "engine": request.engine,
     }
+    if request.columns or request.kind:  # what it takes to read the same questions again
+        settings |= {"columns": list(request.columns), "kind": request.kind}
+    if request.budget or request.lms.prices:
+        settings |= {"budget": request.budget, "prices": list(request.lms.prices)}
     if train:
         settings |= {
             "train": request.train,

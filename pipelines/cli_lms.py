@@ -17,6 +17,7 @@ EVERY = "*"
 _REPLAY = "replay/"
 # An LM name has a slash before any equals sign, an address a colon, so neither can be read as a seat.
 _SEATED = re.compile(r"([a-z_][a-z0-9_]*(?:\.\d+)?)=(.+)", re.DOTALL)
+_PRICE = re.compile(r"\$?(\d+(?:\.\d+)?)\s*,\s*\$?(\d+(?:\.\d+)?)")
 
 
 @dataclass
@@ -30,6 +31,7 @@ class LMOptions:
     answer_form: str | None = None
     threads: int | None = None
     concurrency: int = 64
+    prices: Sequence[str] = ()
     _made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def make(self, name: str | None = None, **settings: Any) -> Any:
@@ -40,7 +42,7 @@ class LMOptions:
         if self.replays is not None:
             return None
         base = by_seat(self.bases, "--api-base").get(EVERY)
-        shared = {
+        shared: dict[str, Any] = {
             "api_base": base if _has_address(name or DEFAULT_LM) else None,
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
@@ -48,6 +50,11 @@ class LMOptions:
             "threads": self.threads,
             "concurrency": self.concurrency,
         }
+        price = parse_prices(self.prices).get(name or DEFAULT_LM)
+        if price is not None:
+            if not _has_address(name or DEFAULT_LM):
+                raise UserError(f"{name or DEFAULT_LM} costs nothing: drop its --price")
+            shared["price"] = price
         chosen = {**{key: value for key, value in shared.items() if value is not None}, **settings}
         key = (name, *sorted((key, str(value)) for key, value in chosen.items()))
         if key not in self._made:
@@ -83,9 +90,16 @@ class LMOptions:
             if wanted is not None or base is not None:
                 own = None if seat.predict.lm is None else seat.predict.lm.model
                 seat.predict.lm = self._made_for(name, wanted or own or names.get(EVERY, DEFAULT_LM), base)
-        if all(seat.predict.lm is not None for seat in seats.values()):
-            return None
-        return self.make(names.get(EVERY))
+        rest = None
+        if any(seat.predict.lm is None for seat in seats.values()):
+            rest = self.make(names.get(EVERY))
+        seated = {*_models(program), *([rest.model] if rest is not None else [])}
+        for name in parse_prices(self.prices):
+            if name not in seated:
+                raise UserError(
+                    f"--price names {name!r}, which sits in no seat: the LMs are {', '.join(seated)}"
+                )
+        return rest
 
     def _made_for(self, seat: str, name: str, base: str | None) -> Any:
         if name.startswith(_REPLAY):
@@ -104,6 +118,7 @@ class LMOptions:
             "--max-tokens": self.max_tokens,
             "--answer-form": self.answer_form,
             "--api-base": bases or None,
+            "--price": self.prices or None,
             "a second --lm": True if len(names) > 1 else None,
         }
         for option, value in given.items():
@@ -126,6 +141,21 @@ def by_seat(values: Sequence[str], option: str) -> dict[str, str]:
             where = "every seat" if seat == EVERY else f"the seat {seat!r}"
             raise UserError(f"{option} is given twice for {where}: keep one of {found[seat]!r} and {rest!r}")
         found[seat] = rest
+    return found
+
+
+def parse_prices(values: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """`MODEL=IN,OUT` in USD per million tokens as model → USD per prompt and per completion token."""
+    found: dict[str, tuple[float, float]] = {}
+    for value in values:
+        model, _, amounts = value.rpartition("=")
+        match = _PRICE.fullmatch(amounts.strip())
+        if not model.strip() or match is None or model.strip() in found:
+            raise UserError(
+                f"--price {value!r} is no MODEL=IN,OUT in USD per million tokens, or its model stands twice: "
+                "write for example openai/my-model=0.15,0.60"
+            )
+        found[model.strip()] = (float(match[1]) / 1e6, float(match[2]) / 1e6)
     return found
 
 

@@ -37,9 +37,24 @@ AnswerForm = Annotated[
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads of the embedded LM.")]
 Concurrency = Annotated[int, typer.Option(min=1, help="Most questions and LM calls in flight.")]
+Engine = Annotated[
+    str, typer.Option(metavar="asyncio|ray", help="Where to run: in this process, or on a Ray cluster.")
+]
+Workers = Annotated[int | None, typer.Option(min=1, help="Ray's worker processes. Default: one a CPU.")]
 Record = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Keep every LM call there, for --lm replay/DIR.")
 ]
+Prices = Annotated[
+    list[str] | None,
+    typer.Option("--price", metavar="MODEL=IN,OUT", help="USD per million prompt and completion tokens."),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(metavar="LIMITS", help='Hard ceilings, such as "2 USD, 500 calls, 1M tokens, 20 min".'),
+]
+Cache = Annotated[bool, typer.Option("--cache/--no-cache", help="Share answers of hosted LMs between runs.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop; no LM is asked.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before an expensive run.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No plan and no progress.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")]

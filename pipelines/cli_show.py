@@ -20,6 +20,7 @@ from ..optimizers.statistics import wilson
 
 if TYPE_CHECKING:
     from .evaluate import Progress
+    from .plan import Plan
 
 PLAIN_WIDTH = 160  # columns where there is no terminal to ask
 TOLD = ("questions", "errors", "accuracy", "accuracy_excluding_errors")  # lines of every result
@@ -61,7 +62,7 @@ def duration(seconds: float) -> str:
 
 
 def used(usage: Mapping[str, Any]) -> str:
-    cached = f" ({usage['cached_calls']:,} of them from the record)" if usage["cached_calls"] else ""
+    cached = f" ({usage['cached_calls']:,} of them recorded or cached)" if usage["cached_calls"] else ""
     tokens = f"{usage['prompt_tokens']:,} + {usage['completion_tokens']:,} tokens"
     return f"{usage['calls']:,} calls{cached}, {tokens}, {money(usage['cost_usd'])}"
 
@@ -110,10 +111,48 @@ def result_lines(summary: Mapping[str, Any], seconds: float) -> dict[str, str]:
     lines["unreadable"] = f"{counts['unreadable']:,}"
     lines["errors"] = f"{counts['errors']:,}"
     lines["used"] = used(usage)
+    paid = summary.get("paid")
+    if paid and paid["calls"] != usage["calls"] - usage["cached_calls"]:
+        lines["paid in all"] = used(paid)
     latency = summary.get("seconds") or {}
     median = f"; a question takes {duration(latency['p50'])} (median)" if latency else ""
     lines["time"] = f"{duration(seconds)}{median}"
     return lines | highlights(summary.get("report") or {})
+
+
+def plan_lines(plan: Plan, budget: str | None) -> list[str]:
+    """What a run would take, and what its sample can show."""
+    prompt, completion = (
+        f"{low:,} to {high:,}" for low, high in (plan.prompt_tokens, plan.completion_tokens)
+    )
+    if plan.cost_usd is None:
+        cost = f"the price of {', '.join(plan.unpriced)} is unknown"
+    elif plan.cost_usd[1]:
+        cost = f"{plan.cost_usd[0]:.4f} to {plan.cost_usd[1]:.4f} USD"
+    else:
+        cost = "0 USD"
+    time = "time unknown before the first answers"
+    if plan.seconds is not None:
+        time = f"{duration(plan.seconds[0])} to {duration(plan.seconds[1])}"
+    shows = "too few questions to show any difference between two programs"
+    if plan.smallest_difference < 1:
+        points = f"{100 * plan.smallest_difference:.1f} points"
+        shows = f"{plan.questions:,} questions show differences from {points} up (power 80%, 8% discordant)"
+    return [
+        f"at most {plan.calls[1]:,} calls, {plan.most_calls:,} if every answer has to be asked for twice",
+        f"estimated: {prompt} prompt tokens, {completion} completion tokens; {cost}; {time}",
+        *([f"budget: {budget}"] if budget else []),
+        shows,
+    ]
+
+
+def agreed() -> bool:
+    """Whether the person at the terminal wants an expensive run; where nobody can be asked, it was wanted."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    sys.stderr.write("This may cost more than 1 USD. Go on? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
 
 def training_lines(training: Mapping[str, Any] | None) -> dict[str, str]:

@@ -1,117 +1,237 @@
-"""Which of two runs over the same questions is better: paired difference, exact test, price, verdict."""
+"""Compares runs over the same questions: paired differences, exact tests, effect sizes and prices."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..modules.calls import Usage
 from ..modules.errors import UserError
-from ..optimizers.statistics import holm, mcnemar_exact, minimum_detectable_difference, paired_bootstrap
+from ..modules.program import distinct
+from ..optimizers.statistics import (
+    bootstrap_mean,
+    holm,
+    matched_odds,
+    mcnemar_exact,
+    paired_bootstrap,
+)
+from .comparison import Compared, Comparison, Pair
+from .earlier import earlier
 from .evaluate import Evaluation
+from .summary import rate
+from .tracking_values import run_name
 
 
-@dataclass(frozen=True)
-class Pair:
-    """One run against another. Differences are `a` minus `b`, in 0 … 1, with a 95% paired bootstrap interval.
-
-    `p` is McNemar's exact test, `p_adjusted` the same after Holm's correction over all pairs compared.
-    `token_ratio` and `cost_ratio` are a's over b's, None where b's is zero or unknown. `only_a` and `only_b`
-    are the ids of the questions that only one of them answered right.
-    """
-
-    a: str
-    b: str
-    n: int
-    accuracy_a: float
-    accuracy_b: float
-    difference: float
-    low: float
-    high: float
-    p: float
-    p_adjusted: float
-    token_ratio: float | None
-    cost_ratio: float | None
-    only_a: tuple[str, ...]
-    only_b: tuple[str, ...]
-
-    @property
-    def verdict(self) -> str:
-        """The outcome in a sentence, no bolder than the interval allows."""
-        points, low, high = (100 * value for value in (self.difference, self.low, self.high))
-        gap = f"{abs(points):.1f} points (95% interval {low:+.1f} to {high:+.1f}, n = {self.n})"
-        if self.p_adjusted < 0.05 and self.low > 0:
-            return f"{self.a} beats {self.b} by {gap}."
-        if self.p_adjusted < 0.05 and self.high < 0:
-            return f"{self.a} does worse than {self.b} by {gap}."
-        discordant = (len(self.only_a) + len(self.only_b)) / self.n
-        smallest = 100 * minimum_detectable_difference(self.n, max(discordant, 1 / self.n))
-        return (
-            f"No difference between {self.a} and {self.b} is shown: {points:+.1f} points (95% interval "
-            f"{low:+.1f} to {high:+.1f}); with n = {self.n}, differences under about {smallest:.0f} points "
-            "go unseen."
-        )
-
-
-def compare(first: Evaluation, *others: Evaluation, names: Sequence[str] = (), seed: int = 0) -> list[Pair]:
-    """Each of the others against the first, question by question; unreadable answers and errors are wrong.
+def compare(
+    first: Evaluation | str | Path,
+    *others: Evaluation | str | Path,
+    names: Sequence[str] = (),
+    seed: int = 0,
+) -> Comparison:
+    """Each of the others against the first, over the questions that all of them answered.
 
     Args:
-        first: the run that the others are measured against.
-        others: runs over the same questions; at least one.
-        names: what to call the runs, first to last; by default `run 1`, `run 2`, ….
+        first: the run that the others are measured against: an evaluation, or the folder of an earlier one.
+        others: runs over the same questions; at least one. What is not in every run is left out, and `notes`
+            say how much that is. Unreadable answers and errors are wrong.
+        names: what to call the runs, first to last; by default what they ran, made distinct.
         seed: of the bootstrap.
 
     Returns one Pair an other run, the other as `a` and the first as `b`, p-values Holm-corrected.
 
     Raises:
-        UserError: nothing to compare with, or runs that do not cover the same questions.
+        UserError: nothing to compare with, a folder without a run, names that do not fit, no shared question,
+            or a question that differs between the runs in its text, its options or its gold answer.
     """
-    runs = [first, *others]
-    if len(runs) < 2:
+    if not others:
         raise UserError("a comparison needs at least two runs: name another one")
-    titles = list(names) or [f"run {number}" for number in range(1, len(runs) + 1)]
-    right = [{row["id"]: bool(row["correct"]) for row in run.rows} for run in runs]
-    for title, answered in zip(titles[1:], right[1:], strict=True):
-        if answered.keys() != right[0].keys():
-            unshared = len(answered.keys() ^ right[0].keys())
-            raise UserError(f"{title} and {titles[0]} differ in {unshared} questions: compare the same ones")
-    ids = list(right[0])
-    raw = []
-    for answered in right[1:]:
-        only_a = tuple(name for name in ids if answered[name] and not right[0][name])
-        only_b = tuple(name for name in ids if right[0][name] and not answered[name])
-        raw.append((only_a, only_b, mcnemar_exact(len(only_a), len(only_b))))
-    adjusted = holm([p for _, _, p in raw])
-    pairs = []
-    for index, (only_a, only_b, p) in enumerate(raw):
-        a, b = [float(right[index + 1][name]) for name in ids], [float(right[0][name]) for name in ids]
-        difference, low, high = paired_bootstrap(a, b, seed=seed)
-        usage_a, usage_b = runs[index + 1].summary.usage, first.summary.usage
-        pairs.append(
-            Pair(
-                a=titles[index + 1],
-                b=titles[0],
-                n=len(ids),
-                accuracy_a=sum(a) / len(ids),
-                accuracy_b=sum(b) / len(ids),
-                difference=difference,
-                low=low,
-                high=high,
-                p=p,
-                p_adjusted=adjusted[index],
-                token_ratio=_ratio(_tokens(usage_a), _tokens(usage_b)),
-                cost_ratio=_ratio(usage_a["cost_usd"], usage_b["cost_usd"]),
-                only_a=only_a,
-                only_b=only_b,
+    runs = [earlier(run) for run in (first, *others)]
+    titles = _checked(names, len(runs)) if names else names_of(runs)
+    marks = [{row["id"]: _mark(row) for row in run.rows} for run in runs]
+    ids = [name for name in marks[0] if all(name in answered for answered in marks[1:])]
+    if not ids:
+        raise UserError(f"{', '.join(titles)} share no question: compare runs over the same data")
+    _check_same(ids, marks, titles)
+    compared = [
+        _compared(title, run, answered, ids) for title, run, answered in zip(titles, runs, marks, strict=True)
+    ]
+    shared = [[answered[name] for name in ids] for answered in marks]
+    tested = [_discordant(ids, answered, shared[0]) for answered in shared[1:]]
+    adjusted = holm([mcnemar_exact(len(only_a), len(only_b)) for only_a, only_b in tested])
+    pairs = [
+        _pair((titles[index], titles[0]), shared[index], shared[0], *tested[index - 1], p, seed)
+        for index, p in enumerate(adjusted, start=1)
+    ]
+    return Comparison(compared, pairs, _notes(compared, len(ids)), dict(zip(titles, runs, strict=True)))
+
+
+def names_of(runs: Sequence[Evaluation]) -> list[str]:
+    """What each ran; where that is the same, with the LM, then the folder, then a number."""
+    names = [run_name(run.summary.run) for run in runs]
+    lms = [", ".join(dict.fromkeys(lm["name"] for lm in run.summary.run["lms"].values())) for run in runs]
+    for more in (lms, [run.folder.name for run in runs]):
+        told = [
+            f"{name} ({detail})" if names.count(name) > 1 and len(_of(names, more, name)) > 1 else name
+            for name, detail in zip(names, more, strict=True)
+        ]
+        names = told
+    return distinct(names)
+
+
+def _of(names: Sequence[str], details: Sequence[str], name: str) -> set[str]:
+    return {detail for known, detail in zip(names, details, strict=True) if known == name}
+
+
+class _Mark(NamedTuple):
+    """What is kept of a row: with 100,000 questions, whole rows would fill the memory."""
+
+    correct: bool
+    f1: float | None
+    failed: bool
+    unreadable: bool
+    usage: Usage
+    seconds: float
+    asked: int  # hash of everything that makes the question what it is
+
+
+def _mark(row: dict[str, Any]) -> _Mark:
+    asked = [row["kind"], row.get("question"), row.get("choices"), row["gold"]]
+    return _Mark(
+        correct=bool(row["correct"]),
+        f1=float(row.get("f1") or 0.0) if row["kind"] == "span" else None,
+        failed=row["error"] is not None,
+        unreadable=row["error"] is None and row["answer"] is None,
+        usage=Usage(**row["usage"]),
+        seconds=float(row["seconds"]),
+        asked=hash(json.dumps(asked, sort_keys=True)),
+    )
+
+
+def _checked(names: Sequence[str], runs: int) -> list[str]:
+    if isinstance(names, str) or len(names) != runs or len(set(names)) != runs or not all(names):
+        raise UserError(f"the names {', '.join(names)} do not fit {runs} runs: give each a name of its own")
+    return list(names)
+
+
+def _check_same(ids: Sequence[str], marks: Sequence[dict[str, _Mark]], titles: Sequence[str]) -> None:
+    for title, answered in zip(titles[1:], marks[1:], strict=True):
+        differing = [name for name in ids if answered[name].asked != marks[0][name].asked]
+        if differing:
+            raise UserError(
+                f"{len(differing)} of the questions that {titles[0]} and {title} share (the first is "
+                f"{differing[0]!r}) differ in text, options or gold answer: compare runs over the same data"
             )
-        )
-    return pairs
 
 
-def _tokens(usage: dict[str, Any]) -> float:
-    return float(usage["prompt_tokens"] + usage["completion_tokens"])
+def _compared(name: str, run: Evaluation, answered: dict[str, _Mark], ids: Sequence[str]) -> Compared:
+    shared = [answered[name] for name in ids]
+    usage = Usage()
+    for mark in shared:
+        usage.add(mark.usage)
+    f1 = [mark.f1 for mark in shared if mark.f1 is not None]
+    estimate = bootstrap_mean(f1, seed=0) if f1 else None
+    return Compared(
+        name=name,
+        folder=str(run.folder),
+        questions=run.summary.counts["questions"],
+        rows=len(answered),
+        left_out=len(answered) - len(ids),
+        accuracy=rate(sum(mark.correct for mark in shared), len(shared)),
+        f1={"value": estimate.mean, "low": estimate.low, "high": estimate.high, "n": len(f1)}
+        if estimate
+        else None,
+        errors=sum(mark.failed for mark in shared),
+        unreadable=sum(mark.unreadable for mark in shared),
+        usage=usage.to_dict(),
+        seconds=float(np.mean([mark.seconds for mark in shared])),
+    )
+
+
+def _discordant(
+    ids: Sequence[str], a: Sequence[_Mark], b: Sequence[_Mark]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    found = list(zip(ids, a, b, strict=True))
+    return (
+        tuple(name for name, one, other in found if one.correct and not other.correct),
+        tuple(name for name, one, other in found if other.correct and not one.correct),
+    )
+
+
+def _pair(
+    names: tuple[str, str],
+    a: Sequence[_Mark],
+    b: Sequence[_Mark],
+    only_a: tuple[str, ...],
+    only_b: tuple[str, ...],
+    p_adjusted: float,
+    seed: int,
+) -> Pair:
+    right_a, right_b = [mark.correct for mark in a], [mark.correct for mark in b]
+    spans = [(x.f1, y.f1) for x, y in zip(a, b, strict=True) if x.f1 is not None and y.f1 is not None]
+    paid = [(x, y) for x, y in zip(a, b, strict=True) if not x.usage.cached_calls + y.usage.cached_calls]
+    bought = [_bought([pair[side] for pair in paid]) for side in (0, 1)]
+    calls = [sum(mark.usage.calls for mark in marks) for marks in (a, b)]
+    return Pair(
+        a=names[0],
+        b=names[1],
+        n=len(a),
+        accuracy_a=sum(right_a) / len(a),
+        accuracy_b=sum(right_b) / len(b),
+        **paired_bootstrap(right_a, right_b, seed=seed)._asdict(),
+        p=mcnemar_exact(len(only_a), len(only_b)),
+        p_adjusted=p_adjusted,
+        odds=matched_odds(len(only_a), len(only_b)),
+        f1=paired_bootstrap(*zip(*spans, strict=True), seed=seed) if spans else None,
+        call_ratio=_ratio(*calls),
+        paid=len(paid),
+        token_ratio=_ratio(bought[0].tokens, bought[1].tokens),
+        cost_ratio=_ratio(bought[0].cost, bought[1].cost),
+        seconds_ratio=_ratio(bought[0].seconds, bought[1].seconds),
+        only_a=only_a,
+        only_b=only_b,
+    )
+
+
+class _Bought(NamedTuple):
+    """What some questions took together; `cost` is None when a price is not known."""
+
+    tokens: int
+    cost: float | None
+    seconds: float
+
+
+def _bought(marks: Sequence[_Mark]) -> _Bought:
+    usage = Usage()
+    for mark in marks:
+        usage.add(mark.usage)
+    tokens = usage.prompt_tokens + usage.completion_tokens
+    return _Bought(tokens, usage.cost_usd, math.fsum(mark.seconds for mark in marks))
 
 
 def _ratio(a: float | None, b: float | None) -> float | None:
     return a / b if a is not None and b else None
+
+
+def _notes(runs: Sequence[Compared], shared: int) -> list[str]:
+    left = [f"{run.left_out:,} of {run.name}" for run in runs if run.left_out]
+    notes = []
+    if left:
+        notes.append(f"Only the {shared:,} shared questions are compared: left out are {', '.join(left)}.")
+    notes += [
+        f"{run.name} is not finished: {run.rows:,} of its {run.questions:,} questions have a row."
+        for run in runs
+        if run.rows < run.questions
+    ]
+    for run in runs:
+        cached, calls = run.usage["cached_calls"], run.usage["calls"]
+        if cached:
+            notes.append(
+                f"{cached:,} of the {calls:,} calls of {run.name} came from a record or cache: its tokens "
+                "and cost are of the others, and their ratios leave such questions out."
+            )
+    return notes

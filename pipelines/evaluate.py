@@ -20,12 +20,15 @@ from dspy.utils.exceptions import (
     LMUnsupportedModelError,
 )
 
-from ..modules.calls import FatalCallError, Usage, metered
+from ..modules.calls import FatalCallError, Usage, asking, bound, metered
 from ..modules.errors import UserError
 from ..modules.program import Program
 from ..modules.question import Question
 from ..modules.sync import run_sync
+from .budget import ACCOUNTS, Budget, BudgetSpent, open_account
 from .lms import engine_of
+from .lms.cache import ACTIVE_CACHE, open_cache
+from .lms.ledger import LEDGERS, Ledger
 from .lms.store import ACTIVE, CallStore, write_lms
 from .manifest import open_run, save_run, write_json
 from .rows import RESULTS, RowFile, error_row, read_rows, rewrite, row_of
@@ -34,6 +37,7 @@ from .tracking import NoTracker, Tracker, start_tracking
 
 SUMMARY = "summary.json"
 CONCURRENCY = 64
+ASYNCIO, RAY = ENGINES = ("asyncio", "ray")
 _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
 
 
@@ -99,9 +103,13 @@ def evaluate(
     record: str | Path | None = None,
     max_failures: int | None = None,
     retry_errors: bool = False,
+    budget: str | Budget | None = None,
+    cache: bool = True,
     tracking: bool = True,
     settings: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
+    engine: str = ASYNCIO,
+    workers: int | None = None,
 ) -> Evaluation:
     """Answer every question with the program and score the answers.
 
@@ -117,17 +125,29 @@ def evaluate(
         record: another folder that gets every LM call, for `replay/DIR`; `out` itself is one, too.
         max_failures: stop once that many questions have failed.
         retry_errors: on resuming, ask again the questions whose rows are errors.
+        budget: ceilings such as `"2 USD, 500 calls"`, which hold over all resumptions of the folder (time:
+            for this one). When one is reached no further call is made, what is finished is kept and summed
+            up, and `summary.stopped` says so.
+        cache: take answers from the user's call cache, and leave complete ones there; never for embedded LMs.
         tracking: log to MLflow as one run.
         settings: what to note beside the run (data set, split, seed, …).
         progress: called after every row, from the event loop's thread.
+        engine: `asyncio`, all in this process, or `ray`, in the worker processes of a Ray cluster.
+        workers: Ray's worker processes, which share `concurrency`; None takes one a CPU.
 
     Raises:
         UserError: no, unlabelled or repeated questions; an `out` folder of another run; a wrong key or
-            unknown model; too many failures; a disk that cannot be written. What was finished is kept.
+            unknown model; too many failures; a disk that cannot be written; Ray missing or not starting. What
+            was finished is kept.
         KeyboardInterrupt: likewise, after the summary so far has been written.
     """
     _check(program, questions, concurrency)
     language_model = lm or dspy.settings.lm
+    _check_engine(engine, workers, program, language_model)
+    if engine == RAY and (budget is not None or ACCOUNTS.get()):
+        raise UserError(
+            "a budget cannot be held by several processes yet: drop it, or use the engine asyncio"
+        )
     keep = tempfile.TemporaryDirectory(prefix="folkmoot-") if out is None else None
     folder = Path(keep.name if keep else str(out))
     with ExitStack() as held:
@@ -135,6 +155,11 @@ def evaluate(
             held.push(lambda kind, *_: keep.cleanup() if kind else None)
         try:
             run = open_run(folder, program, questions, language_model, dict(settings or {}))
+            ledger = Ledger(folder)
+            held.callback(ledger.close)
+            if budget is not None:
+                account = open_account(budget, _engines(program, language_model), ledger.total)
+                held.enter_context(bound(ACCOUNTS, (account, *ACCOUNTS.get())))
             rows = RowFile(folder, retry_errors=retry_errors)
             held.callback(rows.close)
             stores = [CallStore(folder), *([CallStore(Path(record))] if record is not None else [])]
@@ -144,19 +169,36 @@ def evaluate(
             save_run(folder, run)
         except OSError as problem:
             raise _unwritable(problem, folder, "choose another --out") from None
+        held.enter_context(bound(LEDGERS, (ledger, *LEDGERS.get())))
+        held.enter_context(bound(ACTIVE_CACHE, held.enter_context(open_cache(cache))))
         tracker: Tracker = start_tracking(run) if tracking else NoTracker()
         state = Progress(total=len(questions))
         for row in read_rows(folder / RESULTS):
             state.count(row, resumed=True)
         job = _Job(program, rows, state, max_failures, tracker, progress)
         waiting = [question for question in questions if question.id not in rows.done]
-        in_flight = min(concurrency, _taken_at_once(program, language_model))
+        in_flight = min(concurrency, taken_at_once(program, language_model))
         stopped: BaseException | None = None
         token = ACTIVE.set((*stores, *ACTIVE.get()))
         try:
             save_run(folder, {**run, "mlflow_run_id": tracker.run_id})
-            with dspy.context(lm=language_model, disable_history=True):
-                run_sync(job.answer_all, waiting, in_flight)
+            # DSPy would keep the last 10,000 calls in its history and again in its trace.
+            with dspy.context(lm=language_model, disable_history=True, trace=None):
+                if engine == RAY:
+                    from .ray_engine import answer_on_ray
+
+                    job.tell()
+                    answer_on_ray(
+                        program,
+                        language_model,
+                        waiting,
+                        ACTIVE.get(),
+                        job.take,
+                        concurrency=concurrency,
+                        workers=workers,
+                    )
+                else:
+                    run_sync(job.answer_all, waiting, in_flight)
         except BaseException as problem:
             stopped = problem  # whatever it was: what is finished is summed up before it goes on its way
         finally:
@@ -164,12 +206,16 @@ def evaluate(
         try:
             rewrite(folder / RESULTS, [question.id for question in questions])
             summary = summarise(read_rows(folder / RESULTS), len(questions), program.report, run)
+            summary.paid = ledger.total.to_dict()
+            summary.stopped = job.stopped or _why(stopped)
             write_json(folder / SUMMARY, summary.to_dict())
         except OSError as problem:
             tracker.stop("FAILED")
             raise stopped or _unwritable(problem, folder, "make room and run it again") from None
-        status = "KILLED" if isinstance(stopped, KeyboardInterrupt | UserError) else "FAILED"
-        tracker.finish(summary, folder, status if stopped else "FINISHED")
+        status = "FAILED" if stopped else "FINISHED"
+        if job.stopped or isinstance(stopped, KeyboardInterrupt | UserError):
+            status = "KILLED"
+        tracker.finish(summary, folder, status)
         if stopped is not None:
             raise stopped
     return Evaluation(folder, summary, keep)
@@ -186,10 +232,11 @@ class _Job:
     tracker: Tracker
     progress: Callable[[Progress], None] | None
     started: float = field(default_factory=time.monotonic)
+    stopped: str | None = None  # by a budget
 
     async def answer_all(self, questions: Sequence[Question], in_flight: int) -> None:
         """A fixed number of workers take questions in order; the first fatal problem ends them all."""
-        self._tell()
+        self.tell()
         waiting = iter(questions)
         try:
             async with asyncio.TaskGroup() as group:
@@ -200,46 +247,67 @@ class _Job:
 
     async def _work(self, waiting: Iterator[Question]) -> None:
         for question in waiting:
-            row = await self._answer(question)
-            self.rows.append(row)
-            self.state.count(row)
-            self.tracker.progress(self.state)
-            self._tell()
-            if self.max_failures is not None and self.state.errors >= self.max_failures and row["error"]:
-                raise UserError(
-                    f"stopped after {self.state.errors} failed questions, the last because {row['error']}; "
-                    "finished rows are kept: mend the cause and run the same command with --retry-errors"
-                )
-
-    async def _answer(self, question: Question) -> dict[str, Any]:
-        began = time.monotonic()
-        with metered() as usage:
             try:
-                prediction = await self.program.acall(**question.inputs())
-                return row_of(question, prediction, time.monotonic() - began)
-            except FatalCallError:
-                raise
-            except _HOPELESS as problem:  # of an LM that is not ours
-                raise UserError(
-                    f"the LM cannot be used ({_one_line(problem)}): check its name and key"
-                ) from None
-            except LMError as problem:
-                return error_row(question, _one_line(problem), usage.to_dict(), time.monotonic() - began)
-            except Exception as problem:
-                problem.add_note(f"This happened at question {question.id!r}; finished rows are kept.")
-                raise
+                self.take(await answer_row(self.program, question))
+            except BudgetSpent as problem:  # not this question's fault: it gets no row
+                self.stopped = str(problem)
+            if self.stopped:
+                return
 
-    def _tell(self) -> None:
+    def take(self, row: dict[str, Any]) -> None:
+        """Keep a finished row. Raises UserError when the disk takes no more or too many have failed."""
+        self.rows.append(row)
+        self.state.count(row)
+        self.tracker.progress(self.state)
+        self.tell()
+        if self.max_failures is not None and self.state.errors >= self.max_failures and row["error"]:
+            raise UserError(
+                f"stopped after {self.state.errors} failed questions, the last because {row['error']}; "
+                "finished rows are kept: mend the cause and run the same command with --retry-errors"
+            )
+
+    def tell(self) -> None:
         self.state.seconds = time.monotonic() - self.started
         if self.progress is not None:
             self.progress(self.state)
 
 
-def _taken_at_once(program: Program, language_model: Any) -> int:
+async def answer_row(program: Program, question: Question) -> dict[str, Any]:
+    """The row of a question, answered or failed. Raises what every other question would meet, too."""
+    began = time.monotonic()
+    with asking(question=question.id), metered() as usage:
+        try:
+            prediction = await program.acall(**question.inputs())
+            return row_of(question, prediction, time.monotonic() - began)
+        except FatalCallError:
+            raise
+        except _HOPELESS as problem:  # of an LM that is not ours
+            raise UserError(f"the LM cannot be used ({_one_line(problem)}): check its name and key") from None
+        except LMError as problem:
+            return error_row(question, _one_line(problem), usage.to_dict(), time.monotonic() - began)
+        except Exception as problem:
+            problem.add_note(f"This happened at question {question.id!r}; finished rows are kept.")
+            raise
+
+
+def taken_at_once(program: Program, language_model: Any) -> int:
     """The most calls that any LM of the program takes at once: more questions in flight would only wait."""
-    lms = [seat.predict.lm or language_model for seat in program.seats().values()]
-    limits = [engine.concurrency if (engine := engine_of(used)) else CONCURRENCY for used in lms]
+    limits = [engine.concurrency if engine else CONCURRENCY for engine in _engines(program, language_model)]
     return max(limits, default=CONCURRENCY)
+
+
+def _engines(program: Program, language_model: Any) -> list[Any]:
+    """The engine of every seat's LM, None for an LM that is not ours."""
+    return [engine_of(seat.predict.lm or language_model) for seat in program.seats().values()]
+
+
+def _why(stopped: BaseException | None) -> str | None:
+    """What ended a run early, in a line; None when nothing did."""
+    if stopped is None:
+        return None
+    if isinstance(stopped, UserError):
+        return _one_line(stopped)
+    return "interrupted" if isinstance(stopped, KeyboardInterrupt) else type(stopped).__name__
 
 
 def _unwritable(problem: OSError, folder: Path, advice: str) -> UserError:
@@ -247,8 +315,19 @@ def _unwritable(problem: OSError, folder: Path, advice: str) -> UserError:
     return UserError(f"{where} cannot be written ({problem.strerror or problem}): {advice}")
 
 
-def _one_line(problem: Exception) -> str:
+def _one_line(problem: BaseException) -> str:
     return " ".join(str(problem).split()) or type(problem).__name__
+
+
+def _check_engine(engine: str, workers: int | None, program: Program, lm: Any) -> None:
+    if engine not in ENGINES:
+        raise UserError(f"there is no engine {engine!r}: choose {' or '.join(ENGINES)}")
+    if engine == RAY:
+        from .ray_engine import check_ray
+
+        check_ray(program, lm, workers)
+    elif workers is not None:
+        raise UserError("workers are processes of the engine ray: add --engine ray, or drop --workers")
 
 
 def _check(program: Program, questions: Sequence[Question], concurrency: int) -> None:

@@ -17,12 +17,14 @@ from ..modules.ensemble import Ensemble
 from ..modules.environment import CorpusEnvironment
 from ..modules.errors import UserError
 from ..modules.program import Program
+from ..modules.seat import Seat
 from ..modules.single import SingleAgent
 from .lms import SAMPLING, lm
 from .settings import settings
 
 YAML_SUFFIXES = (".yaml", ".yml")
 MakeLM = Callable[..., Any]
+SeatTurns = tuple[Seat, float, float]
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,14 @@ class Protocol:
 
     `read` turns the parts of a short spec after the protocol's name (at most two) into constructor
     parameters; `most_turns` is the largest number of turns that one question can take; `example` is a short
-    spec.
+    spec; `turns` tells the fewest and most turns of every seat.
     """
 
     program: type[Program]
     read: Callable[[Sequence[str]], dict[str, Any]]
     most_turns: Callable[[Any], int]
     example: str
+    turns: Callable[[Any], list[SeatTurns]] | None = None
 
 
 def _read_single(parts: Sequence[str]) -> dict[str, Any]:
@@ -62,18 +65,29 @@ def _items(parts: Sequence[str]) -> list[str]:
 
 
 PROTOCOLS: dict[str, Protocol] = {
-    "single": Protocol(SingleAgent, _read_single, lambda _: 1, "single:cot"),
+    "single": Protocol(
+        SingleAgent,
+        _read_single,
+        lambda program: program.samples or 1,
+        "single:cot",
+        lambda program: [(program.seat, program.samples or 1, program.samples or 1)],
+    ),
     "ensemble": Protocol(
         Ensemble,
         _read_ensemble,
         lambda program: sum(map(most_turns, program.members)),
         "ensemble:simple,cot:majority",
+        lambda program: [turns for member in program.members for turns in seat_turns(member)],
     ),
     "deliberation": Protocol(
         Deliberation,
         _read_deliberation,
         lambda program: len(program.agents) * program.max_rounds + (program.judge is not None),
         "deliberation:intuitive,reasoner:judge",
+        lambda program: [
+            *((agent, 1, program.max_rounds) for agent in program.agents),
+            *([(program.judge, 0, 1)] if program.judge is not None else []),
+        ],
     ),
 }
 
@@ -114,6 +128,18 @@ def most_turns(program: Program) -> int:
         if isinstance(program, protocol.program):
             return protocol.most_turns(program)
     return len(program.seats())
+
+
+def seat_turns(program: Program) -> list[SeatTurns]:
+    """Each seat with the fewest and the most turns it takes over one question.
+
+    A protocol that does not say counts with at least one turn in all, and with all seats alike.
+    """
+    for protocol in PROTOCOLS.values():
+        if isinstance(program, protocol.program) and protocol.turns is not None:
+            return protocol.turns(program)
+    seats = program.seats().values()
+    return [(seat, 1 / len(seats), most_turns(program) / len(seats)) for seat in seats]
 
 
 def parse_sets(pairs: Iterable[str]) -> dict[str, Any]:

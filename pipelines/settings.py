@@ -30,6 +30,9 @@ class Settings(BaseSettings):
 
     data: Folder | None = Field(default=None, description="folder with data sets as NAME-SPLIT.jsonl files")
     cache: Folder = Field(default_factory=_default_cache, description="folder of the call and vector caches")
+    calls_mb: int = Field(
+        default=2000, ge=0, description="largest size of the call cache in MB; 0 keeps none"
+    )
     threads: int | None = Field(
         default=None, ge=1, description="threads of the embedded LM; None: its own choice"
     )
@@ -40,6 +43,11 @@ class Settings(BaseSettings):
     def openai_base_url(self) -> str:
         """Where `openai/…` names go when no address is given: OPENAI_BASE_URL, else OpenAI itself."""
         return os.environ.get("OPENAI_BASE_URL") or self.default_openai_base_url
+
+    @property
+    def ray_address(self) -> str | None:
+        """The Ray cluster to join; None starts one on this machine."""
+        return os.environ.get("RAY_ADDRESS") or None
 
     def openai_key(self) -> str | None:
         """The key of OpenAI-compatible endpoints. Read when an LM is made; kept nowhere else."""

@@ -18,7 +18,11 @@ BOOTSTRAP_SEED = 0
 
 @dataclass
 class Summary:
-    """`summary.json`: every rate as `{"value", "low", "high"}` with a 95% interval, in 0 … 1."""
+    """`summary.json`: every rate as `{"value", "low", "high"}` with a 95% interval, in 0 … 1.
+
+    `usage` is that of the rows; `paid` sums up the ledger, and so has the calls of earlier, killed attempts.
+    `stopped` says why there are fewer rows than questions, where something ended the run early.
+    """
 
     scores: dict[str, dict[str, float]]
     counts: dict[str, int]
@@ -27,6 +31,8 @@ class Summary:
     groups: dict[str, dict[str, dict[str, float]]]
     report: dict[str, Any]
     run: dict[str, Any]
+    paid: dict[str, Any] | None = None
+    stopped: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         found = asdict(self)

@@ -67,9 +67,10 @@ def _program_name(program: Mapping[str, Any]) -> str:
         name = f"{kind} {', '.join(program['roles'])} · {program['tie_break']}"
         return name if rounds == DEFAULT_ROUNDS else f"{name} · {rounds} round{'s' if rounds > 1 else ''}"
     if kind == "single":
-        return (
-            f"{kind} role {program['role']}" if program.get("role") else f"{kind} {program.get('strategy')}"
-        )
+        if program.get("role"):
+            return f"{kind} role {program['role']}"
+        samples = program.get("samples")
+        return f"{kind} {program.get('strategy')}" + (f" of {samples}" if samples else "")
     if kind == "ensemble":
         members = [_program_name(member).removeprefix("single ") for member in program["members"]]
         return f"{kind} {', '.join(members)} · {program['vote']}"

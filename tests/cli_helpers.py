@@ -26,6 +26,7 @@ def isolate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_BASE_URL", "MLFLOW_TRACKING_URI"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FOLKMOOT_CACHE", str(folder / "cache"))
+    monkeypatch.setenv("FOLKMOOT_CALLS_MB", "0")
 
 
 def folkmoot(*words: Any) -> Any:

@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+os.environ["FOLKMOOT_CALLS_MB"] = "0"  # no answers from earlier runs; for child processes too
 
 from scripted import ScriptedServer
 

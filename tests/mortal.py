@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import dspy
 
 import folkmoot as fm
 from folkmoot.modules.program import Program, prediction_of
@@ -127,15 +130,37 @@ def evaluate_on_a_full_disk(folder: Path) -> tuple[str, int, int]:
     )
 
 
-def memory_of_an_evaluation(folder: Path, n: int) -> float:
-    """Megabytes by which resident memory grows from evaluating 1,000 questions to evaluating n."""
+class _Canned:
+    """An LM inside the process, with a long reply that is never twice the same."""
+
+    def __init__(self) -> None:
+        self._number = itertools.count()
+
+    def complete(self, request: Any) -> Any:
+        text = f'{{"reasoning": "{next(self._number):09} {"x" * 10_000}", "answer": "A"}}'
+        message = dspy.lm15.Message.assistant([dspy.lm15.TextPart(text)])
+        usage = dspy.lm15.Usage()
+        return dspy.lm15.Response(
+            id=None, model=request.model, message=message, finish_reason="stop", usage=usage
+        )
+
+
+class _AsyncCanned(_Canned):
+    async def complete(self, request: Any) -> Any:
+        return super().complete(request)
+
+
+def memory_of_an_evaluation(folder: Path, n: int, talks: bool) -> float:
+    """Megabytes by which resident memory grows from evaluating a tenth of n questions to evaluating all."""
 
     def resident() -> float:
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
+    lm = dspy.LM("custom/canned", engine=_Canned(), async_engine=_AsyncCanned(), cache=False)
+    program = fm.SingleAgent("cot") if talks else Constant()
     asked = questions(n)
-    fm.evaluate(Constant(), asked[:1000], out=folder / "small", tracking=False)
+    fm.evaluate(program, asked[: n // 10], lm=lm, out=folder / f"small-{talks}", tracking=False)
     before = resident()
-    result = fm.evaluate(Constant(), asked, out=folder / "large", tracking=False)
+    result = fm.evaluate(program, asked, lm=lm, out=folder / f"large-{talks}", tracking=False)
     assert result.summary.counts["rows"] == n
     return resident() - before

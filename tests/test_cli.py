@@ -27,7 +27,7 @@ from folkmoot.pipelines.cli_lms import by_seat
 from folkmoot.pipelines.cli_show import duration, highlights, money
 from scripted import ScriptedServer
 
-COMMANDS = ["ask", "evaluate", "datasets", "doctor", "ui"]
+COMMANDS = ["ask", "evaluate", "compare", "datasets", "doctor", "ui"]
 ROW_KEYS = [
     *("id", "kind", "answer", "gold", "correct", "em", "f1", "decided_by", "rounds", "consensus_round"),
     *("transcript", "usage", "seconds", "error"),

@@ -111,7 +111,7 @@ def test_unreadable_data_is_refused(
         (["single:cot", "What?", "--choice", "A=x", "--choice", "A=y"], "'A' twice"),
         (["single:cot", "What?", "--kind", "choice"], "no choices"),
         (["single:cot", "What?", "--context", "long " * 10_000], "context of 50,000 characters"),
-        (["single:self_consistency", "What?"], "no strategy 'self_consistency'"),
+        (["single:wizardry", "What?"], "no strategy 'wizardry'"),
     ],
 )
 def test_a_bad_question_is_refused(words: list[str], told: str, scripted: ScriptedServer) -> None:

@@ -132,7 +132,7 @@ def test_answers_are_held_to_the_options(server: EmbeddedServer) -> None:
 @pytest.mark.local_lm
 def test_llama_cpp_takes_the_grammar_of_every_kind_of_field(server: EmbeddedServer) -> None:
     tokens = {"a mat": server.tokenize([" a mat"])[0]}
-    fields = [
+    fields: list[dict[str, Any]] = [
         {"name": "reasoning", "type": "text"},
         {"name": "number", "type": "number"},
         {"name": "sure", "type": "boolean"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -37,7 +38,7 @@ def accepts(grammar: str, text: str) -> bool:
     return as_regex(grammar).fullmatch(text) is not None
 
 
-def option(*texts: str) -> dict[str, object]:
+def option(*texts: str) -> dict[str, Any]:
     return {"name": "answer", "type": "option", "options": list(texts)}
 
 

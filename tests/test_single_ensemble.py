@@ -170,13 +170,8 @@ def test_what_could_not_be_read_is_kept_in_its_own_words(scripted: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("form", ["label", "text"])
-def test_odd_options(
-    scripted: Any, choices: dict[str, str], form: str, request: pytest.FixtureRequest
-) -> None:
+def test_odd_options(scripted: Any, choices: dict[str, str], form: str) -> None:
     """The last option, given as the schema allows it, is the answer (or an option with the same text)."""
-    if form == "text" and set(choices) & set(choices.values()):
-        reason = "the seat reads a label first, whatever form of answer the LM was asked for"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     enums: list[list[str]] = []
 
     def reply(body: dict[str, Any]) -> str:
@@ -343,7 +338,6 @@ def test_one_failing_member_makes_the_question_an_error(scripted: Any) -> None:
     assert result.summary.counts["errors"] == 1
 
 
-@pytest.mark.xfail(strict=True, reason="Ensemble.solve uses gather, which leaves the other members running")
 def test_a_failed_question_leaves_nothing_running(scripted: Any, tmp_path: Path) -> None:
     """What is still on its way would be paid for after the bill is written."""
     scripted.reply = lambda _: (400, {}, {})
@@ -351,9 +345,9 @@ def test_a_failed_question_leaves_nothing_running(scripted: Any, tmp_path: Path)
         urls = {"fails": scripted.url, "slow": slow.url}
         members = [fm.SingleAgent(lm=fm.lm(f"openai/{name}", api_base=url)) for name, url in urls.items()]
         fm.evaluate(fm.Ensemble(members), [question(1)], out=tmp_path, tracking=False)
-        before = (tmp_path / "calls.jsonl").stat().st_size if (tmp_path / "calls.jsonl").exists() else 0
         time.sleep(0.6)
-        assert (tmp_path / "calls.jsonl").stat().st_size == before
+        calls = tmp_path / "calls.jsonl"
+        assert not calls.exists() or not calls.read_bytes()
 
 
 def test_fitted_weights_come_from_recorded_rows(scripted: Any, tmp_path: Path) -> None:
@@ -499,9 +493,6 @@ def test_bootstrap_few_shot(scripted: Any, make: Callable[[], Program]) -> None:
     assert json.loads(cot["messages"][2]["content"]) == {"reasoning": "it rings true", "answer": "A"}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="DSPy's reset_copy, which optimizers start from, takes seats their LMs"
-)
 def test_optimizers_leave_seats_their_lms(scripted: Any) -> None:
     program = fm.Ensemble(["simple", "cot"], lms={"cot": fm.lm("openai/own", api_base=scripted.url)})
     compiled = dspy.LabeledFewShot(k=1).compile(program, trainset=[question(1)])

@@ -13,6 +13,7 @@ from scipy.stats import binomtest, norm
 from folkmoot.optimizers.statistics import (
     bootstrap_mean,
     holm,
+    matched_odds,
     mcnemar_exact,
     minimum_detectable_difference,
     paired_bootstrap,
@@ -49,6 +50,49 @@ def test_wilson_at_the_ends_and_by_hand() -> None:
 def test_wilson_refuses(k: int, n: int, confidence: float) -> None:
     with pytest.raises(ValueError, match=r"successes|confidence"):
         wilson(k, n, confidence)
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "low", "high"),
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_wilson_is_the_published_score_interval(k: int, n: int, low: float, high: float) -> None:
+    """Newcombe (1998), Statistics in Medicine 17, table I: method 3."""
+    assert wilson(k, n) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_mcnemar_and_matched_odds_of_a_published_table() -> None:
+    """Approval of the prime minister asked twice (Agresti): 86 and 150 of 1600 changed their minds."""
+    assert mcnemar_exact(86, 150) == pytest.approx(3.716e-05, rel=1e-3)
+    assert matched_odds(86, 150).ratio == pytest.approx(0.573, abs=5e-4)
+
+
+@given(st.integers(0, 400), st.integers(0, 400), st.floats(0.5, 0.999))
+def test_matched_odds_are_scipys_exact_binomial_interval_and_agree_with_mcnemar(
+    a: int, b: int, confidence: float
+) -> None:
+    ratio, low, high = matched_odds(a, b, confidence)
+    if a + b:
+        share = binomtest(a, a + b, 0.5).proportion_ci(confidence, method="exact")
+        assert (low / (1 + low), 1 / (1 + 1 / high) if high else 0) == pytest.approx(
+            (share.low, share.high), abs=1e-9
+        )
+    assert 0 <= low <= ratio <= high
+    p, alpha = mcnemar_exact(a, b), 1 - confidence
+    if abs(p - alpha) > 1e-9:
+        assert (low > 1 or high < 1) == (p < alpha)
+    turned = matched_odds(b, a, confidence)
+    assert (1 / turned.high if turned.high else math.inf) == pytest.approx(low, rel=1e-6)
+
+
+def test_matched_odds_at_the_ends() -> None:
+    assert matched_odds(0, 0) == (1, 0, math.inf)
+    assert matched_odds(5, 0)[::2] == (math.inf, math.inf)
+    assert matched_odds(0, 5)[:2] == (0, 0)
+    with pytest.raises(ValueError, match="negative"):
+        matched_odds(1, -1)
+    with pytest.raises(ValueError, match="confidence"):
+        matched_odds(1, 1, 1.0)
 
 
 @given(st.integers(0, 400), st.integers(0, 400))

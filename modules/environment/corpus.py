@@ -6,6 +6,7 @@ from asyncio import to_thread
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from ..errors import UserError
 from .base import Environment, Page
@@ -41,6 +42,7 @@ class CorpusEnvironment(Environment):
         self, corpus: str | Path | Iterable[Mapping[str, object]], *, index_dir: str | Path | None = None
     ) -> None:
         self._file: int | None = None
+        self._index_dir = index_dir
         self._documents: list[Document] | None = None
         self._from_file = isinstance(corpus, str | Path)
         self._where = str(corpus) if self._from_file else "corpus"
@@ -59,6 +61,21 @@ class CorpusEnvironment(Environment):
         if self._documents is not None:
             places = (document._replace(start=place) for place, document in enumerate(self._documents))
             self._index = build(places, self._where)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "CorpusEnvironment":
+        return self  # nothing in it changes, so copies of a program share it
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: documents in memory travel along, a corpus file is opened there."""
+        if self._from_file:
+            return {"corpus": str(Path(self._where).absolute()), "index_dir": self._index_dir}
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "corpus" in state:
+            self.__init__(**state)  # type: ignore[misc]
+        else:
+            vars(self).update(state)
 
     def __len__(self) -> int:
         return len(self._index)

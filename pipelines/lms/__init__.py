@@ -70,6 +70,10 @@ def lm(
     if concurrency < 1:
         raise UserError(f"concurrency is {concurrency}: give at least 1 call at a time")
     _check_sampling(sampling)
+    if price is not None and not (len(price) == 2 and all(0 <= usd < float("inf") for usd in price)):
+        raise UserError(
+            f"the price of {name} is {price!r}: give USD per prompt token and per completion token"
+        )
     if provider == "replay":
         return replayed(Path(model), "*")
     if provider == "local":
@@ -83,7 +87,13 @@ def lm(
         prices = price or (None if provider == "openai" and api_base else price_per_token(name))
     chosen = _profile(profile or base_profile, answer_form, list_options)
     engine = Engine(
-        name, endpoint, chosen, identity=f"{name} at {where}", concurrency=concurrency, prices=prices
+        name,
+        endpoint,
+        chosen,
+        identity=f"{name} at {where}",
+        concurrency=concurrency,
+        prices=prices,
+        cached=provider != "local",
     )
     return _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": MAX_TOKENS, **sampling})
 

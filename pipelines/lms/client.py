@@ -15,6 +15,7 @@ import aiohttp
 
 from ...modules.calls import CallError, FatalCallError
 from ...modules.errors import UserError
+from ..settings import settings
 
 CONNECT_SECONDS = 10.0
 _NO_MODEL = ("model_not_found", "model not exist", "invalid model")  # said with a 400 by some providers
@@ -22,11 +23,17 @@ SECRET_CHARS = 12  # shorter keys are the placeholders of local servers ("EMPTY"
 
 
 class TransientError(Exception):
-    """A failure worth another try: 429, 5xx, a time-out or a broken connection."""
+    """A failure worth another try: 429 (`refused`), 5xx, a time-out or a broken connection.
 
-    def __init__(self, reason: str, *, refused: bool = False, retry_after: float | None = None) -> None:
+    `paid` marks an answer that was given, and so billed, but is none that can be read.
+    """
+
+    def __init__(
+        self, reason: str, *, refused: bool = False, paid: bool = False, retry_after: float | None = None
+    ) -> None:
         super().__init__(reason)
         self.refused = refused
+        self.paid = paid
         self.retry_after = retry_after
 
 
@@ -76,6 +83,14 @@ class HttpEndpoint:
         self._takes_schema = True
         # The finaliser holds the sessions, so that none of them dies before it is closed.
         weakref.finalize(self, _close_all, self._sessions).atexit = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process, which finds the key in its own environment: it does not travel."""
+        if "@" in urlsplit(self.base_url).netloc:
+            raise UserError(
+                f"the address of {self.name} holds a password, which is not sent to other machines"
+            )
+        return _made_again, (self.base_url, self.model, bool(self._headers), self._key_hint, self.timeout)
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
@@ -161,6 +176,14 @@ class HttpEndpoint:
         return CallError(f"{self.name} refused the request ({status}: {said})")
 
 
+def _made_again(base_url: str, model: str, keyed: bool, key_hint: str, timeout: float) -> HttpEndpoint:
+    """The endpoint in another process. Raises UserError when its environment lacks the key."""
+    key = settings().openai_key() if keyed else None
+    if keyed and key is None:
+        raise UserError(f"{_address(base_url)} needs a key: set {key_hint} on every machine of the cluster")
+    return HttpEndpoint(base_url, model, api_key=key, key_hint=key_hint, timeout=timeout)
+
+
 def _close_all(sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held]) -> None:
     for loop, held in list(sessions.items()):
         if not loop.is_closed():  # a closed loop has closed them itself
@@ -208,7 +231,7 @@ def read_completion(text: str, name: str) -> Reply:
         return Reply(said, reason, prompt, completion)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise TransientError(
-            f"{name} answered 200 with something that is no chat completion ({_said(text)})"
+            f"{name} answered 200 with something that is no chat completion ({_said(text)})", paid=True
         ) from None
 
 

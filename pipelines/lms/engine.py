@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -14,11 +15,14 @@ from dspy.lm15 import Message, Request, Response, TextPart
 from dspy.lm15 import Usage as LMUsage
 
 from ...modules.adapter import json_schema
-from ...modules.calls import CallError, FatalCallError, Usage, record_call
+from ...modules.calls import ASKER, CallError, FatalCallError, Usage, record_call
 from ...modules.errors import UserError
 from ...modules.profile import Profile
 from ...modules.sync import run_sync
+from ..budget import ACCOUNTS, BudgetSpent
+from .cache import ACTIVE_CACHE, CallCache
 from .client import Reply, TransientError
+from .ledger import LEDGERS, Entry
 from .limits import AdaptiveLimit, back_off
 from .store import ACTIVE, CallStore
 
@@ -51,6 +55,7 @@ class Engine:
         concurrency: most calls in flight; the endpoint's 429s shrink it for a while.
         prices: USD per prompt and completion token; None when unknown.
         store: a record that this LM always reads first.
+        cached: whether the cache that runs share may answer: not where answers depend on earlier calls.
         settings: further request fields, sent as they are.
     """
 
@@ -67,6 +72,7 @@ class Engine:
         concurrency: int = 64,
         prices: tuple[float, float] | None = None,
         store: CallStore | None = None,
+        cached: bool = True,
         max_retries: int = MAX_RETRIES,
         deadline: float = DEADLINE_SECONDS,
     ) -> None:
@@ -77,6 +83,7 @@ class Engine:
         self.concurrency = concurrency
         self.prices = prices
         self.store = store
+        self.cached = cached
         self.max_retries = max_retries
         self.deadline = deadline
         self._limits: WeakKeyDictionary[asyncio.AbstractEventLoop, AdaptiveLimit] = WeakKeyDictionary()
@@ -84,6 +91,13 @@ class Engine:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
         return self  # connections and limits belong to the endpoint, not to a program's copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: limits and calls in flight belong to this one."""
+        return {**vars(self), "_limits": None, "_flights": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _limits=WeakKeyDictionary(), _flights={})
 
     async def complete(self, request: Request) -> Response:
         payload, rollout = self.payload(request)
@@ -169,7 +183,9 @@ class Engine:
 
     async def _answer(self, key: str, payload: Mapping[str, Any]) -> tuple[Reply, bool]:
         """The reply, and whether this very request paid for it."""
-        stores = [self.store, *ACTIVE.get()] if self.store is not None else list(ACTIVE.get())
+        cache = ACTIVE_CACHE.get() if self.cached else None
+        given = (self.store, *ACTIVE.get(), cache)
+        stores: list[CallStore | CallCache] = [store for store in given if store is not None]
         for store in stores:
             found = store.get(key)
             if found is not None:
@@ -190,21 +206,16 @@ class Engine:
             flight.set_result(reply)
             return reply, True
         except BaseException as problem:
-            if isinstance(problem, Exception):
+            if isinstance(problem, Exception) and not isinstance(problem, BudgetSpent):
                 flight.set_exception(problem)
                 flight.exception()  # nobody may be waiting, and that is fine
             else:
-                flight.cancel()
+                flight.cancel()  # others may still make the call, perhaps on another run's budget
             raise
         finally:
             del self._flights[id(loop), key]
 
     async def _call(self, payload: Mapping[str, Any], key: str) -> Reply:
-        if self.endpoint is None:
-            raise CallError(
-                f"the record of {self.model} has no answer to this request ({key[:12]}): "
-                "the program, the questions or the settings differ from those recorded"
-            )
         loop = asyncio.get_running_loop()
         limit = self._limits.get(loop)
         if limit is None:
@@ -215,7 +226,7 @@ class Engine:
             try:
                 async with limit.slot():
                     began = loop.time()
-                    reply = await self.endpoint.send(payload)
+                    reply = await self._attempt(payload, key, attempt + 1)
                 limit.report(refused=False)
                 return reply
             except TransientError as problem:
@@ -227,10 +238,50 @@ class Engine:
                 if attempt > self.max_retries or spent > self.deadline:
                     tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
                     raise CallError(f"{problem}; given up after {tries}") from None
-                await asyncio.sleep(wait)
+                left = [account.seconds_left for account in ACCOUNTS.get()]
+                await asyncio.sleep(min([wait, *(seconds for seconds in left if seconds is not None)]))
 
-    def _keep(self, stores: list[CallStore], key: str, reply: Reply) -> None:
-        if reply.finish_reason not in KEEPABLE or not reply.text.strip():
+    async def _attempt(self, payload: Mapping[str, Any], key: str, number: int) -> Reply:
+        """One paid try, if the budgets allow it; what was billed is on the ledgers before it is used."""
+        if self.endpoint is None:
+            raise CallError(
+                f"the record of {self.model} has no answer to this request ({key[:12]}): "
+                "the program, the questions or the settings differ from those recorded"
+            )
+        with ExitStack() as admitted:
+            for account in ACCOUNTS.get():
+                await account.admit()
+                admitted.callback(account.leave)
+            try:
+                reply = await self.endpoint.send(payload)
+            except TransientError as problem:
+                if problem.paid:
+                    self._enter(key, Reply("", "", None, None), number)
+                raise
+            self._enter(key, reply, number)
+            return reply
+
+    def _enter(self, key: str, reply: Reply, attempts: int) -> None:
+        asker, cost = ASKER.get(), self._cost(reply)
+        tokens = reply.prompt_tokens, reply.completion_tokens
+        entry = Entry(
+            self.endpoint.name if self.endpoint else "",
+            self.model,
+            key,
+            *tokens,
+            cost,
+            asker.seat,
+            asker.question,
+            attempts,
+            _complete(reply),
+        )
+        for account in ACCOUNTS.get():
+            account.charge(entry.usage, self.model, counted=None not in tokens)
+        for ledger in LEDGERS.get():
+            ledger.add(entry)
+
+    def _keep(self, stores: list[CallStore | CallCache], key: str, reply: Reply) -> None:
+        if not _complete(reply):
             return
         for store in stores:
             if not store.readonly:
@@ -239,10 +290,17 @@ class Engine:
     def _bill(self, reply: Reply, made: bool) -> Usage:
         if not made:
             return Usage(calls=1, cached_calls=1)
-        prompt, completion = reply.prompt_tokens, reply.completion_tokens
-        known = self.prices is not None and prompt is not None and completion is not None
-        cost = prompt * self.prices[0] + completion * self.prices[1] if known else None  # type: ignore[operator,index]
-        return Usage(1, prompt or 0, completion or 0, 0, cost)
+        return Usage(1, reply.prompt_tokens or 0, reply.completion_tokens or 0, 0, self._cost(reply))
+
+    def _cost(self, reply: Reply) -> float | None:
+        """USD, or None when the price or the tokens are not known."""
+        if self.prices is None:
+            return None
+        if not any(self.prices):
+            return 0.0
+        if reply.prompt_tokens is None or reply.completion_tokens is None:
+            return None
+        return reply.prompt_tokens * self.prices[0] + reply.completion_tokens * self.prices[1]
 
 
 class SyncEngine:
@@ -269,6 +327,11 @@ class SyncEngine:
     @classmethod
     def load_state(cls, state: Mapping[str, Any]) -> SyncEngine:
         return cls(Engine.load_state(state))
+
+
+def _complete(reply: Reply) -> bool:
+    """Whether a reply was neither cut off nor refused nor empty, and so may be given again."""
+    return reply.finish_reason in KEEPABLE and bool(reply.text.strip())
 
 
 def _openai_format(form: Mapping[str, Any]) -> dict[str, Any]:

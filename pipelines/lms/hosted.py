@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from ...modules.calls import CallError, FatalCallError
 from ...modules.errors import UserError
@@ -48,6 +50,14 @@ class LiteLLMEndpoint:
     @property
     def name(self) -> str:
         return self.api_base or "litellm"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process, which finds the keys in its own environment."""
+        if "@" in urlsplit(self.api_base or "").netloc:
+            raise UserError(
+                f"the address of {self.model} holds a password, which is not sent to other machines"
+            )
+        return partial(LiteLLMEndpoint, api_base=self.api_base, timeout=self.timeout), (self.model,)
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""

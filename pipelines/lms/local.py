@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.profile import Profile
+from ..settings import settings
 from .client import HttpEndpoint, Reply
 from .embedded import EmbeddedServer
 from .grammar import reply_grammar
@@ -33,8 +34,13 @@ class LocalEndpoint:
     """Gemma 3 270M in this process. The server starts with the first request."""
 
     def __init__(self, threads: int, cache: Path) -> None:
+        self._threads = threads
         self._server = shared_server(threads, cache)
         self._http: HttpEndpoint | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process, which gets a server of its own and its own machine's cache."""
+        return _made_again, (self._threads,)
 
     @property
     def name(self) -> str:
@@ -62,3 +68,7 @@ class LocalEndpoint:
             await asyncio.to_thread(self._server.start)
             self._http = HttpEndpoint(self._server.base_url, MODEL, api_key=self._server.api_key)
         return self._http
+
+
+def _made_again(threads: int) -> LocalEndpoint:
+    return LocalEndpoint(threads, settings().cache)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,10 @@ class CallStore:
         if not readonly:
             folder.mkdir(parents=True, exist_ok=True)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process, which opens the same folder."""
+        return partial(CallStore, readonly=self.readonly), (self.folder.absolute(),)
+
     def __len__(self) -> int:
         with self._lock:
             self._scan()
@@ -61,6 +66,15 @@ class CallStore:
             line = os.pread(self._descriptor(), place[1], place[0])
         reply: dict[str, Any] = json.loads(line)["reply"]
         return reply
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """The key and the line of every recorded call."""
+        with self._lock:
+            self._scan()
+            places = list(self._places.items())
+        for key, (start, length) in places:
+            with self._lock:
+                yield key, os.pread(self._descriptor(), length, start)
 
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
         """Append a reply, unless there is one for this key. Raises UserError when the disk takes no more."""

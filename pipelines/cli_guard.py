@@ -1,0 +1,68 @@
+"""What surrounds every command: messages for people, errors as one line and an exit code, clean output."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import ParamSpec
+
+import typer
+
+from ..modules.errors import UserError
+
+STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+P = ParamSpec("P")
+
+
+def say(message: str) -> None:
+    """One line for people, on standard error."""
+    typer.echo(f"folkmoot: {' '.join(message.split())}", err=True)
+
+
+def guarded(command: Callable[P, None]) -> Callable[P, None]:
+    """Turn what a command raises into one line on standard error and an exit code."""
+
+    @functools.wraps(command)
+    def guard(*args: P.args, **kwargs: P.kwargs) -> None:
+        os.environ.setdefault(
+            "LITELLM_LOCAL_MODEL_COST_MAP", "True"
+        )  # litellm fetches a price table otherwise
+        try:
+            command(*args, **kwargs)
+        except UserError as problem:
+            say(str(problem))
+            raise typer.Exit(BAD_INPUT) from None
+        except KeyboardInterrupt:
+            say("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except (typer.Exit, BrokenPipeError):
+            raise
+        except Exception as problem:
+            if kwargs.get("debug"):
+                traceback.print_exc()
+            raise typer.Exit(_unexpected(problem, bool(kwargs.get("debug")))) from None
+
+    return guard
+
+
+def _unexpected(problem: Exception, debug: bool) -> int:
+    from ..modules.calls import CallError
+
+    if isinstance(problem, CallError):
+        say(str(problem))
+    else:
+        hint = "" if debug else " (run it again with --debug for the traceback)"
+        say(f"unexpected {type(problem).__name__}: {problem}{hint}")
+    return STOPPED
+
+
+@contextmanager
+def clean_stdout() -> Iterator[None]:
+    """Keep what libraries print off standard output, which is for results."""
+    with redirect_stdout(sys.stderr):
+        yield
