@@ -57,9 +57,12 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
             messages = self.format(signature, demos, inputs)
             with adapter_message_call(lm, messages):
                 return _parse_foreign(signature, await lm.acall(messages=messages, **lm_kwargs))
-        reply = await lm.acall(
-            _request(lm, profile, lm_kwargs, signature, demos, inputs), **_rollout(lm_kwargs)
-        )
+        request = _request(lm, profile, lm_kwargs, signature, demos, inputs)
+        if _unobserved(lm):
+            # DSPy's own way hands every call to two threads, for nothing that is wanted here.
+            reply = await lm.direct.complete(request)
+        else:
+            reply = await lm.acall(request, **_rollout(lm_kwargs))
         return [_labelled(parse_reply(signature, reply.text or "", profile), inputs, profile)]
 
     def format(self, signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[dict[str, Any]]:
@@ -73,6 +76,13 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
 def profile_of(lm: Any) -> Profile | None:
     profile = getattr(lm, "profile", None)
     return profile if isinstance(profile, Profile) else None
+
+
+def _unobserved(lm: Any) -> bool:
+    """Whether nobody wants to see this call: no callbacks (tracing), history, usage tracker or stream."""
+    settings = dspy.settings
+    watched = settings.callbacks or lm.callbacks or settings.usage_tracker or settings.send_stream
+    return getattr(lm, "direct", None) is not None and settings.disable_history and not watched
 
 
 def _labelled(fields: dict[str, Any], inputs: Mapping[str, Any], profile: Profile) -> dict[str, Any]:

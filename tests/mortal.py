@@ -15,6 +15,7 @@ import dspy
 import folkmoot as fm
 from folkmoot.modules.program import Program, prediction_of
 from folkmoot.modules.transcript import Task, Turn
+from folkmoot.pipelines.lms.ledger import Entry, Ledger, totals
 from folkmoot.pipelines.lms.store import CallStore
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
@@ -112,6 +113,22 @@ def store_on_a_full_disk(folder: Path) -> tuple[list[int], list[str]]:
                 said.append(str(problem))
     store.put(f"{77:064x}", "m", reply)
     return kept, said
+
+
+def ledger_on_a_full_disk(folder: Path) -> tuple[int, str, int, int]:
+    """Enter calls where not all fit, then one with room again: those that fitted, what was said, the total,
+    and what the file holds in the end."""
+    ledger, fitted, said = Ledger(folder), 0, ""
+    entry = Entry("e", "m", "k", 1, 1, 0.0, None, None, 1, True)
+    with largest_file(1000):
+        try:
+            while True:
+                ledger.add(entry)
+                fitted += 1
+        except fm.UserError as problem:
+            said = str(problem)
+    ledger.add(entry)
+    return fitted, said, ledger.total.calls, totals(folder).calls
 
 
 def evaluate_on_a_full_disk(folder: Path) -> tuple[str, int, int]:

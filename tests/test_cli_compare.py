@@ -140,7 +140,7 @@ def test_match_budget_runs_self_consistency_and_measures_against_it(
     asked = len(scripted.bodies)
     again = folkmoot(*words, "--json", "--baseline", "1")
     assert len(scripted.bodies) == asked
-    assert [run["name"] for run in json.loads(again.stdout)["runs"]][0] == "single simple"
+    assert json.loads(again.stdout)["runs"][0]["name"] == "single simple"
 
 
 def test_one_run_is_enough_with_its_own_baseline(two: tuple[str, str], scripted: ScriptedServer) -> None:

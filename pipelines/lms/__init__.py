@@ -145,6 +145,7 @@ def _dspy_lm(name: str, engine: Engine, sampling: dict[str, Any]) -> dspy.LM:
         name, engine=SyncEngine(engine), async_engine=engine, cache=False, num_retries=0, **sampling
     )
     made.profile = engine.profile
+    made.direct = engine  # lets the adapter skip DSPy's bookkeeping when nothing of it is switched on
     return made
 
 
