@@ -48,7 +48,9 @@ class Usage:
             self.cost_usd += other.cost_usd
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
+        cost = None if self.cost_usd is None else round(self.cost_usd, 12)
+        return {**asdict(self), "cost_usd": cost}
 
 
 @contextmanager

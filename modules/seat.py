@@ -61,7 +61,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
     ) -> Turn:
         """One turn: the answer in canonical form, or None if it could not be read twice.
 
-        Turns of different `rollout` are samples of their own: an LM that has a seed gets another one for each.
+        Turns of different `rollout` are samples of their own: an LM that has a seed gets another for each.
         """
         inputs = self.inputs(task, discussion, evidence)
         config = {} if rollout is None else self._rolled(rollout)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.error import URLError
 from urllib.parse import unquote
 from urllib.request import urlopen
@@ -218,11 +218,12 @@ def _answers(lms: LMOptions) -> Check:
 
     program = SingleAgent("simple")
     language_model = lms.seat(program)
-    name = (language_model or program.seat.predict.lm).model
+    (seat,) = program.seats().values()
+    used: Any = language_model or seat.predict.lm
     began = time.monotonic()
     with dspy.context(lm=language_model, disable_history=True):
         prediction = program(**load("sample-choice", "test", limit=1)[0].inputs())
-    said = f"{name} answered in {duration(time.monotonic() - began)}, loading included"
+    said = f"{used.model} answered in {duration(time.monotonic() - began)}, loading included"
     if prediction.answer is None:
         return Check("LM answers", "warn", f"{said}, but unreadably", "choose a more capable LM")
     return Check("LM answers", "ok", said)

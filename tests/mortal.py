@@ -15,6 +15,7 @@ import dspy
 import folkmoot as fm
 from folkmoot.modules.program import Program, prediction_of
 from folkmoot.modules.transcript import Task, Turn
+from folkmoot.pipelines.lms.cache import CallCache
 from folkmoot.pipelines.lms.ledger import Entry, Ledger, totals
 from folkmoot.pipelines.lms.store import CallStore
 
@@ -86,6 +87,14 @@ def append_calls(folder: Path, first: int, last: int, step: int) -> None:
         reply = {"text": f"{i} " * 3000, "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1}
         store.put(f"{i:064x}", "m", reply)
     store.close()
+
+
+def fill_cache(folder: Path, first: int, count: int) -> None:
+    cache = CallCache(folder, 10**8)
+    for number in range(first, first + count):
+        reply = {"text": f"{number}", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}
+        cache.put(f"{number:064x}", "m", reply)
+    cache.close()
 
 
 @contextmanager

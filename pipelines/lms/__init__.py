@@ -110,6 +110,7 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
         Profile(**known["profile"]),
         identity=known["endpoint"],
         store=CallStore(folder, readonly=True),
+        cached=False,
     )
     return _dspy_lm(known["name"], engine, known["settings"])
 
