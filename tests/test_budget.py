@@ -235,6 +235,29 @@ def test_a_spent_account_is_told_only_when_nothing_is_in_flight() -> None:
     assert asyncio.run(scene()) == ["answered", "spent", "spent"]
 
 
+def test_who_is_told_that_tokens_are_spent_may_stop_the_others() -> None:
+    async def scene() -> list[str]:
+        account, told = Account(Budget(tokens=1)), []
+
+        async def ask(seconds: float) -> None:
+            await account.admit()
+            await asyncio.sleep(seconds)
+            account.charge(Usage(1, 5, 5), "m", counted=True)
+            told.append("answered")
+            account.leave()
+
+        async def late() -> None:
+            await asyncio.sleep(0.05)
+            with pytest.raises(BudgetSpent, match="20 tokens"):
+                await account.admit()
+            told.append("spent")
+
+        await asyncio.gather(ask(0.01), ask(0.15), late())
+        return told
+
+    assert asyncio.run(scene()) == ["answered", "answered", "spent"]
+
+
 # What cannot be held ----------------------------------------------------------------------------------
 
 

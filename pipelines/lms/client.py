@@ -75,7 +75,7 @@ class HttpEndpoint:
         self.base_url = base_url.rstrip("/")
         self.model = model
         self.timeout = timeout
-        self.name = _address(self.base_url)
+        self.name = plain_address(self.base_url)
         self._secret = api_key if api_key and len(api_key) >= SECRET_CHARS else None
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._key_hint = key_hint
@@ -180,7 +180,9 @@ def _made_again(base_url: str, model: str, keyed: bool, key_hint: str, timeout: 
     """The endpoint in another process. Raises UserError when its environment lacks the key."""
     key = settings().openai_key() if keyed else None
     if keyed and key is None:
-        raise UserError(f"{_address(base_url)} needs a key: set {key_hint} on every machine of the cluster")
+        raise UserError(
+            f"{plain_address(base_url)} needs a key: set {key_hint} on every machine of the cluster"
+        )
     return HttpEndpoint(base_url, model, api_key=key, key_hint=key_hint, timeout=timeout)
 
 
@@ -255,7 +257,7 @@ def _tokens(usage: Any, name: str) -> int | None:
     return count if isinstance(count, int) and count >= 0 else None
 
 
-def _address(base_url: str) -> str:
+def plain_address(base_url: str) -> str:
     """Where it is, without user info or query: safe to log, and part of the cache key."""
     parts = urlsplit(base_url)
     try:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from ...modules.calls import CallError, FatalCallError
 from ...modules.errors import UserError
-from .client import Reply, TransientError, read_completion, seconds_to_wait
+from .client import Reply, TransientError, plain_address, read_completion, seconds_to_wait
 
 
 def _litellm() -> Any:
@@ -49,7 +49,7 @@ class LiteLLMEndpoint:
 
     @property
     def name(self) -> str:
-        return self.api_base or "litellm"
+        return plain_address(self.api_base) if self.api_base else "litellm"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For another process, which finds the keys in its own environment."""
