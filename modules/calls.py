@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dspy.utils.exceptions import LMError
@@ -50,7 +50,13 @@ class Usage:
     def to_dict(self) -> dict[str, Any]:
         # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
         cost = None if self.cost_usd is None else round(self.cost_usd, 12)
-        return {**asdict(self), "cost_usd": cost}
+        return {
+            "calls": self.calls,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "cached_calls": self.cached_calls,
+            "cost_usd": cost,
+        }
 
 
 @contextmanager

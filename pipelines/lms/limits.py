@@ -10,15 +10,16 @@ from contextlib import asynccontextmanager
 
 SHRINK = 0.7  # factor on the limit when an endpoint keeps answering 429
 GROW = 1.1
-TOLERATED = 0.15  # share of 429s in a window that neither shrinks nor grows the limit
+TOLERATED = 0.2  # share of 429s in a window up to which they are taken for chance
+WINDOW = 16  # fewest calls to judge by
 
 
 class AdaptiveLimit:
     """At most `limit` calls in flight; 429s shrink it towards 1 and untroubled windows let it grow back.
 
-    A window is as many finished calls as the limit allows at once. A single 429 among many calls is chance
-    and only stops the growth; a share above `TOLERATED` means the endpoint is asking for less. One event loop
-    only.
+    A window is as many finished calls as the limit allows at once, and at least `WINDOW`. More than the share
+    `TOLERATED` of 429s in it means that the endpoint asks for less, and shrinks the limit as soon as it is
+    reached; fewer are chance, and must not starve a fast endpoint. One event loop only.
     """
 
     def __init__(self, maximum: int) -> None:
@@ -44,13 +45,13 @@ class AdaptiveLimit:
         """Tell the outcome of one call: `refused` for a 429."""
         self._finished += 1
         self._refused += refused
-        if self._finished < self.limit:
-            return
-        share = self._refused / self._finished
-        if share > TOLERATED:
+        window = max(self.limit, WINDOW)
+        if self._refused > TOLERATED * window:
             self.limit = max(1.0, self.limit * SHRINK)
-        elif not self._refused:
+        elif self._finished >= window:
             self.limit = min(float(self.maximum), max(self.limit + 1, self.limit * GROW))
+        else:
+            return
         self._finished = self._refused = 0
         self._wake()
 

@@ -93,6 +93,10 @@ class CallStore:
             if written != len(line):
                 self._torn = True
                 raise self._unwritable(f"only {written} of {len(line)} bytes fitted")
+            start = os.lseek(self._descriptor(), 0, os.SEEK_CUR) - len(line)
+            if start == self._read_to:  # nobody else has written in between: no need to read it back
+                self._places[bytes.fromhex(key)] = (start, len(line))
+                self._read_to += len(line)
 
     def close(self) -> None:
         with self._lock:
@@ -120,7 +124,7 @@ class CallStore:
 
     def _scan(self) -> None:
         """Index the complete lines that were added since the last look."""
-        if not self._path.exists():
+        if self._file is None and not self._path.exists():
             return
         descriptor = self._descriptor()
         size = os.fstat(descriptor).st_size
