@@ -6,6 +6,7 @@ control marks is made harmless, and the length is bounded.
 """
 
 import re
+from functools import cache
 
 OPEN, CLOSE = "<<<", ">>>"
 """The fence's marks: short, since every quoted passage of every prompt pays for them."""
@@ -84,8 +85,13 @@ def _shortened(text: str, marks: dict[str, int], single: str) -> str:
     def shorter(run: re.Match[str]) -> str:
         return single if sum(marks.get(mark, 0) for mark in run[0]) >= len(OPEN) else run[0]
 
-    one = "[" + "".join(map(re.escape, marks)) + "]"
-    return re.sub(f"{one}(?:[{_GAP}]*{one})*", shorter, text)
+    return _run_of("".join(marks)).sub(shorter, text)
+
+
+@cache
+def _run_of(marks: str) -> re.Pattern[str]:
+    one = f"[{re.escape(marks)}]"
+    return re.compile(f"{one}(?:[{_GAP}]*{one})*")
 
 
 def fence(text: str, label: str, max_chars: int) -> str:

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ class Ledger:
 
     def add(self, entry: Entry) -> None:
         """Raises UserError when the disk takes no more."""
-        record = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **asdict(entry)}
+        record = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **vars(entry)}
         line = json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
         with self._lock:
             self.total.add(entry.usage)  # paid for, whether or not the disk takes it
