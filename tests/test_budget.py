@@ -199,8 +199,10 @@ def test_two_runs_that_share_an_lm_have_budgets_of_their_own(tmp_path: Path) -> 
 
         with ThreadPoolExecutor(2) as pool:
             poor, rich = pool.map(one, ["poor", "rich"], ["3 calls", None])
-        assert poor.summary.stopped
+        # Equal requests are joined, so the rich run may have paid for what the poor one could not.
+        assert poor.summary.stopped or poor.summary.counts["rows"] == 30
         assert rich.summary.counts["rows"] == 30
+        assert rich.summary.stopped is None
         assert totals(tmp_path / "poor").calls <= 3
         assert totals(tmp_path / "poor").calls + totals(tmp_path / "rich").calls == len(server.bodies)
 
