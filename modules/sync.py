@@ -66,8 +66,3 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
             if started.is_set():
                 ended.wait(CANCEL_SECONDS)
         raise
-
-
-def stop_loop() -> None:
-    """Stop the shared loop; the next call starts a new one."""
-    _LOOP.stop()

@@ -13,8 +13,8 @@ from ..modules.calls import bound
 from ..modules.errors import UserError
 from ..modules.program import Program
 from ..modules.question import Question, from_row
-from .cli_checks import check_contexts
 from .cli_lms import LMOptions
+from .data import check_contexts
 from .lms.cache import ACTIVE_CACHE, open_cache
 from .lms.store import ACTIVE, CallStore, write_lms
 from .manifest import lms_of

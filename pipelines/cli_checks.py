@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..modules.adapter import MAX_CONTEXT_CHARS
 from ..modules.errors import UserError
 from ..modules.question import Question
 from . import data
-
-
-def check_contexts(questions: Sequence[Question]) -> None:
-    """Raises UserError for a passage longer than an agent is shown, which would be cut in every prompt."""
-    for question in questions:
-        passage = (
-            question.context if isinstance(question.context, str) else "\n\n".join(question.context or ())
-        )
-        if len(passage) > MAX_CONTEXT_CHARS:
-            raise UserError(
-                f"question {question.id!r} has a context of {len(passage):,} characters: shorten it to "
-                f"{MAX_CONTEXT_CHARS:,}, or put it into a corpus for a retriever"
-            )
 
 
 def check_train(train: Sequence[Question], questions: Sequence[Question]) -> list[str]:

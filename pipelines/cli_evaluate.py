@@ -20,7 +20,7 @@ from ..modules.question import Question
 from ..optimizers.demos import labelled_demos
 from . import catalogue, data
 from .budget import ACCOUNTS, Account, BudgetSpent, open_account
-from .cli_checks import check_contexts, check_shown, check_train
+from .cli_checks import check_shown, check_train
 from .cli_lms import LMOptions
 from .cli_show import plan_lines
 from .evaluate import ASYNCIO, CONCURRENCY, SUMMARY, Progress, evaluate
@@ -143,7 +143,7 @@ def plan(request: Request) -> Plan:
         request.source, request.split, request.limit, request.seed, columns=columns, kind=request.kind
     )
     data.check_labelled(questions)
-    check_contexts(questions)
+    data.check_contexts(questions)
     train = _train(request, program, columns)
     warnings = check_train(train, questions)
     if request.demos:
@@ -289,7 +289,7 @@ def _train(request: Request, program: Program, columns: Mapping[str, str] | None
     split = request.train_split or (None if is_file else "train")
     train = data.load(request.train, split, columns=columns if is_file else None, kind=request.kind)
     data.check_labelled(train)
-    check_contexts(train)
+    data.check_contexts(train)
     return train
 
 

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ..modules.adapter import MAX_CONTEXT_CHARS
 from ..modules.errors import UserError
 from ..modules.question import KINDS, Question, from_row
 from . import catalogue, hub, tables
@@ -293,3 +294,16 @@ def _questions(rows: Iterable[Row], kind: str | None, spec: DatasetSpec | None) 
             )
         seen[question.id] = where
         yield question
+
+
+def check_contexts(questions: Sequence[Question]) -> None:
+    """Raises UserError for a passage longer than an agent is shown, which would be cut in every prompt."""
+    for question in questions:
+        passage = (
+            question.context if isinstance(question.context, str) else "\n\n".join(question.context or ())
+        )
+        if len(passage) > MAX_CONTEXT_CHARS:
+            raise UserError(
+                f"question {question.id!r} has a context of {len(passage):,} characters: shorten it to "
+                f"{MAX_CONTEXT_CHARS:,}, or put it into a corpus for a retriever"
+            )

@@ -26,6 +26,7 @@ from ..modules.program import Program
 from ..modules.question import Question
 from ..modules.sync import run_sync
 from .budget import ACCOUNTS, Budget, BudgetSpent, open_account
+from .data import check_contexts
 from .lms import engine_of
 from .lms.cache import ACTIVE_CACHE, open_cache
 from .lms.ledger import LEDGERS, Ledger
@@ -339,6 +340,7 @@ def _check(program: Program, questions: Sequence[Question], concurrency: int) ->
         raise UserError(f"concurrency is {concurrency}: give a number of questions in flight from 1 up")
     if not questions:
         raise UserError("there are no questions to evaluate: check the data, --split and --limit")
+    check_contexts(questions)
     seen: set[str] = set()
     for question in questions:
         if question.answer is None:

@@ -788,3 +788,10 @@ def test_many_questions_take_little_memory(tmp_path: Path) -> None:
         pytest.skip("resident memory is read from /proc, which this system does not have")
     assert in_child(memory_of_an_evaluation, tmp_path, 20_000, False) < 40
     assert in_child(memory_of_an_evaluation, tmp_path, 3_000, True) < 15  # the replies are 30 MB
+
+
+def test_a_passage_too_long_to_be_shown_is_refused_before_any_call(scripted: Any) -> None:
+    long = fm.Question(id="long", question="Is it?", answer="yes", context="word " * 6_000)
+    with pytest.raises(fm.UserError, match="'long' has a context of 30,000 characters"):
+        fm.evaluate(fm.SingleAgent(), [long], lm=fm.lm("openai/m", api_base=scripted.url), tracking=False)
+    assert not scripted.requests

@@ -108,14 +108,6 @@ class HttpEndpoint:
             return read_completion(text, self.name)
         raise self._failure(status, headers, text)
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Another JSON request to the same server (relative to `/v1`'s parent)."""
-        url = self.base_url.removesuffix("/v1") + path
-        status, headers, text = await self._post(url, body)
-        if status != 200:
-            raise self._failure(status, headers, text)
-        return json.loads(text)
-
     async def aclose(self) -> None:
         """Close this event loop's connections; a loop run by `asyncio.run` does so when it ends."""
         held = self._sessions.pop(asyncio.get_running_loop(), None)
@@ -123,10 +115,11 @@ class HttpEndpoint:
             await held.aclose()
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], str]:
-        url = path if path.startswith("http") else self.base_url + path
         try:
             session = await self._session()
-            async with session.post(url, json=body, headers=self._headers, allow_redirects=False) as response:
+            async with session.post(
+                self.base_url + path, json=body, headers=self._headers, allow_redirects=False
+            ) as response:
                 said = (await response.read()).decode("utf-8", "replace")
                 if self._secret is not None:  # some servers repeat the key in their errors
                     said = said.replace(self._secret, "…")
