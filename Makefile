@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 MYPY_ROOT := $(VENV)/mypy-root
 
-.PHONY: demo test test-slow test-ray lint types bench bench-fast samples clean
+.PHONY: demo test test-slow test-ray lint types bench bench-fast api samples clean
 
 $(VENV)/.installed-local: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -27,7 +27,7 @@ demo: $(VENV)/.installed-local
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow
@@ -47,9 +47,14 @@ types: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/policy.py
 
 bench-fast: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/throughput.py --fast
+	$(BIN)/python benchmarks/policy.py --fast
+
+api: $(VENV)/.installed-test
+	$(BIN)/python docs/make_api.py
 
 samples: $(VENV)/.installed-test
 	$(BIN)/python -m folkmoot.pipelines.samples.check

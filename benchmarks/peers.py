@@ -63,7 +63,7 @@ def bare(url: str, questions: int) -> None:
     asyncio.run(run())
 
 
-def folkmoot(url: str, questions: int, *, tracking: bool = False, out: str | None = None) -> None:
+def folkmoot(url: str, questions: int, *, tracking: bool = False, out: str | None = None, **more: Any) -> Any:
     import folkmoot as fm
 
     data = [
@@ -72,11 +72,37 @@ def folkmoot(url: str, questions: int, *, tracking: bool = False, out: str | Non
     ]
     program = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority")
     lm = fm.lm("openai/m", api_base=url, concurrency=IN_FLIGHT)
-    fm.evaluate(program, data, lm=lm, concurrency=IN_FLIGHT, tracking=tracking, out=out)
+    return fm.evaluate(program, data, lm=lm, concurrency=IN_FLIGHT, tracking=tracking, out=out, **more)
 
 
 def folkmoot_tracked(url: str, questions: int) -> None:
     folkmoot(url, questions, tracking=True)
+
+
+def folkmoot_traced(url: str, questions: int) -> Callable[[], dict[str, float]]:
+    """Every question traced; gives what counts the traces once the last has arrived."""
+    result = folkmoot(url, questions, tracking=True, traces=1.0, out=f"traced-{questions}")
+
+    def arrived() -> dict[str, float]:
+        from folkmoot.pipelines.mlflow_store import open_client
+
+        began = time.perf_counter()
+        result.wait_for_traces(600)
+        run = open_client().get_run(json.loads((result.folder / "run.json").read_text())["mlflow_run_id"])
+        count, token = 0, None
+        while True:
+            page = open_client().search_traces(
+                locations=[run.info.experiment_id],
+                run_id=run.info.run_id,
+                max_results=500,
+                page_token=token,
+                include_spans=False,
+            )
+            count, token = count + len(page), page.token
+            if not token:
+                return {"traces": count, "after": time.perf_counter() - began}
+
+    return arrived
 
 
 def dspy_evaluate(url: str, questions: int) -> None:
@@ -180,10 +206,11 @@ def inspect_eval(url: str, questions: int) -> None:
         )
 
 
-ENGINES: dict[str, Callable[[str, int], None]] = {
+ENGINES: dict[str, Callable[[str, int], Any]] = {
     "bare": bare,
     "folkmoot": folkmoot,
     "folkmoot, tracked": folkmoot_tracked,
+    "folkmoot, traced": folkmoot_traced,
     "dspy.Evaluate, 64 threads": dspy_evaluate,
     "LiteLLM acompletion": litellm_acompletion,
     "LangGraph, two agents": langgraph_two_agents,
@@ -205,11 +232,14 @@ def main() -> None:
         os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder}/mlflow.db"
         os.environ["FOLKMOOT_CACHE"] = folder
         run = ENGINES[name]
-        run(url, IN_FLIGHT)  # imports and first connections are not what is measured
+        first = run(url, IN_FLIGHT)  # imports and first connections are not what is measured
+        if callable(first):
+            first()
         START[0] = IN_FLIGHT
         began, before = time.perf_counter(), cpu()
-        run(url, questions)
+        more = run(url, questions)
         measured = {"wall": time.perf_counter() - began, "cpu": cpu() - before, "calls": AGENTS * questions}
+        measured |= more() if callable(more) else {}
         os.chdir("/")
     print(json.dumps(measured))
 

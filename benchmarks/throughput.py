@@ -79,12 +79,21 @@ def engines(url: str, n: int, names: list[str]) -> None:
     for name, one in found.items():
         share = f"{one['calls'] / one['wall']:.0f} calls/s, {wire / one['wall']:.0%}"
         row(name, share, {"folkmoot": "≥ 90%"}.get(name, ""))
-        if name != "bare":
-            limit = {"folkmoot": "≤ 1 ms", "folkmoot, tracked": "≤ 2 ms"}.get(name, "")
-            row("  its CPU per LM call", f"{1000 * one['cpu'] / one['calls']:.2f} ms", limit)
+        limit = {"folkmoot": "≤ 1 ms", "folkmoot, tracked": "≤ 2 ms"}.get(name, "")
+        row("  its CPU per LM call", f"{1000 * one['cpu'] / one['calls']:.2f} ms", limit)
+    # Milliseconds are those of the reference machine, where dspy.Evaluate takes 3.2: a ratio holds anywhere.
+    for name, one in found.items():
+        if name.startswith("dspy.Evaluate"):
+            ratio = found["folkmoot"]["cpu"] / found["folkmoot"]["calls"] / (one["cpu"] / one["calls"])
+            row("folkmoot's CPU over dspy.Evaluate's", f"{ratio:.2f}", "≤ 0.31")
     if {"folkmoot", "folkmoot, tracked"} <= found.keys():
         slower = found["folkmoot, tracked"]["wall"] / found["folkmoot"]["wall"] - 1
         row("tracking on, slower by", f"{slower:.1%}", "≤ 10%")
+    if {"folkmoot, traced", "folkmoot"} <= found.keys():
+        traced = found["folkmoot, traced"]
+        row("tracing on, slower by", f"{traced['wall'] / found['folkmoot']['wall'] - 1:.1%}", "≤ 10%")
+        row("  traces that arrived", f"{traced['traces'] / n:.0%}", "100%")
+        row("  the last of them, after the run's end", f"{traced['after']:.1f} s")
 
 
 def critical_path(url: str) -> None:
@@ -202,7 +211,9 @@ def main() -> None:
         engines(
             url,
             320 if fast else 1600,
-            ["bare", "folkmoot"] if fast else ["bare", "folkmoot", "folkmoot, tracked", *peers],
+            ["bare", "folkmoot"]
+            if fast
+            else ["bare", "folkmoot", "folkmoot, tracked", "folkmoot, traced", *peers],
         )
         critical_path(url)
         single_flight(url)

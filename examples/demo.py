@@ -23,6 +23,8 @@ from folkmoot.pipelines.evaluate import Progress as State
 
 RUNS = Path("runs/demo")
 QUESTIONS = 60
+LM = "local/gemma-3-270m"
+EMBEDDED = "The LM is Gemma 3 270M, embedded: small and untuned, but real. No key, no network."
 
 
 def programs(train: list[fm.Question]) -> dict[str, fm.Program]:
@@ -40,17 +42,19 @@ def programs(train: list[fm.Question]) -> dict[str, fm.Program]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--questions", type=int, default=QUESTIONS, help="at most 120")
+    parser.add_argument("--limit", type=int, default=QUESTIONS, help="questions, at most 120")
+    parser.add_argument("--lm", default=LM, help="such as openai/gpt-4o-mini")
+    parser.add_argument("--api-base", help="address of an OpenAI-compatible endpoint, up to /v1")
     options = parser.parse_args()
     console = Console()
     train = fm.load("sample-choice", split="train")
-    questions = fm.load("sample-choice", split="test", limit=options.questions)
-    lm = fm.lm("local/gemma-3-270m")
+    questions = fm.load("sample-choice", split="test", limit=options.limit)
+    lm = fm.lm(options.lm, api_base=options.api_base)
     console.print(
         f"\n[bold]folkmoot[/] asks {len(questions)} everyday questions with five options each (chance: 20%)."
-        "\nThe LM is Gemma 3 270M, embedded: small and untuned, but real. No key, no network.\n"
+        f"\n{EMBEDDED if options.lm == LM else f'The LM is {options.lm}.'}\n"
     )
-    folder = RUNS / f"{len(questions)}-questions"
+    folder = RUNS / ("" if options.lm == LM else options.lm) / f"{len(questions)}-questions"
     results: dict[str, fm.Evaluation] = {}
     with Progress(
         TextColumn("{task.description:26}"),

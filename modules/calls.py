@@ -80,35 +80,58 @@ class Asker:
 _NOBODY = Asker()
 ASKER: ContextVar[Asker] = ContextVar("folkmoot_asker", default=_NOBODY)
 _METER: ContextVar[Usage | None] = ContextVar("folkmoot_usage", default=None)
+_TALLY: ContextVar[list[Usage] | None] = ContextVar("folkmoot_tally", default=None)
 
 
-@contextmanager
-def metered() -> Iterator[Usage]:
+class metered:  # noqa: N801
     """Collect the usage of every call made inside the block, in this task and in those it starts.
 
     Blocks nest: what an inner block collected is added to the outer one when it ends, also on errors.
     """
-    usage = Usage()
-    outer = _METER.get()
-    token = _METER.set(usage)
-    try:
-        yield usage
-    finally:
-        _METER.reset(token)
+
+    def __enter__(self) -> Usage:
+        self._usage = Usage()
+        self._token = _METER.set(self._usage)
+        return self._usage
+
+    def __exit__(self, *_: object) -> None:
+        _METER.reset(self._token)
+        outer = _METER.get()
         if outer is not None:
-            outer.add(usage)
+            outer.add(self._usage)
 
 
-def record_call(usage: Usage) -> None:
-    """Add one finished call to the innermost meter; called by the LM engine."""
+def record_call(usage: Usage, worth: Usage | None = None) -> None:
+    """Add one finished call to the innermost meter; called by the LM engine.
+
+    `worth` is what the call would have cost without records and caches.
+    """
     meter = _METER.get()
     if meter is not None:
         meter.add(usage)
+    tally = _TALLY.get()
+    if tally is not None:
+        tally.append(worth or usage)
 
 
 @contextmanager
-def asking(*, seat: str | None = None, question: str | None = None) -> Iterator[None]:
+def tallied() -> Iterator[list[Usage]]:
+    """What every call inside the block would have cost on its own, in the order in which they ended."""
+    found: list[Usage] = []
+    with bound(_TALLY, found):
+        yield found
+
+
+class asking:  # noqa: N801
     """Note for the calls inside the block who asks; what is not given stays as it was outside."""
-    outer = ASKER.get()
-    with bound(ASKER, Asker(seat or outer.seat, question or outer.question)):
-        yield
+
+    def __init__(self, *, seat: str | None = None, question: str | None = None) -> None:
+        self._seat = seat
+        self._question = question
+
+    def __enter__(self) -> None:
+        outer = ASKER.get()
+        self._token = ASKER.set(Asker(self._seat or outer.seat, self._question or outer.question))
+
+    def __exit__(self, *_: object) -> None:
+        ASKER.reset(self._token)

@@ -11,13 +11,23 @@ from ..signatures.roles import ROLES, Judge
 from .answers import Kind, answer_key
 from .deliberation_report import deliberation_report
 from .errors import UserError
-from .program import Program, prediction_of
+from .program import Program, SeatTurns, prediction_of
+from .replays import Replays, Told
 from .retrieval import Retrieval, described
 from .seat import Seat
+from .space import Choice, Member, Parameter, Pick, Space, When, Whole
 from .transcript import Task, Turn, all_agree
 from .voting import majority
 
 MAX_AGENTS = 8
+
+SPACE: Space = {
+    "roles": Parameter(Pick(tuple(ROLES), 2, 3)),
+    "max_rounds": Parameter(Whole(1, 3)),
+    "tie_break": Parameter(Choice(("judge", "majority", "strongest"))),
+    "strongest": Parameter(Member("roles"), When("tie_break", ("strongest",)), joins="tie_break"),
+    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+}
 
 
 class Deliberation(Program):
@@ -73,6 +83,10 @@ class Deliberation(Program):
             "sampling": self.agents[0].predict.config,
             **described(self.retrieval),
         }
+
+    def turns(self) -> list[SeatTurns]:
+        judged: list[SeatTurns] = [] if self.judge is None else [(self.judge, 0, 1)]
+        return [*((agent, 1, self.max_rounds) for agent in self.agents), *judged]
 
     def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         return deliberation_report(rows)
@@ -134,9 +148,9 @@ def replay(
 
     Args:
         result: a prediction of `Deliberation`, or a row of `results.jsonl`, recorded up to its own
-        `max_rounds`.
+            `max_rounds`.
         max_rounds: None keeps the recorded length; otherwise at most that, unless the dialogue ended by
-        consensus.
+            consensus.
         tie_break: `strongest:ROLE` or `majority`; None keeps the recorded judge, which needs the full length.
 
     Raises:
@@ -182,6 +196,34 @@ def replay(
         return prediction_of(task, answer, decided_by, [*kept, verdicts[-1]], rounds=limit)
     answer, decided_by = settle(kept, checked_tie_break(tie_break, roles), roles, kind)
     return prediction_of(task, answer, decided_by, kept, rounds=limit)
+
+
+def told(rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) -> list[Told | None] | None:
+    """The outcomes under other rounds or another tie-break, as `replay` tells them; a judge has to be asked.
+
+    Raises UserError when the rows are of fewer rounds.
+    """
+    tie_break = parameters.get("tie_break", "judge")
+    if tie_break == "judge":
+        return None
+    found: list[Told | None] = []
+    for row in rows:
+        if row["error"]:
+            found.append(None)
+            continue
+        outcome = replay(row, max_rounds=parameters.get("max_rounds", 3), tie_break=tie_break)
+        heard = [turn for turn in row["transcript"] if turn["agent"] != "judge"]
+        calls = sum(turn["usage"]["calls"] for turn in heard if turn["round"] <= outcome.rounds)
+        found.append(Told(outcome.answer, outcome.decided_by, outcome.rounds, calls))
+    return found
+
+
+def deepest(parameters: Mapping[str, Any], largest: Mapping[str, Any]) -> dict[str, Any]:
+    """The dialogue that tells of all shorter ones: the most rounds, and nobody asked to settle it."""
+    return {**parameters, **largest, "tie_break": "majority"}
+
+
+REPLAYS = Replays(("max_rounds", "tie_break"), deepest, told)
 
 
 def _checked_roles(roles: Sequence[str]) -> list[str]:

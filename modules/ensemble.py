@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dspy
 
-from .answers import answer_key, score
+from .answers import Kind, answer_key, score
 from .calls import Usage
 from .errors import UserError
-from .program import Program, distinct, prediction_of
+from .program import Program, SeatTurns, distinct, prediction_of
+from .replays import Replays, Told
 from .single import SingleAgent
+from .space import Choice, Parameter, Pick, Space
+from .strategies import STRATEGIES
+from .together import together
 from .transcript import Task, Turn
-from .voting import log_odds, majority, weighted
+from .voting import Vote, log_odds, majority, weighted
 
 VOTES = ("majority", "weighted")
+
+SPACE: Space = {
+    "members": Parameter(
+        Pick(tuple(name for name, known in STRATEGIES.items() if known.samples is None), 2, 4, ordered=False)
+    ),
+    "vote": Parameter(Choice(VOTES)),
+    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+}
 
 
 class Ensemble(Program):
@@ -57,7 +68,7 @@ class Ensemble(Program):
         self.names = distinct([_name(member) for member in self.members])
         for member, name in zip(self.members, self.names, strict=True):
             if isinstance(member, SingleAgent):
-                member.seat.name = name
+                member.rename(name)
         self.vote = vote
         self.weights = None if weights is None else _checked_weights(weights, len(self.members))
         self.assign(lms)
@@ -65,6 +76,9 @@ class Ensemble(Program):
     def describe(self) -> dict[str, Any]:
         members = [member.describe() for member in self.members]
         return {"program": "ensemble", "members": members, "vote": self.vote, "weights": self.weights}
+
+    def turns(self) -> list[SeatTurns]:
+        return [turns for member in self.members for turns in member.turns()]
 
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.vote == "weighted" and self.weights is None:
@@ -76,27 +90,14 @@ class Ensemble(Program):
             Turn(name, 1, prediction.answer, _argument(prediction), usage=Usage(**prediction.usage))
             for name, prediction in zip(self.names, asked, strict=True)
         ]
-        answers = [turn.answer for turn in turns]
-
-        def key(answer: str) -> str:
-            return answer_key(answer, task.kind)
-
-        if self.vote == "majority":
-            outcome = majority(answers, key=key)
-        else:
-            outcome = weighted(answers, self.weights or [], key=key)
+        weights = None if self.vote == "majority" else self.weights
+        outcome = _counted([turn.answer for turn in turns], weights, task.kind)
         decided_by = "none" if outcome.answer is None else self.vote
         return prediction_of(task, outcome.answer, decided_by, turns, tied=outcome.tied)
 
     async def _ask_all(self, task: Task) -> list[dspy.Prediction]:
-        """All members at once; one that fails for good ends the others, so that nothing more is paid for."""
         inputs = {"question": task.question, "choices": task.choices, "context": task.context}
-        try:
-            async with asyncio.TaskGroup() as group:
-                asked = [group.create_task(member.acall(**inputs, kind=task.kind)) for member in self.members]
-        except BaseExceptionGroup as problems:
-            raise problems.exceptions[0] from None
-        return [one.result() for one in asked]
+        return await together(member.acall(**inputs, kind=task.kind) for member in self.members)
 
     def fit_weights(self, rows: Iterable[Mapping[str, Any]]) -> list[float]:
         """Set each member's weight to the log-odds of its accuracy on recorded rows of this ensemble.
@@ -108,28 +109,65 @@ class Ensemble(Program):
         better than chance counts. One that is not gets the weight 0: its votes are dropped rather than turned
         round. Raises UserError when the rows do not come from these members.
         """
-        right = [0] * len(self.names)
-        total = options = 0
-        for row in rows:
-            turns = {turn["agent"]: turn["answer"] for turn in row["transcript"]}
-            if row.get("error"):
-                continue
-            if list(turns) != self.names:
-                raise UserError(
-                    f"row {row['id']!r} is not of this ensemble: its members are {', '.join(self.names)}"
-                )
-            total += 1
-            options += _options(row)
-            for index, name in enumerate(self.names):
-                right[index] += score(turns[name], row["gold"], row["kind"], row.get("choices")).correct
-        if not total:
-            raise UserError(
-                "there are no finished rows to fit weights on: evaluate the ensemble on training questions"
-            )
-        typical = max(2, round(options / total))
-        self.weights = [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
+        self.weights = fitted(self.names, rows)
         self.vote = "weighted"
         return self.weights
+
+
+def fitted(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[float]:
+    """A weight a member, in the order of their names, as `Ensemble.fit_weights` sets them."""
+    right = [0] * len(names)
+    total = options = 0
+    for row in rows:
+        turns = {turn["agent"]: turn["answer"] for turn in row["transcript"]}
+        if row.get("error"):
+            continue
+        if list(turns) != list(names):
+            raise UserError(f"row {row['id']!r} is not of this ensemble: its members are {', '.join(names)}")
+        total += 1
+        options += _options(row)
+        for index, name in enumerate(names):
+            right[index] += score(turns[name], row["gold"], row["kind"], row.get("choices")).correct
+    if not total:
+        raise UserError(
+            "there are no finished rows to fit weights on: evaluate the ensemble on training questions"
+        )
+    typical = max(2, round(options / total))
+    return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
+
+
+def told(rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) -> list[Told | None]:
+    """The outcomes of other votes on recorded answers; weights that are not given are fitted on the rows."""
+    finished = [row for row in rows if not row["error"]]
+    names = [turn["agent"] for turn in finished[0]["transcript"]] if finished else []
+    weights = parameters.get("weights")
+    if parameters.get("vote") == "weighted" and weights is None and finished:
+        weights = fitted(names, finished)
+    found: list[Told | None] = []
+    for row in rows:
+        if row["error"]:
+            found.append(None)
+            continue
+        outcome = _counted([turn["answer"] for turn in row["transcript"]], weights, row["kind"])
+        decided_by = "majority" if weights is None else "weighted"
+        calls = row["usage"]["calls"]
+        found.append(Told(outcome.answer, "none" if outcome.answer is None else decided_by, 1, calls))
+    return found
+
+
+def asked_once(parameters: Mapping[str, Any], largest: Mapping[str, Any]) -> dict[str, Any]:
+    """The ensemble that needs no weights."""
+    return {name: value for name, value in parameters.items() if name != "weights"} | {"vote": "majority"}
+
+
+REPLAYS = Replays(("vote", "weights"), asked_once, told, same_calls=True)
+
+
+def _counted(answers: Sequence[str | None], weights: Sequence[float] | None, kind: Kind) -> Vote:
+    def key(answer: str) -> str:
+        return answer_key(answer, kind)
+
+    return majority(answers, key=key) if weights is None else weighted(answers, weights, key=key)
 
 
 def _name(member: Program) -> str:

@@ -1,4 +1,10 @@
-"""The one error that a user is meant to read."""
+"""The one error that a user is meant to read, and the words that errors share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
 
 
 class UserError(ValueError):
@@ -6,3 +12,14 @@ class UserError(ValueError):
 
     The command line prints the message alone and exits with code 2.
     """
+
+
+def said_by(problem: BaseException) -> str:
+    """What an exception says, on one line; the name of its class when it says nothing."""
+    return " ".join(str(problem).split()) or type(problem).__name__
+
+
+def did_you_mean(name: Any, known: Iterable[str]) -> str:
+    """` (did you mean 'NAME'?)` for what is close to a known name, else nothing."""
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -29,17 +29,26 @@ _UNSEEN = re.compile(
     + "]"
 )
 
-# What can be read as "<" or ">", with how many of them it is read as.
-_LESS = dict.fromkeys("<˂‹❮❬ᐸᚲ〈⟨〈⦑⧼﹤＜︿≮≺⪦\U0001d236", 1) | dict.fromkeys("«≪《⟪❰︽⪡⫷", 2) | {"⋘": 3}
-_MORE = dict.fromkeys(">˃›❯❭ᐳ〉⟩〉⦒⧽﹥＞﹀≯≻⪧\U00016f3f", 1) | dict.fromkeys("»≫》⟫❱︾⪢⫸", 2) | {"⋙": 3}
+# What can be read as "<" or ">", with how many of them it is read as. Those written as
+# escapes would become others wherever a text is normalised (NFC).
+_LESS = (
+    dict.fromkeys("<˂‹❮❬ᐸᚲ〈⟨\u2329⦑⧼﹤＜︿≮≺\u2280⪦\U0001d236", 1)
+    | dict.fromkeys("«≪《⟪❰︽⪡⫷", 2)
+    | {"⋘": 3}
+)
+_MORE = (
+    dict.fromkeys(">˃›❯❭ᐳ〉⟩\u232a⦒⧽﹥＞﹀≯≻\u2281⪧\U00016f3f", 1) | dict.fromkeys("»≫》⟫❱︾⪢⫸", 2) | {"⋙": 3}
+)
 _GAP = r"\s\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 # What would stick to the opening mark if a label began with it.
 _STICKY = re.compile(f"^[{_GAP}{re.escape(''.join(_LESS | _MORE))}]+")
 
 # `<|im_end|>`, `<end_of_turn>`, `</s>`: a local server may read these in a message as a change of speaker.
 _TOKEN = re.compile(r"<(/?[|｜]?[\w▁:/.-]{1,64}[|｜]?)>")
-# `[INST]`, `[/INST]`, `[TOOL_CALLS]`, and the field headers `[[ ## answer ## ]]` of DSPy's chat adapter.
-_BRACKETS = re.compile(r"\[(/?[A-Z_]{3,32})\]")
+# `[INST]`, `[/INST]`, `[TOOL_CALLS]`, `[|user|]`, `[gMASK]`; `]~b]` and `[e~[`; and the field headers
+# `[[ ## answer ## ]]` of DSPy's chat adapter.
+_BRACKETS = re.compile(r"\[(/?[gs]?[A-Z_]{3,32}|[|｜]\w{1,32}[|｜])\]")
+_TILDES = re.compile(r"[\[\]](~!?b|e~)[\[\]]")
 _HEADER_OPENS = re.compile(r"\[(?=\s{0,8}#\s{0,8}#)")
 _HEADER_CLOSES = re.compile(r"(#\s{0,8}#\s{0,8})\]")
 
@@ -76,7 +85,7 @@ def disarm(text: str) -> str:
     """
     text = clean(text)
     text = _TOKEN.sub(r"‹\1›", text)
-    text = _BRACKETS.sub(r"(\1)", text)
+    text = _TILDES.sub(r"(\1)", _BRACKETS.sub(r"(\1)", text))
     text = _HEADER_CLOSES.sub(r"\1)", _HEADER_OPENS.sub("(", text))
     return _shortened(_shortened(text, _LESS, "‹"), _MORE, "›")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from .answers import Kind, answer_key, infer_kind
 from .calls import Usage
+from .errors import UserError
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,15 @@ class Task:
         context: str | Sequence[str] | None = None,
         kind: Kind | None = None,
     ) -> Task:
-        """The task of a program's call; without a kind it is `choice` if there are choices, else `span`."""
+        """The task of a program's call; without a kind it is `choice` if there are choices, else `span`.
+
+        Raises UserError for an unknown kind, and for one that does not go with the choices.
+        """
+        if kind is not None and kind not in get_args(Kind):
+            raise UserError(f"there is no kind {kind!r}: choose one of {', '.join(get_args(Kind))}")
+        if kind is not None and (kind == "choice") != bool(choices):
+            what = "needs choices={…}" if kind == "choice" else "has no choices: drop them, or the kind"
+            raise UserError(f"a question of kind {kind} {what}")
         passage = context if isinstance(context, str) else "\n\n".join(context or ())
         return cls(question, choices or None, passage or None, kind or infer_kind(None, choices or None))
 
@@ -44,7 +53,9 @@ class Turn:
     """One agent's contribution. `answer` is None when it could not be read (an abstention).
 
     `raw` is the answer in the agent's own words where that differs from `answer`; `evidence` lists what a
-    tool returned before the agent spoke: dicts with `title`, `text`, `source`.
+    tool returned before the agent spoke: dicts with `title`, `text`, `source`. A turn that prepares an answer
+    and gives none has the name of its `step`. `examined` says which answer an evaluator looked at: a dict
+    with `agent`, `answer` and `counterfactual`. `details` are what else a protocol has to say of the turn.
     """
 
     agent: str
@@ -54,6 +65,9 @@ class Turn:
     raw: str | None = None
     evidence: tuple[Mapping[str, Any], ...] = ()
     usage: Usage = field(default_factory=Usage)
+    step: str | None = None
+    examined: Mapping[str, Any] | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         row: dict[str, Any] = {
@@ -66,6 +80,11 @@ class Turn:
             row["raw"] = self.raw
         if self.evidence:
             row["evidence"] = [dict(item) for item in self.evidence]
+        if self.step is not None:
+            row["step"] = self.step
+        if self.examined is not None:
+            row["examined"] = dict(self.examined)
+        row.update(self.details)
         row["usage"] = self.usage.to_dict()
         return row
 

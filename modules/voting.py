@@ -112,14 +112,23 @@ def trust_consensus(
     degree = neighbours.sum(axis=1)
     total = np.where(neighbours, matrix, 0.0).sum(axis=1)
     weights = np.where(degree > 0, total / np.maximum(degree, 1), LOWEST_TRUST)
-    scores = {a: math.fsum(weights[i] for i in by) for a, by in _supporters(answers, str).items()}
+    return weighted_consensus(answers, weights)
+
+
+def weighted_consensus(answers: Sequence[str | None], weights: npt.NDArray[np.float64]) -> Consensus:
+    """As `trust_consensus`, with the weight of each of N agents given, (N,), of any sign.
+
+    Raises ValueError as `weighted` does.
+    """
+    known = np.asarray(weights, dtype=np.float64)
+    scores = weighted(answers, known.tolist()).scores
     leaders = _leaders(scores)
     if not leaders:
-        return Consensus(None, 0.0, {}, weights)
+        return Consensus(None, 0.0, {}, known)
     powers = {answer: math.exp(score - scores[leaders[0]]) for answer, score in scores.items()}
     whole = math.fsum(powers.values())
     probabilities = {answer: power / whole for answer, power in powers.items()}
-    return Consensus(leaders[0], probabilities[leaders[0]], probabilities, weights)
+    return Consensus(leaders[0], probabilities[leaders[0]], probabilities, known)
 
 
 def _supporters(answers: Sequence[str | None], key: Key) -> dict[str, list[int]]:

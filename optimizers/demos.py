@@ -32,5 +32,7 @@ def labelled_demos(
     chosen = list(train[:k]) if seed is None else random.Random(seed).sample(list(train), k)
     shown: Program = program.deepcopy()
     for predictor in shown.predictors():
+        if list(predictor.signature.output_fields)[-1] != "answer":
+            continue  # a step that prepares an answer has nothing to learn from labels
         predictor.demos = [dspy.Example(question) for question in chosen]
     return shown

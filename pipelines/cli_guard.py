@@ -13,6 +13,7 @@ from typing import ParamSpec
 import typer
 
 from ..modules.errors import UserError
+from ..modules.fence import one_line
 
 STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -21,7 +22,7 @@ P = ParamSpec("P")
 
 def say(message: str) -> None:
     """One line for people, on standard error."""
-    typer.echo(f"folkmoot: {' '.join(message.split())}", err=True)
+    typer.echo(f"folkmoot: {one_line(message)}", err=True)
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..modules.adapter import profile_of
 from ..modules.errors import UserError
 from ..modules.program import Program
-from .lms import DEFAULT_LM, lm, replayed
+from .lms import DEFAULT_LM, SAMPLING, lm, replayed
 from .lms.store import read_lms
+from .saved import check_address
 
 EVERY = "*"
 _REPLAY = "replay/"
 # An LM name has a slash before any equals sign, an address a colon, so neither can be read as a seat.
-_SEATED = re.compile(r"([a-z_][a-z0-9_]*(?:\.\d+)?)=(.+)", re.DOTALL)
+_SEATED = re.compile(r"([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)=(.+)", re.DOTALL)
 _PRICE = re.compile(r"\$?(\d+(?:\.\d+)?)\s*,\s*\$?(\d+(?:\.\d+)?)")
 
 
@@ -34,19 +36,25 @@ class LMOptions:
     prices: Sequence[str] = ()
     _made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
-    def make(self, name: str | None = None, **settings: Any) -> Any:
+    def make(
+        self, name: str | None = None, *, seat: str = EVERY, addressed: bool = False, **settings: Any
+    ) -> Any:
         """`lm` with these options; settings given here go first, and equal LMs are made once.
 
-        None under `--lm replay/DIR`: a replayed run brings all its LMs along.
+        `seat` is the one of a saved program, with an address where its LM was `addressed`. None under
+        `--lm replay/DIR`: a replayed run brings all its LMs along; and for a seat that --lm names.
         """
-        if self.replays is not None:
+        if self.replays is not None or (seat != EVERY and _find(by_seat(self.names, "--lm"), seat)):
             return None
-        base = by_seat(self.bases, "--api-base").get(EVERY)
+        bases = by_seat(self.bases, "--api-base")
+        base = _find(bases, seat) or bases.get(EVERY)
+        if addressed and base is None:
+            check_address(name or DEFAULT_LM, seat)
         shared: dict[str, Any] = {
             "api_base": base if _has_address(name or DEFAULT_LM) else None,
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
-            "answer_form": self.answer_form,
+            "answer_form": None if settings.get("profile") else self.answer_form,
             "threads": self.threads,
             "concurrency": self.concurrency,
         }
@@ -88,8 +96,9 @@ class LMOptions:
         for name, seat in seats.items():
             wanted, base = _find(names, name), _find(bases, name)
             if wanted is not None or base is not None:
-                own = None if seat.predict.lm is None else seat.predict.lm.model
-                seat.predict.lm = self._made_for(name, wanted or own or names.get(EVERY, DEFAULT_LM), base)
+                own = None if wanted else seat.predict.lm
+                known = wanted or (own.model if own else names.get(EVERY, DEFAULT_LM))
+                seat.predict.lm = self._made_for(name, known, base, {} if own is None else _kept(own))
         rest = None
         if any(seat.predict.lm is None for seat in seats.values()):
             rest = self.make(names.get(EVERY))
@@ -101,14 +110,14 @@ class LMOptions:
                 )
         return rest
 
-    def _made_for(self, seat: str, name: str, base: str | None) -> Any:
+    def _made_for(self, seat: str, name: str, base: str | None, kept: Mapping[str, Any]) -> Any:
         if name.startswith(_REPLAY):
             return replayed(Path(name.removeprefix(_REPLAY)), seat)
         if base is None:
-            return self.make(name)
+            return self.make(name, **kept)
         if not _has_address(name):
             raise UserError(f"{name} in the seat {seat!r} has no address: drop its --api-base")
-        return self.make(name, api_base=base)
+        return self.make(name, api_base=base, **kept)
 
     def _replay(
         self, program: Program, folder: Path, names: Mapping[str, str], bases: Mapping[str, str]
@@ -159,9 +168,18 @@ def parse_prices(values: Sequence[str]) -> dict[str, tuple[float, float]]:
     return found
 
 
+def _kept(language_model: Any) -> dict[str, Any]:
+    """What an LM that only gets another address keeps: its sampling, and how it wants to be asked."""
+    known = {
+        key: language_model.kwargs[key] for key in SAMPLING if language_model.kwargs.get(key) is not None
+    }
+    return known | ({} if profile_of(language_model) is None else {"profile": language_model.profile})
+
+
 def _called(seat: str) -> tuple[str, ...]:
-    """The names that mean a seat: its own, and for NAME.INDEX also NAME."""
-    return (seat, seat.rpartition(".")[0]) if "." in seat else (seat,)
+    """The names that mean a seat: its own, and for NAME.INDEX.STEP also NAME.INDEX and NAME."""
+    parts = seat.split(".")
+    return tuple(".".join(parts[:count]) for count in range(len(parts), 0, -1))
 
 
 def _find(values: Mapping[str, str], seat: str) -> str | None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from .cli_lms import LMOptions
 
 Program = Annotated[
     str,
@@ -59,3 +62,21 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No plan and no progress.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")]
 Kind = Annotated[str | None, typer.Option(metavar="choice|boolean|number|span", help="Kind of answer.")]
+
+
+def lm_options(
+    names: list[str] | None,
+    bases: list[str] | None,
+    *,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    answer_form: str | None = None,
+    threads: int | None = None,
+    concurrency: int = 64,
+    price: list[str] | None = None,
+) -> LMOptions:
+    """What the options say of LMs."""
+    from .cli_lms import LMOptions
+
+    sampling = (temperature, max_tokens, answer_form)
+    return LMOptions(names or (), bases or (), *sampling, threads, concurrency, price or ())

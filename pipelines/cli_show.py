@@ -36,7 +36,9 @@ def console(*, stderr: bool = False) -> Console:
 def print_json(value: Any) -> None:
     """One JSON object on standard output."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
+    # What is not seen, or would steer a terminal, stands inside of texts only: it is written as an escape.
+    shown = (char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text)
+    sys.stdout.write("".join(shown) + "\n")
 
 
 def percent(score: Mapping[str, float]) -> str:
@@ -77,7 +79,8 @@ def show_dialogue(out: Console, prediction: Mapping[str, Any], choices: Mapping[
     """Every turn, then the decision and the bill. What an LM said is text and can do nothing else."""
     for turn in prediction["transcript"]:
         head = Text(f"{turn['agent']}, round {turn['round']}: ", style="bold")
-        out.print(head + Text(clean(answered(turn["answer"], choices)), style="not bold"))
+        said = f"({turn['step']})" if turn.get("step") else clean(answered(turn["answer"], choices))
+        out.print(head + Text(said, style="not bold"))
         for item in turn.get("evidence") or ():
             out.print(Text(f"  found: {clean(item['title'])}", style="dim"))
         if turn["text"]:
@@ -185,6 +188,8 @@ def _figure(value: Any) -> str | None:
     if isinstance(value, Mapping):
         known = isinstance(value.get("value"), int | float) and value.get("low") is not None
         return percent(value) if known else None
+    if isinstance(value, str):
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"

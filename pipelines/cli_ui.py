@@ -38,11 +38,12 @@ def store_uri() -> str:
 
 
 def masked(uri: str) -> str:
-    """The address without user name and password."""
-    parts = urlsplit(uri)
-    if "@" not in parts.netloc:
-        return uri
-    return parts._replace(netloc="…@" + parts.netloc.rpartition("@")[2]).geturl()
+    """The address without user name and password, and without its query, which may hold one, too."""
+    place, mark, _ = uri.partition("?")
+    parts = urlsplit(place)
+    if "@" in parts.netloc:
+        place = parts._replace(netloc="…@" + parts.netloc.rpartition("@")[2]).geturl()
+    return place + (mark and "?…")
 
 
 def serve(uri: str, host: str, port: int, ready: Callable[[str], None]) -> None:
@@ -70,7 +71,7 @@ def newest_runs(address: str) -> str:
             (experiment,) = json.load(answer)["experiments"]
     except (OSError, ValueError, KeyError):
         return address
-    return f"{address}/#/experiments/{experiment['experiment_id']}/evaluation-runs"
+    return f"{address}/#/experiments/{experiment['experiment_id']}/runs"
 
 
 def server_command(uri: str, host: str, port: int) -> list[str]:

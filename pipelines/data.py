@@ -13,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..modules.adapter import MAX_CONTEXT_CHARS
 from ..modules.errors import UserError
+from ..modules.prompt import MAX_CONTEXT_CHARS
 from ..modules.question import KINDS, Question, from_row
 from . import catalogue, hub, tables
 from .catalogue import SAMPLES, DatasetSpec
@@ -65,19 +65,29 @@ def load(
         raise UserError(f"{name_or_path} has no questions; give one with at least one row")
     if limit is None or seed is None:
         return found
-    return sample(found, limit, seed, balance=spec.balance if spec else None)
+    if spec is None:
+        return sample(found, limit, seed)
+    return sample(found, limit, seed, balance=spec.balance, partner=spec.partner)
 
 
 def sample(
-    questions: Sequence[Question], limit: int, seed: int, balance: str | None = None
+    questions: Sequence[Question],
+    limit: int,
+    seed: int,
+    balance: str | None = None,
+    partner: str | None = None,
 ) -> list[Question]:
-    """At most `limit` questions drawn at random, in their old order; `balance`: equally many a `meta` value.
+    """At most `limit` questions drawn at random, in their old order.
 
+    `balance` names a `meta` field of whose values there are equally many, `partner` one that holds the id of
+    a question's partner: the two are drawn together (at an odd limit all but the last).
     The sample of one seed and a smaller limit is part of that of a larger one. When `limit` does not divide
     evenly, the values first in the alphabet get one more. Raises UserError if there are too few of a value.
     """
     order = list(range(len(questions)))
     random.Random(seed).shuffle(order)
+    if partner is not None:
+        order = _with_partners(questions, order, partner)
     if balance is None:
         return [questions[index] for index in sorted(order[:limit])]
     groups: dict[str, list[int]] = defaultdict(list)
@@ -95,6 +105,18 @@ def sample(
     return [questions[index] for index in sorted(chosen)]
 
 
+def _with_partners(questions: Sequence[Question], order: Sequence[int], partner: str) -> list[int]:
+    """The order with every question's partner right after the first of the two."""
+    places = {question.id: index for index, question in enumerate(questions)}
+    together: dict[int, None] = {}
+    for index in order:
+        together[index] = None
+        other = places.get(str(questions[index].meta.get(partner)))
+        if other is not None:
+            together[other] = None
+    return list(together)
+
+
 def describe(
     questions: Sequence[Question],
     source: str | None = None,
@@ -107,6 +129,8 @@ def describe(
     how = "all" if limit is None else "first" if seed is None else "random"
     if how == "random" and spec is not None and spec.balance is not None:
         how = f"balanced by {spec.balance}"
+    elif how == "random" and spec is not None and spec.partner is not None:
+        how = "random, partners together"
     return {
         "source": spec.name if spec else source,
         "split": spec.split(split) if spec else split,

@@ -28,7 +28,8 @@ def most_informative(
 
 
 def _interest(row: Mapping[str, Any]) -> tuple[int, bool, int]:
-    kind, turns = row["kind"], row["transcript"]
+    kind = row["kind"]
+    turns = [turn for turn in row["transcript"] if not turn.get("step")]  # the others give no answer
     answers = [turn["answer"] for turn in turns]
     argued = any(not same_answer(one, other, kind) for one, other in pairwise(answers))
     had_it = not row["correct"] and any(same_answer(said, row["gold"], kind) for said in answers)
@@ -45,7 +46,10 @@ def _changes(turns: Sequence[Mapping[str, Any]]) -> int:
 
 
 def dialogues_page(rows: Sequence[Mapping[str, Any]], title: str, total: int) -> str:
-    """A page without scripts or links: question, options, every turn, the decision and the gold answer."""
+    """A page without scripts or links: question, options, every turn, the decision and the gold answer.
+
+    A worker's turn shows its steps, a supervisor's its decision and suggestion.
+    """
     return _PAGE.render(rows=rows, title=title, total=total, longest=LONGEST_TEXT)
 
 
@@ -71,6 +75,11 @@ _PAGE = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_
   table { border-collapse: collapse; width: 100%; }
   th, td { text-align: left; vertical-align: top; padding: .4rem .6rem; border-top: 1px solid #eee; }
   td.text { white-space: pre-wrap; overflow-wrap: anywhere; }
+  ol.trace { margin: 0; padding-left: 1.4rem; white-space: normal; }
+  ol.trace li { padding: .2rem 0; }
+  .action { font-family: ui-monospace, monospace; font-size: .9rem; color: #036; }
+  .observation { color: #555; border-left: 3px solid #ddd; padding-left: .6rem; }
+  .problem { color: #b33; font-size: .85rem; }
   .decision { margin: .6rem 0 0; font-weight: 600; }
 </style>
 </head>
@@ -78,6 +87,12 @@ _PAGE = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_
 <h1>{{ title }}</h1>
 <p>{{ rows|length }} of {{ total }} questions: first those that were argued over and lost, then other
 disagreements and other wrong answers. All of them are in <code>results.jsonl</code>.</p>
+{% macro shown(text) %}
+{{ text[:longest] }}
+{%- if text|length > longest %}
+ <span class="cut">… {{ text|length - longest }} more characters</span>
+{%- endif %}
+{% endmacro %}
 {% for row in rows %}
 <article class="{{ 'right' if row.correct else 'wrong' }}">
 <h2>{{ row.question or '(the question is not in the row)' }}</h2>
@@ -98,10 +113,36 @@ disagreements and other wrong answers. All of them are in <code>results.jsonl</c
 {% for turn in row.transcript %}
 <tr>
   <td>{{ turn.agent }}<div class="round">round {{ turn.round }}</div></td>
-  <td>{{ turn.answer if turn.answer is not none else 'unreadable' }}</td>
-  <td class="text">{{ turn.text[:longest] }}
-{%- if turn.text|length > longest %}
- <span class="cut">… {{ turn.text|length - longest }} more characters</span>
+  <td>{{ turn.answer if turn.answer is not none else turn.step or 'unreadable' }}
+{%- if turn.forced %}
+<div class="round">asked for at the step limit</div>
+{%- endif %}
+{%- if turn.raw %}
+<div class="round">said: {{ turn.raw[:longest] }}</div>
+{%- endif %}</td>
+  <td class="text">
+{%- if turn.suggestion and turn.trace %}
+<div class="round">after the suggestion: {{ turn.suggestion[:longest] }}</div>
+{%- endif %}
+{%- if turn.trace %}
+<ol class="trace">
+{% for step in turn.trace %}
+<li>{{ shown(step.thought)|trim }}
+<div class="action">{{ shown(step.action)|trim }}
+{%- if step.problem %}
+ <span class="problem">{{ step.problem }}</span>
+{%- endif %}</div>
+<div class="observation">{{ shown(step.observation)|trim }}</div></li>
+{% endfor %}
+</ol>
+{%- else %}
+{{- shown(turn.text)|trim }}
+{%- endif %}
+{%- if turn.worker and not turn.trace %}
+<div class="decision">{{ 'sent back' if turn.step == 'retry' else 'accepted' }}: {{ turn.worker }}
+{%- if turn.suggestion %}
+ with “{{ turn.suggestion[:longest] }}”
+{%- endif %}</div>
 {%- endif %}
 {% for found in turn.evidence or [] %}
 <div class="round">looked up: {{ found.title }}</div>

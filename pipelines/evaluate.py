@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -21,19 +22,22 @@ from dspy.utils.exceptions import (
 )
 
 from ..modules.calls import FatalCallError, Usage, asking, bound, metered
-from ..modules.errors import UserError
+from ..modules.errors import UserError, said_by
 from ..modules.program import Program
 from ..modules.question import Question
 from ..modules.sync import run_sync
 from .budget import ACCOUNTS, Budget, BudgetSpent, open_account
 from .data import check_contexts
-from .lms import engine_of
+from .lms import SAMPLING, engine_of
 from .lms.cache import ACTIVE_CACHE, open_cache
 from .lms.ledger import LEDGERS, Ledger
+from .lms.secrets import without_keys
+from .lms.seen import SeenCall, foreign_calls
 from .lms.store import ACTIVE, CallStore, write_lms
 from .manifest import open_run, save_run, write_json
 from .rows import RESULTS, RowFile, error_row, read_rows, rewrite, row_of
 from .summary import Summary, summarise
+from .traces import TraceFile, sample
 from .tracking import NoTracker, Tracker, start_tracking
 
 SUMMARY = "summary.json"
@@ -75,10 +79,16 @@ class Evaluation:
     `summary.scores["accuracy"]` has `value`, `low` and `high`, the ends of the 95% interval.
     """
 
-    def __init__(self, folder: Path, summary: Summary, keep: Any = None) -> None:
+    def __init__(self, folder: Path, summary: Summary, keep: Any = None, sender: Any = None) -> None:
         self.folder = folder
         self.summary = summary
         self._keep = keep  # a temporary folder lives as long as its evaluation
+        self._sender = sender
+
+    def wait_for_traces(self, seconds: float | None = None) -> bool:
+        """Wait until MLflow has the traces, and say whether it does. Many are still on their way when an
+        evaluation ends; a process waits for them before it ends."""
+        return self._sender is None or bool(self._sender.wait(seconds))
 
     @property
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -107,6 +117,8 @@ def evaluate(
     budget: str | Budget | None = None,
     cache: bool = True,
     tracking: bool = True,
+    traces: float | None = None,
+    parent: str | None = None,
     settings: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
     engine: str = ASYNCIO,
@@ -131,6 +143,9 @@ def evaluate(
             up, and `summary.stopped` says so.
         cache: take answers from the user's call cache, and leave complete ones there; never for embedded LMs.
         tracking: log to MLflow as one run.
+        traces: share of the questions (0 to 1) whose dialogues and LM calls MLflow gets as traces; None takes
+            20 questions.
+        parent: id of the MLflow run that this one is shown under.
         settings: what to note beside the run (data set, split, seed, …).
         progress: called after every row, from the event loop's thread.
         engine: `asyncio`, all in this process, or `ray`, in the worker processes of a Ray cluster.
@@ -145,6 +160,8 @@ def evaluate(
     _check(program, questions, concurrency)
     language_model = lm or dspy.settings.lm
     _check_engine(engine, workers, program, language_model)
+    _warn_of_sampling(program, language_model)
+    wanted = sample([question.id for question in questions], traces) if tracking else frozenset()
     if engine == RAY and (budget is not None or ACCOUNTS.get()):
         raise UserError(
             "a budget cannot be held by several processes yet: drop it, or use the engine asyncio"
@@ -156,6 +173,7 @@ def evaluate(
             held.push(lambda kind, *_: keep.cleanup() if kind else None)
         try:
             run = open_run(folder, program, questions, language_model, dict(settings or {}))
+            run["mlflow_parent_id"] = parent
             ledger = Ledger(folder)
             held.callback(ledger.close)
             if budget is not None:
@@ -163,6 +181,8 @@ def evaluate(
                 held.enter_context(bound(ACCOUNTS, (account, *ACCOUNTS.get())))
             rows = RowFile(folder, retry_errors=retry_errors)
             held.callback(rows.close)
+            traced = TraceFile(folder, wanted, folder / RESULTS)
+            held.callback(traced.close)
             stores = [CallStore(folder), *([CallStore(Path(record))] if record is not None else [])]
             for store in stores:
                 held.callback(store.close)
@@ -172,19 +192,24 @@ def evaluate(
             raise _unwritable(problem, folder, "choose another --out") from None
         held.enter_context(bound(LEDGERS, (ledger, *LEDGERS.get())))
         held.enter_context(bound(ACTIVE_CACHE, held.enter_context(open_cache(cache))))
-        tracker: Tracker = start_tracking(run) if tracking else NoTracker()
+        tracker: Tracker = NoTracker()
+        if tracking:
+            model = None if parent else program  # of candidates and trials, only the winner is worth a model
+            tracker = start_tracking(
+                run, folder, program=model, lm=language_model, traces=len(wanted), keep=keep
+            )
         state = Progress(total=len(questions))
         for row in read_rows(folder / RESULTS):
             state.count(row, resumed=True)
-        job = _Job(program, rows, state, max_failures, tracker, progress)
+        job = _Job(program, rows, traced, state, max_failures, tracker, progress)
         waiting = [question for question in questions if question.id not in rows.done]
         in_flight = min(concurrency, taken_at_once(program, language_model))
         stopped: BaseException | None = None
         token = ACTIVE.set((*stores, *ACTIVE.get()))
         try:
-            save_run(folder, {**run, "mlflow_run_id": tracker.run_id})
             # DSPy would keep the last 10,000 calls in its history and again in its trace.
-            with dspy.context(lm=language_model, disable_history=True, trace=None):
+            watching = {"callbacks": foreign_calls(wanted, _engines(program, language_model))}
+            with dspy.context(lm=language_model, disable_history=True, trace=None, **watching):
                 if engine == RAY:
                     from .ray_engine import answer_on_ray
 
@@ -219,7 +244,7 @@ def evaluate(
         tracker.finish(summary, folder, status)
         if stopped is not None:
             raise stopped
-    return Evaluation(folder, summary, keep)
+    return Evaluation(folder, summary, keep, tracker.sender)
 
 
 @dataclass
@@ -228,6 +253,7 @@ class _Job:
 
     program: Program
     rows: RowFile
+    traced: TraceFile
     state: Progress
     max_failures: int | None
     tracker: Tracker
@@ -249,14 +275,17 @@ class _Job:
     async def _work(self, waiting: Iterator[Question]) -> None:
         for question in waiting:
             try:
-                self.take(await answer_row(self.program, question))
+                with self.traced.watching(question.id) as seen:
+                    row = await answer_row(self.program, question)
+                self.take(row, seen)
             except BudgetSpent as problem:  # not this question's fault: it gets no row
                 self.stopped = str(problem)
             if self.stopped:
                 return
 
-    def take(self, row: dict[str, Any]) -> None:
+    def take(self, row: dict[str, Any], seen: Sequence[SeenCall] | None = None) -> None:
         """Keep a finished row. Raises UserError when the disk takes no more or too many have failed."""
+        self.traced.keep(row, seen)  # first: a row on disk is never answered, and so never traced, again
         self.rows.append(row)
         self.state.count(row)
         self.tracker.progress(self.state)
@@ -282,10 +311,11 @@ async def answer_row(program: Program, question: Question) -> dict[str, Any]:
             return row_of(question, prediction, time.monotonic() - began)
         except FatalCallError:
             raise
-        except _HOPELESS as problem:  # of an LM that is not ours
-            raise UserError(f"the LM cannot be used ({_one_line(problem)}): check its name and key") from None
         except LMError as problem:
-            return error_row(question, _one_line(problem), usage.to_dict(), time.monotonic() - began)
+            said = without_keys(said_by(problem), _seated(program))
+            if isinstance(problem, _HOPELESS):  # of an LM that is not ours
+                raise UserError(f"the LM cannot be used ({said}): check its name and key") from None
+            return error_row(question, said, usage.to_dict(), time.monotonic() - began)
         except Exception as problem:
             problem.add_note(f"This happened at question {question.id!r}; finished rows are kept.")
             raise
@@ -299,7 +329,12 @@ def taken_at_once(program: Program, language_model: Any) -> int:
 
 def _engines(program: Program, language_model: Any) -> list[Any]:
     """The engine of every seat's LM, None for an LM that is not ours."""
-    return [engine_of(seat.predict.lm or language_model) for seat in program.seats().values()]
+    return [engine_of(seated) for seated in _seated(program, language_model)]
+
+
+def _seated(program: Program, language_model: Any = None) -> list[Any]:
+    """The LM of every seat: its own, the given one, or the one that DSPy is set to."""
+    return [seat.predict.lm or language_model or dspy.settings.lm for seat in program.seats().values()]
 
 
 def _why(stopped: BaseException | None) -> str | None:
@@ -307,7 +342,7 @@ def _why(stopped: BaseException | None) -> str | None:
     if stopped is None:
         return None
     if isinstance(stopped, UserError):
-        return _one_line(stopped)
+        return said_by(stopped)
     return "interrupted" if isinstance(stopped, KeyboardInterrupt) else type(stopped).__name__
 
 
@@ -316,8 +351,17 @@ def _unwritable(problem: OSError, folder: Path, advice: str) -> UserError:
     return UserError(f"{where} cannot be written ({problem.strerror or problem}): {advice}")
 
 
-def _one_line(problem: BaseException) -> str:
-    return " ".join(str(problem).split()) or type(problem).__name__
+def _warn_of_sampling(program: Program, lm: Any) -> None:
+    """Say which settings of seats their LM does not take."""
+    left_out = {
+        (seat_lm.model, key): None
+        for seat in program.seats().values()
+        for seat_lm in [seat.predict.lm or lm]
+        for key in seat.predict.config
+        if key not in getattr(seat_lm, "takes", SAMPLING)
+    }
+    for model, key in left_out:
+        warnings.warn(f"{model} takes no {key}: what the seats set is left out", stacklevel=3)
 
 
 def _check_engine(engine: str, workers: int | None, program: Program, lm: Any) -> None:

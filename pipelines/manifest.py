@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import dspy
 from ..modules.errors import UserError
 from ..modules.program import Program
 from ..modules.question import Question
+from ..modules.saved import hashes as hashes
 from .data import fingerprint
 from .lms import SAMPLING, lm_identity
 from .rows import RESULTS
@@ -42,7 +43,7 @@ def open_run(
         "data_fingerprint": fingerprint(questions),
         "questions": len(questions),
         "settings": settings,
-        "versions": versions(),
+        "versions": dict(versions()),
         "git_commit": git_commit(),
     }
     run = json.loads(json.dumps(run, default=str))
@@ -78,21 +79,6 @@ def write_json(path: Path, value: Any) -> None:
     os.replace(temporary, path)
 
 
-def hashes(program: Program) -> dict[str, str]:
-    """`prompt_hash` over instructions, fields and demos of every predictor; `program_hash` over those and the
-    structure."""
-    prompts = {
-        name: [predictor.signature.dump_state(), [dict(demo) for demo in predictor.demos]]
-        for name, predictor in program.named_predictors()
-    }
-    return {"prompt_hash": _sha(prompts), "program_hash": _sha([program.describe(), prompts])}
-
-
-def _sha(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
-
-
 def lms_of(program: Program, lm: Any) -> dict[str, Any]:
     """Seat → identity of its LM; `*` is the LM of all seats without one of their own."""
     found: dict[str, Any] = {}
@@ -117,7 +103,9 @@ def _short(value: Any) -> str:
     return repr(value) if isinstance(value, str) and len(value) < 80 else f"a {type(value).__name__}"
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
+    """The installed version of Python and of every package that can change a result."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:

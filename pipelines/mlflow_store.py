@@ -13,6 +13,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .tracking_values import scrubbed
+
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from sqlalchemy import URL
@@ -24,6 +26,7 @@ ARTIFACTS = "mlruns"
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
@@ -38,14 +41,32 @@ def open_client() -> MlflowClient:
     A database that is missing is made. Raises whatever MLflow, SQLAlchemy or the operating system do when the
     store cannot be used; a database that is away or locked is noticed within CONNECT_SECONDS.
     """
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    from mlflow import MlflowClient, get_tracking_uri
+    uri = _uri()
+    from mlflow import MlflowClient
 
-    uri = str(get_tracking_uri())
     with quiet(), _one_at_a_time(uri):
         _check(uri)
         return MlflowClient(tracking_uri=uri)
+
+
+def missing_store() -> Path | None:
+    """The SQLite file that `open_client` would have to make; None when the store is there or no file."""
+    path = _sqlite_file(_uri())
+    return path if path is not None and not path.exists() else None
+
+
+def _uri() -> str:
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    from mlflow import get_tracking_uri
+
+    return str(get_tracking_uri())
+
+
+def store_name(uri: str) -> str:
+    """What a store is called on this machine: its address without a password, a file by its full path."""
+    path = _sqlite_file(uri)
+    return f"sqlite:///{path}" if path is not None else str(scrubbed(uri))
 
 
 def artifact_location(uri: str, experiment: str) -> str | None:

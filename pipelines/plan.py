@@ -9,16 +9,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..modules.adapter import MAX_EVIDENCE_CHARS, chat_messages, plain_prompt, profile_of
+from ..modules.adapter import profile_of
 from ..modules.profile import DEFAULT_PROFILE
 from ..modules.program import Program
+from ..modules.prompt import MAX_EVIDENCE_CHARS, chat_messages, plain_prompt
 from ..modules.question import Question
 from ..modules.seat import Seat
 from ..modules.transcript import Task
 from ..optimizers.statistics import minimum_detectable_difference
 from ..signatures.frame import SYSTEM
 from .lms import engine_of
-from .programs import most_turns, seat_turns
 from .rows import RESULTS
 
 CHARS_PER_TOKEN = 4  # of English text, roughly, with the tokenisers of today
@@ -77,7 +77,7 @@ def plan(
         seconds_per_call: how long a call takes, where that is known.
     """
     todo = questions if asked is None else asked
-    turns = [(seat, low * len(todo), high * len(todo)) for seat, low, high in seat_turns(program)]
+    turns = [(seat, low * len(todo), high * len(todo)) for seat, low, high in program.turns()]
     lengths = (sum(low for _, low, _ in turns), sum(high for _, _, high in turns))
     depth = (lengths[0] / max(1, len(todo)), lengths[1] / max(1, len(todo)))
     prompts, completions, costs = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
@@ -100,7 +100,7 @@ def plan(
             completions[end] += completion
             costs[end] += prompt * prices[0] + completion * prices[1] if prices is not None else 0.0
     least = round(lengths[0])
-    most = most_turns(program) * len(todo)
+    most = program.most_turns() * len(todo)
     return Plan(
         questions=len(questions),
         calls=(min(least, most), most),

@@ -2,45 +2,55 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from ..modules import causal, deliberation, ensemble, single, team
+from ..modules.causal import CausalConsistency
 from ..modules.deliberation import Deliberation
 from ..modules.ensemble import Ensemble
-from ..modules.environment import CorpusEnvironment
-from ..modules.errors import UserError
+from ..modules.environment import (
+    CorpusEnvironment,
+    RecordingEnvironment,
+    ReplayEnvironment,
+    WikipediaEnvironment,
+)
+from ..modules.errors import UserError, did_you_mean
+from ..modules.nearest import NearestDemos
 from ..modules.program import Program
-from ..modules.seat import Seat
+from ..modules.replays import Replays
+from ..modules.router import Router
 from ..modules.single import SingleAgent
+from ..modules.space import Space
+from ..modules.team import SupervisedTeam
 from .lms import SAMPLING, lm
+from .networks import trained_network
 from .settings import settings
 
 YAML_SUFFIXES = (".yaml", ".yml")
 MakeLM = Callable[..., Any]
-SeatTurns = tuple[Seat, float, float]
 
 
 @dataclass(frozen=True)
 class Protocol:
     """How one protocol is written and built.
 
-    `read` turns the parts of a short spec after the protocol's name (at most two) into constructor
-    parameters; `most_turns` is the largest number of turns that one question can take; `example` is a short
-    spec; `turns` tells the fewest and most turns of every seat.
+    `program` is its class, or a function that makes it; `read` turns the parts of a short spec after the
+    protocol's name (at most two) into its parameters; `example` is a short spec. `space` is what can be
+    tuned, and `replays` what a recorded run tells of other settings.
     """
 
-    program: type[Program]
+    program: Callable[..., Program]
     read: Callable[[Sequence[str]], dict[str, Any]]
-    most_turns: Callable[[Any], int]
     example: str
-    turns: Callable[[Any], list[SeatTurns]] | None = None
+    space: Space = field(default_factory=dict)
+    replays: Replays | None = None
 
 
 def _read_single(parts: Sequence[str]) -> dict[str, Any]:
@@ -60,36 +70,56 @@ def _read_deliberation(parts: Sequence[str]) -> dict[str, Any]:
     return {"roles": _items(parts)} | ({"tie_break": parts[1]} if len(parts) > 1 else {})
 
 
+def _read_causal(parts: Sequence[str]) -> dict[str, Any]:
+    if not any(parts):
+        return {}
+    counts = re.fullmatch(r"R(\d{1,4})(?:E(\d{1,4}))?", parts[0], re.IGNORECASE)
+    if len(parts) > 1 or counts is None:
+        raise UserError(
+            f"{':'.join(parts)!r} is no number of reasoners and evaluators: write for example causal:R2E1"
+        )
+    reasoners, evaluators = counts.groups()
+    return {"reasoners": int(reasoners)} | ({"evaluators": int(evaluators)} if evaluators else {})
+
+
+def _read_team(parts: Sequence[str]) -> dict[str, Any]:
+    if len(parts) > 1:
+        raise UserError(f"a team has workers only, not {':'.join(parts)!r}: write team:bold,cautious")
+    return {"workers": _items(parts)}
+
+
+def _read_router(parts: Sequence[str]) -> dict[str, Any]:
+    return dict(zip(("cheap", "team"), parts, strict=False))
+
+
+def _read_network(parts: Sequence[str]) -> dict[str, Any]:
+    return {"folder": ":".join(parts)}
+
+
 def _items(parts: Sequence[str]) -> list[str]:
     return [item.strip() for item in parts[0].split(",")] if parts and parts[0] else []
 
 
 PROTOCOLS: dict[str, Protocol] = {
-    "single": Protocol(
-        SingleAgent,
-        _read_single,
-        lambda program: program.samples or 1,
-        "single:cot",
-        lambda program: [(program.seat, program.samples or 1, program.samples or 1)],
-    ),
+    "single": Protocol(SingleAgent, _read_single, "single:cot", single.SPACE),
     "ensemble": Protocol(
-        Ensemble,
-        _read_ensemble,
-        lambda program: sum(map(most_turns, program.members)),
-        "ensemble:simple,cot:majority",
-        lambda program: [turns for member in program.members for turns in seat_turns(member)],
+        Ensemble, _read_ensemble, "ensemble:simple,cot:majority", ensemble.SPACE, ensemble.REPLAYS
     ),
     "deliberation": Protocol(
         Deliberation,
         _read_deliberation,
-        lambda program: len(program.agents) * program.max_rounds + (program.judge is not None),
         "deliberation:intuitive,reasoner:judge",
-        lambda program: [
-            *((agent, 1, program.max_rounds) for agent in program.agents),
-            *([(program.judge, 0, 1)] if program.judge is not None else []),
-        ],
+        deliberation.SPACE,
+        deliberation.REPLAYS,
     ),
+    "causal": Protocol(CausalConsistency, _read_causal, "causal:R2E1", causal.SPACE),
+    "team": Protocol(SupervisedTeam, _read_team, "team:bold,cautious", team.SPACE),
+    "router": Protocol(Router, _read_router, "router:self_consistency:deliberation:intuitive,reasoner:judge"),
+    "network": Protocol(trained_network, _read_network, "network:runs/network"),
 }
+
+COMPILED = {"nearest": Protocol(NearestDemos, lambda parts: {}, "runs/compiled/program")}
+"""What only a compilation makes: found in saved programs, without a short spec."""
 
 
 def program_of(
@@ -99,10 +129,12 @@ def program_of(
 
     Args:
         spec: a short spec (`single:cot`, `single:role=critic`, `ensemble:simple,cot:majority`,
-            `deliberation:intuitive,reasoner:strongest=intuitive`), the path of a YAML file, or what such a
-            file holds: `program` (a protocol's name or a short spec), any constructor parameter, `lms` (seat,
-            then LM name or the arguments of `lm`) and, for an ensemble, `members` (specs of either form).
-        sets: constructor parameters that go before those of the spec; `environment` is `corpus:PATH`.
+            `deliberation:intuitive,reasoner:strongest=intuitive`), a saved program's folder, the path of a
+            YAML file, or what such a file holds: `program` (a protocol's name or a short spec), any
+            constructor parameter, `lms` (seat, then LM name or the arguments of `lm`) and, for an ensemble,
+            `members` (specs of either form) or, for a router, `cheap` and `team`.
+        sets: constructor parameters that go before those of the spec; `environment` is `corpus:PATH`,
+            `wikipedia`, `wikipedia:HOST`, `record:PATH:ENVIRONMENT` or `replay:PATH`.
         make_lm: makes the LMs under `lms`.
 
     Raises UserError for anything that is not such a spec; a parameter's own error comes from its constructor.
@@ -114,32 +146,12 @@ def program_of(
         return _build(text, {"program": text}, sets or {}, make_lm)
     path = Path(text).expanduser()
     if text and path.is_dir():
-        raise UserError(
-            f"the folder {text} holds no saved program: name a YAML file or a spec such as {_example()}"
-        )
+        from .saved import saved_program
+
+        return saved_program(path, sets=sets, make_lm=make_lm)
     if path.suffix.casefold() in YAML_SUFFIXES or path.is_file():
         return _build(text, read_yaml(path), sets or {}, make_lm)
     raise _no_protocol(text)
-
-
-def most_turns(program: Program) -> int:
-    """The largest number of turns that one question can take; one call each, two if unreadable."""
-    for protocol in PROTOCOLS.values():
-        if isinstance(program, protocol.program):
-            return protocol.most_turns(program)
-    return len(program.seats())
-
-
-def seat_turns(program: Program) -> list[SeatTurns]:
-    """Each seat with the fewest and the most turns it takes over one question.
-
-    A protocol that does not say counts with at least one turn in all, and with all seats alike.
-    """
-    for protocol in PROTOCOLS.values():
-        if isinstance(program, protocol.program) and protocol.turns is not None:
-            return protocol.turns(program)
-    seats = program.seats().values()
-    return [(seat, 1 / len(seats), most_turns(program) / len(seats)) for seat in seats]
 
 
 def parse_sets(pairs: Iterable[str]) -> dict[str, Any]:
@@ -217,8 +229,24 @@ def _build(where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_l
     _check_names(name, protocol, parameters)
     if "members" in parameters and isinstance(parameters["members"], list):
         parameters["members"] = [_member(member, make_lm) for member in parameters["members"]]
+    for part in {"cheap", "team"} & parameters.keys():
+        parameters[part] = _member(parameters[part], make_lm)
     if "environment" in parameters:
-        parameters["environment"] = _environment(parameters["environment"])
+        parameters["environment"] = environment_of(parameters["environment"])
+    program = made(where, name, parameters)
+    program.assign(_seat_lms(where, lms, make_lm))
+    return program
+
+
+def made(where: str, name: str, parameters: Mapping[str, Any]) -> Program:
+    """The protocol of that name with these parameters, members and environments made already.
+
+    Raises UserError for a name that no protocol has, and parameters that it does not take.
+    """
+    protocol = PROTOCOLS.get(name) or COMPILED.get(name)
+    if protocol is None:
+        raise _no_protocol(name)
+    _check_names(name, protocol, parameters)
     _check_sampling(parameters.get("sampling"))
     try:
         program = protocol.program(**parameters)
@@ -230,17 +258,20 @@ def _build(where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_l
         raise UserError(
             f"{where} has an environment but no retriever to use it: add the role or drop the environment"
         )
-    program.assign(_seat_lms(where, lms, make_lm))
     return program
 
 
 def _check_names(name: str, protocol: Protocol, parameters: Mapping[str, Any]) -> None:
     """The constructor's parameters are those a user can set; LMs have options of their own."""
-    signature = inspect.signature(protocol.program.__init__).parameters
+    made_by = protocol.program
+    built = made_by.__init__ if isinstance(made_by, type) else made_by  # type: ignore[misc]
+    signature = inspect.signature(built).parameters
     known = [key for key in signature if key not in ("self", "lm", "lms")]
     for key in parameters:
         if key not in known:
-            raise UserError(f"{name} has no parameter {key!r}{_meant(key, known)}: it has {', '.join(known)}")
+            raise UserError(
+                f"{name} has no parameter {key!r}{did_you_mean(key, known)}: it has {', '.join(known)}"
+            )
     for key, parameter in signature.items():
         if key == "self":
             continue
@@ -256,13 +287,13 @@ def _check_sampling(sampling: Any) -> None:
     for key in sampling:
         if key not in SAMPLING:
             raise UserError(
-                f"there is no sampling setting {key!r}{_meant(key, SAMPLING)}: "
+                f"there is no sampling setting {key!r}{did_you_mean(key, SAMPLING)}: "
                 f"choose among {', '.join(SAMPLING)}"
             )
 
 
 def _member(member: Any, make_lm: MakeLM) -> str | Program:
-    """A member of an ensemble; the bare name of a strategy is left to the ensemble."""
+    """A member of an ensemble or a part of a router, which are left to read the bare name of a strategy."""
     if isinstance(member, str) and member not in PROTOCOLS and ":" not in member:
         return member
     if isinstance(member, str | Mapping):
@@ -296,37 +327,52 @@ def _corpus(path: str) -> CorpusEnvironment:
     return CorpusEnvironment(path, index_dir=settings().cache)
 
 
-ENVIRONMENTS: dict[str, Callable[[str], Any]] = {"corpus": _corpus}
+def _wikipedia(address: str) -> WikipediaEnvironment:
+    host, _, path = address.partition("/")
+    return WikipediaEnvironment(
+        host or "en.wikipedia.org", path=f"/{path or 'w/api.php'}", cache_dir=settings().cache
+    )
 
 
-def _environment(value: Any) -> Any:
-    """`corpus:PATH` as an environment; None, or an environment that is made already, as it is."""
+def _recording(rest: str) -> RecordingEnvironment:
+    path, _, environment = rest.partition(":")
+    if not path or not environment:
+        raise UserError(f"record:{rest} names no file or no environment: write record:pages.jsonl:wikipedia")
+    return RecordingEnvironment(environment_of(environment), path)
+
+
+ENVIRONMENTS: dict[str, Callable[[str], Any]] = {
+    "corpus": _corpus,
+    "wikipedia": _wikipedia,
+    "replay": ReplayEnvironment,
+    "record": _recording,
+}
+_FORMS = (
+    "corpus:PATH (a JSONL file of titles and texts), wikipedia, wikipedia:HOST, "
+    "record:PATH:ENVIRONMENT or replay:PATH"
+)
+
+
+def environment_of(value: Any) -> Any:
+    """An environment by its text form; None, or an environment that is made already, as it is."""
     if not isinstance(value, str):
         if value is None or hasattr(value, "source"):
             return value
-        raise UserError(
-            f"environment is {value!r}: give corpus:PATH, the path of a JSONL file of titles and texts"
-        )
+        raise UserError(f"environment is {value!r}: give {_FORMS}")
     name, _, rest = value.partition(":")
-    if name not in ENVIRONMENTS or not rest:
-        raise UserError(
-            f"there is no environment {value!r}: give corpus:PATH, a JSONL file of titles and texts"
-        )
+    if name not in ENVIRONMENTS or not (rest or value == "wikipedia"):
+        meant = "" if name in ENVIRONMENTS else did_you_mean(name, ENVIRONMENTS)
+        raise UserError(f"there is no environment {value!r}{meant}: give {_FORMS}")
     return ENVIRONMENTS[name](rest)
 
 
 def _no_protocol(spec: str) -> UserError:
     name = spec.partition(":")[0]
     return UserError(
-        f"there is no program or file {spec!r}{_meant(name, PROTOCOLS)}: the programs are "
+        f"there is no program or file {spec!r}{did_you_mean(name, PROTOCOLS)}: the programs are "
         f"{', '.join(PROTOCOLS)}, or name a YAML file"
     )
 
 
 def _example() -> str:
     return PROTOCOLS["deliberation"].example
-
-
-def _meant(name: Any, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(name), list(known), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

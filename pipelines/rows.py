@@ -15,6 +15,7 @@ import dspy
 from ..modules.answers import read_number, score
 from ..modules.errors import UserError
 from ..modules.question import Question
+from .jsonl import to_line
 
 RESULTS = "results.jsonl"
 NEEDED = frozenset(("id", "kind", "answer", "gold", "correct", "usage", "seconds", "error"))  # to sum rows up
@@ -105,7 +106,7 @@ class RowFile:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row, whole or not at all. Raises UserError when the disk takes no more."""
-        line = json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+        line = to_line(row)
         try:
             start = os.fstat(self._file).st_size
             written = os.write(self._file, line)

@@ -18,6 +18,8 @@ def _default_cache() -> Path:
     return (root if root.is_absolute() else Path.home() / ".cache") / "folkmoot"
 
 
+_KEYS = ("_KEY", "_KEY_ID", "_TOKEN", "_SECRET", "_PASSWORD")
+
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
@@ -52,6 +54,10 @@ class Settings(BaseSettings):
     def openai_key(self) -> str | None:
         """The key of OpenAI-compatible endpoints. Read when an LM is made; kept nowhere else."""
         return os.environ.get("OPENAI_API_KEY") or None
+
+    def provider_keys(self) -> list[str]:
+        """What the environment holds under names like those of keys, to be hidden in what servers say."""
+        return [value for name, value in os.environ.items() if name.upper().endswith(_KEYS)]
 
 
 def settings() -> Settings:

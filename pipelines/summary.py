@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..modules.calls import Usage
+from ..modules.forensics import ForensicTally
 from ..optimizers.statistics import bootstrap_mean, wilson
 
-GROUPS = ("subject", "grade", "type", "topic", "domain")
+GROUPS = ("subject", "grade", "grade_band", "type", "topic", "domain")
 MOST_GROUPS = 30
 BOOTSTRAP_SEED = 0
 
@@ -20,6 +21,9 @@ BOOTSTRAP_SEED = 0
 class Summary:
     """`summary.json`: every rate as `{"value", "low", "high"}` with a 95% interval, in 0 … 1.
 
+    Of questions whose `meta.pair_id` names a partner, `scores["pair_accuracy"]` is the share of whole pairs
+    that are right in both.
+    `forensics` is what dialogues did to answers, see `modules.forensics`; empty for one agent.
     `usage` is that of the rows; `paid` sums up the ledger, and so has the calls of earlier, killed attempts.
     `stopped` says why there are fewer rows than questions, where something ended the run early.
     """
@@ -33,6 +37,7 @@ class Summary:
     run: dict[str, Any]
     paid: dict[str, Any] | None = None
     stopped: str | None = None
+    forensics: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         found = asdict(self)
@@ -51,8 +56,8 @@ def summarise(
     Counts: `questions` asked for, `rows` finished, `correct`, `errors` (failed calls) and `unreadable` (no
     answer could be read); errors and unreadable answers are wrong in every score.
     """
-    tally = _Tally()
-    counted = tally.through(rows)
+    tally, forensic = _Tally(), ForensicTally(run.get("program"))
+    counted = tally.through(rows, forensic)
     protocol = report(counted)
     for _ in counted:  # a report may stop early or look at nothing
         pass
@@ -70,6 +75,7 @@ def summarise(
         groups=tally.grouped(),
         report=protocol,
         run=dict(run),
+        forensics=forensic.report(),
     )
 
 
@@ -89,11 +95,15 @@ class _Tally:
         self.usage = Usage()
         self.errors = 0
         self.unreadable = 0
+        self._pairs: dict[frozenset[str], list[bool]] = {}
         self._groups: dict[str, dict[str, list[int]]] = {}
 
-    def through(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    def through(
+        self, rows: Iterable[Mapping[str, Any]], forensic: ForensicTally
+    ) -> Iterator[Mapping[str, Any]]:
         for row in rows:
             self._count(row)
+            forensic.count(row)
             yield row
 
     def _count(self, row: Mapping[str, Any]) -> None:
@@ -107,8 +117,13 @@ class _Tally:
             self.f1.append(row["f1"] or 0.0)
         if row["kind"] == "number":
             self.strict.append(bool(row.get("strict")))
+        meta = row.get("meta") or {}
+        if meta.get("pair_id") not in (None, row["id"]):
+            self._pairs.setdefault(frozenset((row["id"], str(meta["pair_id"]))), []).append(
+                bool(row["correct"])
+            )
         for name in GROUPS:
-            value = (row.get("meta") or {}).get(name)
+            value = _grade_band(meta) if name == "grade_band" else meta.get(name)
             if value is not None:
                 counts = self._groups.setdefault(name, {}).setdefault(str(value), [0, 0])
                 counts[0] += bool(row["correct"])
@@ -122,6 +137,9 @@ class _Tally:
             scores["f1"] = {"value": mean, "low": low, "high": high, "n": len(self.f1)}
         if self.strict:
             scores["accuracy_strict"] = rate(sum(self.strict), len(self.strict))
+        whole = [all(pair) for pair in self._pairs.values() if len(pair) == 2]
+        if whole:
+            scores["pair_accuracy"] = rate(sum(whole), len(whole))
         return scores
 
     def grouped(self) -> dict[str, dict[str, dict[str, float]]]:
@@ -130,6 +148,14 @@ class _Tally:
             for name, values in self._groups.items()
             if 1 < len(values) <= MOST_GROUPS
         }
+
+
+def _grade_band(meta: Mapping[str, Any]) -> str | None:
+    """The two bands that ScienceQA is reported by, for a school grade of 1 to 12."""
+    grade = str(meta.get("grade", ""))
+    if not grade.isdigit() or not 1 <= int(grade) <= 12:
+        return None
+    return "1-6" if int(grade) <= 6 else "7-12"
 
 
 def _percentiles(seconds: list[float]) -> dict[str, float]:

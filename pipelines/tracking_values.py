@@ -30,6 +30,7 @@ _USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
 _QUERY_SECRET = re.compile(
     r"([?&][\w.\-]*(?:key|token|secret|password|signature|sig)=)[^&\s\"']+", re.IGNORECASE
 )
+_CREDENTIALS = re.compile(r"\b(Basic|Bearer) [\w.~+/=\-]{8,}")
 _NOT_IN_NAMES = re.compile(r"[^\w.\- :/]")
 
 
@@ -44,6 +45,11 @@ def scrubbed(value: Any) -> Any:
     return value
 
 
+def masked(said: str) -> str:
+    """What a store said, without passwords in URLs and without the credentials that it was sent."""
+    return _CREDENTIALS.sub(r"\1 ***", str(scrubbed(said)))
+
+
 def experiment_name(run: Mapping[str, Any]) -> str:
     """The name of the run's data set: as given, or a file's name without its ending; else `folkmoot`."""
     data = run["settings"].get("data")
@@ -54,27 +60,43 @@ def experiment_name(run: Mapping[str, Any]) -> str:
 
 
 def run_name(run: Mapping[str, Any]) -> str:
-    """Such as `deliberation intuitive, reasoner · judge` or `single simple · 4 demos`."""
+    """Such as `deliberation intuitive, reasoner · judge` or `single simple · 4 demos`; or as it was named."""
     demos = run["settings"].get("demos")
+    if named := run["settings"].get("run_name"):
+        return str(named)[:LONGEST_NAME]
     parts = [_program_name(run["program"]), f"{demos} demos" if demos else ""]
     return " · ".join(part for part in parts if part)[:LONGEST_NAME]
 
 
 def _program_name(program: Mapping[str, Any]) -> str:
     kind = str(program.get("program", "program"))
+    one_shot = " · one-shot" if program.get("demonstration") else ""
     if kind == "deliberation":
-        rounds = program["max_rounds"]
         name = f"{kind} {', '.join(program['roles'])} · {program['tie_break']}"
-        return name if rounds == DEFAULT_ROUNDS else f"{name} · {rounds} round{'s' if rounds > 1 else ''}"
+        return name + _limit(program["max_rounds"])
+    if kind == "causal":
+        name = f"{kind} R{program['reasoners']}E{program['evaluators']}"
+        without = f" · without {', '.join(program['without'])}" if program.get("without") else ""
+        return name + _limit(program["d_max"]) + without + one_shot
+    if kind == "team":
+        return f"{kind} {', '.join(program['workers'])} · {program['max_steps']} steps" + one_shot
     if kind == "single":
         if program.get("role"):
             return f"{kind} role {program['role']}"
         samples = program.get("samples")
-        return f"{kind} {program.get('strategy')}" + (f" of {samples}" if samples else "")
+        return f"{kind} {program.get('strategy')}" + (f" of {samples}" if samples else "") + one_shot
+    config = program.get("config", program)
+    if kind in ("network", "network training") and "strategies" in config:
+        strategies = ", ".join(name for name in config["strategies"] if name)
+        return f"{kind} {config['agents']} agents" + (f" · {strategies}" if strategies else "")
     if kind == "ensemble":
         members = [_program_name(member).removeprefix("single ") for member in program["members"]]
         return f"{kind} {', '.join(members)} · {program['vote']}"
     return kind
+
+
+def _limit(rounds: int) -> str:
+    return "" if rounds == DEFAULT_ROUNDS else f" · {rounds} round{'s' if rounds > 1 else ''}"
 
 
 def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
@@ -83,6 +105,7 @@ def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
     known = {
         "mlflow.source.name": FOLKMOOT,
         "mlflow.source.type": "LOCAL",
+        "mlflow.parentRunId": run.get("mlflow_parent_id"),
         "mlflow.source.git.commit": run.get("git_commit"),
         "folkmoot.version": run["versions"].get(FOLKMOOT),
         "folkmoot.program": run["program"].get("program"),
@@ -116,7 +139,7 @@ def params_of(run: Mapping[str, Any]) -> dict[str, str]:
 
 
 def metrics_of(summary: Summary) -> dict[str, float]:
-    """Scores with their interval's ends, counts, usage, seconds, groups and the protocol's own report."""
+    """Scores with their interval's ends, counts, usage, seconds, groups, the protocol's report, forensics."""
     found: dict[str, float] = {}
     for name, score in summary.scores.items():
         found |= {name: score["value"], f"{name}_low": score["low"], f"{name}_high": score["high"]}
@@ -126,12 +149,19 @@ def metrics_of(summary: Summary) -> dict[str, float]:
     for group, values in summary.groups.items():
         for value, score in values.items():
             found[_free(found, f"by_{group}/{value.replace('/', '_')}")] = score["value"]
-    for path, number in _leaves(summary.report):
-        if isinstance(number, int | float):
-            parts = [str(part).replace("/", "_") for part in path]
-            found[_free(found, "/".join([summary.run["program"]["program"], *parts]))] = number
-    # The UI shows every digit it is given; six are more than any of these figures means.
-    return {name: float(value if isinstance(value, int) else f"{value:.6g}") for name, value in found.items()}
+    for name, tree in ((summary.run["program"]["program"], summary.report), ("forensics", summary.forensics)):
+        for path, number in _leaves(tree):
+            if isinstance(number, int | float):
+                parts = [str(part).replace("/", "_") for part in path]
+                found[_free(found, "/".join([name, *parts]))] = number
+    return rounded(found)
+
+
+def rounded(figures: Mapping[str, float]) -> dict[str, float]:
+    """Six digits of each, more than they mean, since the UI shows all that it is given; counts stay whole."""
+    return {
+        name: float(value if isinstance(value, int) else f"{value:.6g}") for name, value in figures.items()
+    }
 
 
 def headline(summary: Summary) -> str:

@@ -24,6 +24,7 @@ UNREADABLE = (
     "Your last reply could not be used, because its answer was {problem}. Answer again, and give as "
     "the answer only {form}."
 )
+UNUSABLE = "Your last reply could not be used: {problem}. Reply again, with every field."
 EMPTY = "empty"
 NOT_AN_OPTION = "not one of the options: {answer}"
 WRONG_FORM = "not in the form asked for: {answer}"

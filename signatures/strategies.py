@@ -1,4 +1,4 @@
-"""What a single agent is told: one signature per prompting strategy."""
+"""What a single agent is told: the words of every prompting strategy, one signature a call."""
 
 from __future__ import annotations
 
@@ -23,6 +23,18 @@ class Simple(Answering):
     answer: str = dspy.OutputField()
 
 
+class ZeroShot(Answering):
+    """Read the question with care, recall what you know about it, and answer it directly."""
+
+    answer: str = dspy.OutputField()
+
+
+class FewShot(Answering):
+    """Answer the question in the way the examples before it were answered."""
+
+    answer: str = dspy.OutputField()
+
+
 class ChainOfThought(Answering):
     """Answer the question. Work towards it step by step before you commit. Exactly one answer is right."""
 
@@ -30,4 +42,90 @@ class ChainOfThought(Answering):
     answer: str = dspy.OutputField()
 
 
-STRATEGIES: dict[str, type[Any]] = {"simple": Simple, "cot": ChainOfThought}
+class Complexity(Answering):
+    """Answer the question. Break your thinking into as many small steps as it takes and leave none out; write
+    every step on a line of its own.
+    """
+
+    reasoning: str = dspy.OutputField(desc="one small step a line")
+    answer: str = dspy.OutputField()
+
+
+class SelfAsk(Answering):
+    """Before you answer, ask yourself what else you would have to know. Put each such question, answer it
+    shortly, and let the next one build on that. When nothing is left to ask, answer the question itself.
+    """
+
+    follow_ups: str = dspy.OutputField(desc="each further question with its own short answer, a line each")
+    answer: str = dspy.OutputField()
+
+
+class PlanAndSolve(Answering):
+    """First understand the problem and make a plan for it. Then carry the plan out, one step after the other,
+    and answer from what came out.
+    """
+
+    plan: str = dspy.OutputField(desc="the steps to take, a line each")
+    solution: str = dspy.OutputField(desc="every step carried out, with what it gives")
+    answer: str = dspy.OutputField()
+
+
+class Working(Answering):
+    """Work on one part of the problem."""
+
+    notes: list[dict[str, Any]] | None = dspy.InputField(default=None)
+
+
+class Split(Working):
+    """Do not answer yet. Name the separate tasks that together settle the question, such that each can be
+    done without the others: two to four of them, in a few words each.
+    """
+
+    parts: str = dspy.OutputField(desc="one task a line")
+
+
+class SolvePart(Working):
+    """Do only the part of the problem that is named last; the question it belongs to stands above. Be brief
+    and exact.
+    """
+
+    solution: str = dspy.OutputField()
+
+
+class Combine(Working):
+    """Whatever parts of the problem were worked on one by one stand above. Put them together, drop what does
+    not hold up, and answer the question.
+    """
+
+    reasoning: str = dspy.OutputField(desc="how the parts lead to the answer")
+    answer: str = dspy.OutputField()
+
+
+class Order(Working):
+    """Do not answer yet. Name the simpler questions that lead up to this one, from the easiest to the
+    hardest, such that each can be answered once those before it are: two to four of them.
+    """
+
+    parts: str = dspy.OutputField(desc="one simpler question a line, the easiest first")
+
+
+class SolveNext(Working):
+    """Answer only the simpler question that is named last, using what has been found for those before it. Be
+    brief and exact.
+    """
+
+    solution: str = dspy.OutputField()
+
+
+class Conclude(Working):
+    """Whatever simpler questions lead up to this one were answered above, each building on the last. Now
+    answer the question itself.
+    """
+
+    reasoning: str = dspy.OutputField(desc="how they lead to the answer")
+    answer: str = dspy.OutputField()
+
+
+PART = "part {place}, to do now"
+PART_DONE = "part {place}, done"
+UNSOLVED = "(nothing usable was said about this part)"

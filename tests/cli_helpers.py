@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from folkmoot.pipelines import cli
-from scripted import ScriptedServer
+from folkmoot.pipelines.testing.server import ScriptedServer
 
 KEY = "sk-canary-7f3a9c"
 SPEC = "deliberation:intuitive,reasoner:judge"

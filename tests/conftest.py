@@ -13,7 +13,20 @@ sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ["FOLKMOOT_CALLS_MB"] = "0"  # no answers from earlier runs; for child processes too
 
-from scripted import ScriptedServer
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Neither tests nor the processes they start look into the cache folder of whoever runs them."""
+    os.environ["FOLKMOOT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def _own_store() -> None:
+    """No test goes on with the tracking store that another one left in MLflow's global settings."""
+    if (mlflow := sys.modules.get("mlflow")) is not None and hasattr(mlflow, "set_tracking_uri"):
+        mlflow.set_tracking_uri(None)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from folkmoot.modules.calls import Usage, bound
 from folkmoot.pipelines.budget import ACCOUNTS, Account, Budget, BudgetSpent
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms.ledger import totals
-from scripted import ScriptedServer, first_option
+from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
 PRICE = (1e-6, 2e-6)
 

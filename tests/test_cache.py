@@ -19,7 +19,7 @@ import folkmoot as fm
 from folkmoot.pipelines.lms import engine_of
 from folkmoot.pipelines.lms.cache import BATCH, CallCache, open_cache
 from folkmoot.pipelines.lms.ledger import totals
-from scripted import ScriptedServer
+from folkmoot.pipelines.testing.server import ScriptedServer
 
 REPLY = {"text": "so", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cli_helpers import SPEC, child, evaluate, folkmoot, isolate, lm, question, rows_of, ten_questions, write
 
-from scripted import ScriptedServer
+from folkmoot.pipelines.testing.server import ScriptedServer
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ from cli_helpers import (
 
 import folkmoot as fm
 from folkmoot.pipelines import cli_ui
-from scripted import ScriptedServer
+from folkmoot.pipelines.testing.server import ScriptedServer
 
 
 @pytest.fixture(autouse=True)

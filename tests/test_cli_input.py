@@ -16,7 +16,7 @@ from cli_helpers import (
     write,
 )
 
-from scripted import ScriptedServer
+from folkmoot.pipelines.testing.server import ScriptedServer
 
 
 @pytest.fixture(autouse=True)

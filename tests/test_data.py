@@ -774,3 +774,25 @@ def test_real_data(name: str, split: str, rows: int, kind: str) -> None:
 def test_the_hotpotqa_sample_of_the_real_data_is_balanced() -> None:
     drawn = load("hotpotqa", limit=200, seed=0, data_dir=DATA)
     assert Counter(question.meta["type"] for question in drawn) == {"bridge": 100, "comparison": 100}
+
+
+def test_a_random_sample_takes_partners_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {
+            "id": f"q{i}",
+            "question": f"Statement {i}.",
+            "answer": "True",
+            "meta": {"pair_id": f"q{(i + 20) % 40}"},
+        }
+        for i in range(40)
+    ]
+    (tmp_path / "com2sense-validation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
+    samples = {limit: [q.id for q in load("com2sense", limit=limit, seed=3)] for limit in (7, 12)}
+    assert {name for name in samples[12] if f"q{(int(name[1:]) + 20) % 40}" not in samples[12]} == set()
+    assert len(samples[12]) == 12
+    assert len(samples[7]) == 7
+    assert set(samples[7]) < set(samples[12])
+    assert [q.id for q in load("com2sense", limit=5)] == ["q0", "q1", "q2", "q3", "q4"]
+    taken = describe(load("com2sense", limit=12, seed=3), "com2sense", None, 12, 3)
+    assert taken["sampling"] == "random, partners together"

@@ -33,7 +33,7 @@ import folkmoot as fm
 from folkmoot.modules.program import Program, prediction_of
 from folkmoot.modules.transcript import Task
 from folkmoot.pipelines.evaluate import Progress
-from scripted import ScriptedServer
+from folkmoot.pipelines.testing.server import ScriptedServer
 
 KEYS = [
     "id",

@@ -15,10 +15,10 @@ from mortal import FORKED, deliberate, in_child, ledger_on_a_full_disk, question
 
 import folkmoot as fm
 from folkmoot.modules.calls import Usage
+from folkmoot.modules.connections import back_off
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, read_ledger, totals
-from folkmoot.pipelines.lms.limits import back_off
-from scripted import ScriptedServer, first_option
+from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
 KEY = "sk-canary-51f0aa93c7"
 FIELDS = {

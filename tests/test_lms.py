@@ -30,11 +30,12 @@ from mortal import FORKED, append_calls, in_child, store_on_a_full_disk
 
 import folkmoot as fm
 from folkmoot.modules.calls import CallError, FatalCallError, metered
+from folkmoot.modules.connections import back_off
 from folkmoot.modules.sync import run_sync
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms import engine_of, lm_identity
 from folkmoot.pipelines.lms.hosted import LiteLLMEndpoint
-from folkmoot.pipelines.lms.limits import AdaptiveLimit, back_off
+from folkmoot.pipelines.lms.limits import AdaptiveLimit
 from folkmoot.pipelines.lms.prices import price_per_token
 from folkmoot.pipelines.lms.store import CallStore
 
@@ -1243,3 +1244,27 @@ def test_a_saved_lm_comes_back_without_address_or_key(scripted: Any, monkeypatch
     elsewhere = scripted_lm(scripted, "gpt-4o-mini").dump_state()
     with pytest.raises(fm.UserError, match="set them again"):
         dspy.BaseLM.load_state(elsewhere, allow_custom_lm_class=True)
+
+
+def test_a_reasoning_model_gets_no_setting_that_it_refuses(
+    scripted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    with pytest.raises(fm.UserError, match=r"openai/gpt-5 is a reasoning model and takes no temperature"):
+        fm.lm("openai/gpt-5", temperature=0.3)
+    thinking = fm.lm("openai/gpt-5", api_base=scripted.url, seed=3)
+    program = fm.SingleAgent("cot", sampling={"temperature": 0.5, "top_p": 0.4})
+    questions = [fm.Question(id="q", question="Is it?", kind="boolean", answer="yes")]
+    with pytest.warns(UserWarning, match="openai/gpt-5 takes no temperature"):
+        fm.evaluate(program, questions, lm=thinking, tracking=False)
+    assert scripted.bodies
+    for body in scripted.bodies:
+        assert body["seed"] == 3
+        assert not {"temperature", "top_p", "max_tokens"} & body.keys()
+
+
+def test_an_address_of_ones_own_has_no_price(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert engine_of(fm.lm("openai/gpt-4o-mini")).prices is not None
+    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
+    assert engine_of(fm.lm("openai/gpt-4o-mini")).prices is None

@@ -17,8 +17,7 @@ import folkmoot as fm
 from folkmoot.optimizers.statistics import minimum_detectable_difference
 from folkmoot.pipelines import cli_show
 from folkmoot.pipelines.plan import left_of, plan
-from folkmoot.pipelines.programs import most_turns, seat_turns
-from scripted import ScriptedServer
+from folkmoot.pipelines.testing.server import ScriptedServer
 
 PRICE = (1e-6, 2e-6)
 PROGRAMS = [
@@ -67,10 +66,10 @@ def test_a_run_takes_what_was_planned(
 
 def test_turns_of_seats_add_up_to_those_of_the_program() -> None:
     for make, least, most in PROGRAMS:
-        turns = seat_turns(make())
+        turns = make().turns()
         assert sum(low for _, low, _ in turns) == least
-        assert sum(high for _, _, high in turns) == most == most_turns(make())
-    assert seat_turns(Constant()) == []
+        assert sum(high for _, _, high in turns) == most == make().most_turns()
+    assert Constant().turns() == []
 
 
 def test_each_seat_is_billed_at_its_own_price(scripted: ScriptedServer) -> None:

@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from outcome_tables import embed_words
 
 import folkmoot as fm
-from folkmoot.pipelines.programs import PROTOCOLS, most_turns, parse_sets, program_of
+from folkmoot.pipelines.outcomes import outcome_of, outcomes_from
+from folkmoot.pipelines.programs import PROTOCOLS, parse_sets, program_of
+from folkmoot.pipelines.tracking_values import run_name
+from folkmoot.pipelines.train import replay
 
 TABLE = {"A": "on the table", "B": "in the air"}
 
@@ -42,11 +46,6 @@ def test_short_specs(spec: str, same: Any) -> None:
     assert built.describe() == same.describe()
 
 
-def test_every_protocols_example_is_a_spec() -> None:
-    for protocol in PROTOCOLS.values():
-        assert isinstance(program_of(protocol.example), protocol.program)
-
-
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
@@ -62,7 +61,7 @@ def test_every_protocols_example_is_a_spec() -> None:
         ("deliberation:intuitive,", ["no role ''"]),
         ("deliberation:intuitive:strongest=critic", ["'critic' does not take part"]),
         ("deliberation:intuitive:coin", ["no tie-break 'coin'"]),
-        ("team:bold,cautious", ["no program or file 'team:bold,cautious'", "single, ensemble, deliberation"]),
+        ("team:shy", ["no worker 'shy'", "bold"]),
         ("no/such.yaml", ["no/such.yaml cannot be read"]),
     ],
 )
@@ -117,6 +116,40 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "corpus.jsonl"
     path.write_text(json.dumps({"title": "Soup", "text": "Soup stays warm in a flask."}) + "\n")
     return path
+
+
+@pytest.fixture
+def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tiny network, trained on three recorded answers, where the example of its protocol has it."""
+    embed_words(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / PROTOCOLS["network"].example.partition(":")[2]
+    rows = [
+        {"question_id": f"q{n}", "question": f"what {n}", "group": None, "agent": "lm", "strategy": strategy}
+        | {"answer": "A", "correct": True}
+        for n in range(3)
+        for strategy in ("simple", "cot")
+    ]
+    outcomes = outcomes_from(outcome_of(row, "here") for row in rows)
+    replay(outcomes, folder, {"agents": 2, "hidden": 2, "heads": 1, "epochs": 1}, tracking=False)
+    return folder
+
+
+def test_every_protocols_example_is_a_spec(corpus: Path, network: Path) -> None:
+    for name, protocol in PROTOCOLS.items():
+        kind = fm.StrategyNetwork if name == "network" else protocol.program
+        sets = {"environment": f"corpus:{corpus}"} if name == "team" else {}
+        assert isinstance(program_of(protocol.example, sets), kind)
+
+
+def test_a_network_says_all_that_makes_it(network: Path) -> None:
+    program = program_of(f"network:{network}", {"samples": 3, "sampling": {"temperature": 0.5}})
+    described = program.describe()
+    assert described["config"]["strategies"] == ["simple", "cot"]
+    assert described["config"]["agents"] == 2
+    assert (described["samples"], described["sampling"]) == (3, {"temperature": 0.5})
+    assert described["learned"] == program.state.identity
+    assert run_name({"program": described, "settings": {}}) == "network 2 agents · simple, cot"
 
 
 def test_a_corpus_is_an_environment(corpus: Path) -> None:
@@ -277,7 +310,7 @@ def test_set_refuses_what_is_no_pair(pairs: list[str]) -> None:
 )
 def test_no_question_takes_more_turns_than_said(spec: str, turns: int, scripted: Any) -> None:
     program = program_of(spec)
-    assert most_turns(program) == turns
+    assert program.most_turns() == turns
     scripted.reply = lambda body: "no idea at all"
     program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
     program(question="Where does the soup stand?", choices=TABLE)

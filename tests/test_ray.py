@@ -21,7 +21,7 @@ from mortal import Constant, questions
 
 import folkmoot as fm
 from folkmoot.modules.transcript import Task
-from scripted import ScriptedServer
+from folkmoot.pipelines.testing.server import ScriptedServer
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed: make test-ray")
 pytestmark = pytest.mark.slow  # every run starts two processes, which import all they need

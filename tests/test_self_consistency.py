@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import folkmoot as fm
-from folkmoot.pipelines.programs import most_turns, program_of
+from folkmoot.pipelines.programs import program_of
 from folkmoot.pipelines.tracking_values import run_name
 
 QUESTION = {"question": "Where are savings kept?", "choices": {"A": "bank", "B": "library", "C": "mall"}}
@@ -136,7 +136,7 @@ def test_a_failed_sample_is_an_error_never_a_vote(scripted: Any) -> None:
 
 def test_it_is_reached_by_its_spec_and_described(scripted: Any) -> None:
     program = program_of("single:self_consistency", {"samples": 5, "sampling": {"temperature": 0.3}})
-    assert most_turns(program) == 5
+    assert program.most_turns() == 5
     assert program.describe() == {
         "program": "single",
         "strategy": "self_consistency",
@@ -146,7 +146,7 @@ def test_it_is_reached_by_its_spec_and_described(scripted: Any) -> None:
     assert "samples" not in fm.SingleAgent("cot").describe()
     named = {"program": program.describe(), "settings": {}}
     assert run_name(named) == "single self_consistency of 5"
-    assert most_turns(fm.Ensemble(["cot", program])) == 6
+    assert fm.Ensemble(["cot", program]).most_turns() == 6
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,11 @@ import folkmoot as fm
 from folkmoot.modules.calls import CallError
 from folkmoot.modules.program import Program, prediction_of
 from folkmoot.modules.seat import Seat
+from folkmoot.modules.strategies import STRATEGIES
 from folkmoot.modules.transcript import Task
+from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.signatures.roles import ROLES
-from folkmoot.signatures.strategies import STRATEGIES, Simple
-from scripted import ScriptedServer
+from folkmoot.signatures.strategies import Simple
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 QUESTION = {"question": "Where do people keep their savings?", "choices": CHOICES}
@@ -65,7 +66,11 @@ def team(scripted: Any, *models: str, **settings: Any) -> fm.Ensemble:
 
 @pytest.mark.parametrize(
     ("arguments", "instructions"),
-    [({"strategy": name}, signature.instructions) for name, signature in STRATEGIES.items()]
+    [
+        ({"strategy": name}, strategy.signature.instructions)
+        for name, strategy in STRATEGIES.items()
+        if strategy.samples is None and not strategy.steps
+    ]
     + [({"role": name}, signature.instructions) for name, signature in ROLES.items()],
 )
 def test_an_agent_is_told_what_its_signature_says(

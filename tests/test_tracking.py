@@ -52,7 +52,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_run: tuple[Path,
     """The working folder of a user who has a store already."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tracking, "deliberation_plot", lambda *_: False)  # it takes most of the time
+    # It takes most of the time.
+    monkeypatch.setitem(tracking.PLOTS, "deliberation", (lambda *_: False, "deliberation.png"))
     shutil.copy(first_run[0] / "mlflow.db", tmp_path)
     return tmp_path
 
@@ -195,7 +196,7 @@ def test_the_artifacts_can_be_read_by_people_and_by_mlflow(
 ) -> None:
     from mlflow import MlflowClient
 
-    monkeypatch.setattr(tracking, "deliberation_plot", deliberation_plot)
+    monkeypatch.setitem(tracking.PLOTS, "deliberation", (deliberation_plot, "deliberation.png"))
     run_id = track(here / "out", a_run())
     folder = artifacts(here, run_id)
     names = {path.name for path in folder.iterdir()}
@@ -296,7 +297,7 @@ def live_steps(run_id: str) -> list[int]:
     return [point.step for point in MlflowClient().get_metric_history(run_id, "accuracy")]
 
 
-def until(true: Callable[[], bool], seconds: float = 5.0) -> None:
+def until(true: Callable[[], bool], seconds: float = 20.0) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline

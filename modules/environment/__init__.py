@@ -2,5 +2,17 @@
 
 from .base import MAX_CHARS, Environment, Observation, Page, Session
 from .corpus import CorpusEnvironment
+from .replay import RecordingEnvironment, ReplayEnvironment
+from .wikipedia import WikipediaEnvironment
 
-__all__ = ["MAX_CHARS", "CorpusEnvironment", "Environment", "Observation", "Page", "Session"]
+__all__ = [
+    "MAX_CHARS",
+    "CorpusEnvironment",
+    "Environment",
+    "Observation",
+    "Page",
+    "RecordingEnvironment",
+    "ReplayEnvironment",
+    "Session",
+    "WikipediaEnvironment",
+]

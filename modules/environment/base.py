@@ -1,11 +1,11 @@
 """Where agents look things up: one interface over pages, and the session that holds an agent's page."""
 
 from abc import ABC, abstractmethod
-from asyncio import gather
 from dataclasses import dataclass
 from functools import cached_property
 
 from ..fence import clean, cut, one_line
+from ..together import together
 from .sentences import sentences
 
 MAX_CHARS = 1500
@@ -67,6 +67,11 @@ class Environment(ABC):
         """What tells this collection from others in the record of a run; the same pages give the same."""
         return self.source
 
+    @property
+    def text_form(self) -> str | None:
+        """What `environment` is in YAML, such as `corpus:PATH`; None if only Python can make it."""
+        return None
+
     @abstractmethod
     async def fetch(self, title: str) -> Page | None:
         """The page of that title, or None when there is none (or when the title could mean several)."""
@@ -92,7 +97,7 @@ class Environment(ABC):
         """
         if passages < 1:
             raise ValueError(f"passages is {passages}; it must be at least 1.")
-        pages = await gather(*map(self.fetch, await self.closest(one_line(query), passages)))
+        pages = await together(map(self.fetch, await self.closest(one_line(query), passages)))
         return [_quote(page.text, page, max_chars) for page in pages if page is not None]
 
 

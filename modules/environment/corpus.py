@@ -93,6 +93,10 @@ class CorpusEnvironment(Environment):
         return f"{self.source}:{digest.hexdigest()[:16]}"
 
     @property
+    def text_form(self) -> str | None:
+        return f"corpus:{Path(self._where).absolute()}" if self._from_file else None
+
+    @property
     def duplicates(self) -> int:
         """Documents left out because an earlier one has the same title."""
         return self._index.duplicates

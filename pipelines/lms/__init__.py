@@ -21,6 +21,7 @@ from .store import CallStore, identity, read_lms
 
 DEFAULT_LM = "local/gemma-3-270m"
 MAX_TOKENS = 1024
+REASONING_TAKES = ("seed",)
 FREE: tuple[float, float] | None = (0.0, 0.0)
 
 __all__ = ["DEFAULT_LM", "SAMPLING", "engine_of", "lm", "lm_identity"]
@@ -51,7 +52,8 @@ def lm(
         threads: CPU threads of the embedded LM; None takes FOLKMOOT_THREADS or 1.
         profile: how the LM wants to be asked; `answer_form` and `list_options` change single settings of it.
         price: USD per prompt token and per completion token, where the price table does not know the model.
-        sampling: temperature (default 0), max_tokens (default 1024), top_p, top_k, seed, stop.
+        sampling: temperature (default 0), max_tokens (default 1024), top_p, top_k, seed, stop. OpenAI's
+            reasoning models take a seed alone.
 
     Keys come from the environment only (`OPENAI_API_KEY`, or the provider's own variable).
 
@@ -70,6 +72,9 @@ def lm(
     if concurrency < 1:
         raise UserError(f"concurrency is {concurrency}: give at least 1 call at a time")
     _check_sampling(sampling)
+    refused = [key for key in sampling if _reasons(name) and key not in REASONING_TAKES]
+    if refused:
+        raise UserError(f"{name} is a reasoning model and takes no {refused[0]}: leave it out")
     if price is not None and not (len(price) == 2 and all(0 <= usd < float("inf") for usd in price)):
         raise UserError(
             f"the price of {name} is {price!r}: give USD per prompt token and per completion token"
@@ -84,7 +89,8 @@ def lm(
     else:
         endpoint = _remote(name, provider, model, api_base, timeout)
         where, base_profile = endpoint.name, DEFAULT_PROFILE
-        prices = price or (None if provider == "openai" and api_base else price_per_token(name))
+        own = provider == "openai" and endpoint.name != read_settings().default_openai_base_url
+        prices = price or (None if own else price_per_token(name))
     chosen = _profile(profile or base_profile, answer_form, list_options)
     engine = Engine(
         name,
@@ -95,7 +101,9 @@ def lm(
         prices=prices,
         cached=provider != "local",
     )
-    return _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": MAX_TOKENS, **sampling})
+    made = _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": MAX_TOKENS, **sampling})
+    made.addressed = api_base is not None  # a saved program says so, and not where
+    return made
 
 
 def replayed(folder: Path, seat: str) -> dspy.LM:
@@ -139,13 +147,16 @@ def _check_sampling(sampling: Mapping[str, Any]) -> None:
 
 
 def _dspy_lm(name: str, engine: Engine, sampling: dict[str, Any]) -> dspy.LM:
+    taken: tuple[str, ...] = SAMPLING
     if _reasons(name):
         # Reasoning models of OpenAI refuse a temperature and count their thinking in the token limit.
-        sampling = {key: value for key, value in sampling.items() if key not in ("temperature", "max_tokens")}
+        taken = REASONING_TAKES
+        sampling = {key: value for key, value in sampling.items() if key in taken}
     made = dspy.LM(
         name, engine=SyncEngine(engine), async_engine=engine, cache=False, num_retries=0, **sampling
     )
     made.profile = engine.profile
+    made.takes = taken
     made.direct = engine  # lets the adapter skip DSPy's bookkeeping when nothing of it is switched on
     return made
 

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from ..jsonl import to_json
 from ..settings import settings
 from .store import REPLY_FIELDS
 
@@ -79,7 +80,7 @@ class CallCache:
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
         """Keep a complete reply; the first one for a key stays."""
         with self._lock:
-            self._pending.setdefault(bytes.fromhex(key), json.dumps(reply))
+            self._pending.setdefault(bytes.fromhex(key), to_json(reply).decode())
             if len(self._pending) % BATCH == 0:
                 self._write()
 

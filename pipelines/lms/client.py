@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import weakref
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 import aiohttp
 
 from ...modules.calls import CallError, FatalCallError
+from ...modules.connections import LoopSessions, seconds_to_wait
 from ...modules.errors import UserError
+from ..jsonl import to_json
 from ..settings import settings
+from .secrets import hiding
 
 CONNECT_SECONDS = 10.0
 _NO_MODEL = ("model_not_found", "model not exist", "invalid model")  # said with a 400 by some providers
-SECRET_CHARS = 12  # shorter keys are the placeholders of local servers ("EMPTY") and may be ordinary words
 
 
 class TransientError(Exception):
@@ -76,13 +76,14 @@ class HttpEndpoint:
         self.model = model
         self.timeout = timeout
         self.name = plain_address(self.base_url)
-        self._secret = api_key if api_key and len(api_key) >= SECRET_CHARS else None
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._hide = hiding([api_key], base_url)
+        self._keyed = bool(api_key)
+        self._headers = {"Content-Type": "application/json"}
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
         self._key_hint = key_hint
-        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held] = WeakKeyDictionary()
+        self._sessions = LoopSessions(partial(_session, timeout))
         self._takes_schema = True
-        # The finaliser holds the sessions, so that none of them dies before it is closed.
-        weakref.finalize(self, _close_all, self._sessions).atexit = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For another process, which finds the key in its own environment: it does not travel."""
@@ -90,7 +91,7 @@ class HttpEndpoint:
             raise UserError(
                 f"the address of {self.name} holds a password, which is not sent to other machines"
             )
-        return _made_again, (self.base_url, self.model, bool(self._headers), self._key_hint, self.timeout)
+        return _made_again, (self.base_url, self.model, self._keyed, self._key_hint, self.timeout)
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
@@ -110,20 +111,16 @@ class HttpEndpoint:
 
     async def aclose(self) -> None:
         """Close this event loop's connections; a loop run by `asyncio.run` does so when it ends."""
-        held = self._sessions.pop(asyncio.get_running_loop(), None)
-        if held is not None:
-            await held.aclose()
+        await self._sessions.close()
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], str]:
         try:
-            session = await self._session()
+            session = await self._sessions.session()
             async with session.post(
-                self.base_url + path, json=body, headers=self._headers, allow_redirects=False
+                self.base_url + path, data=to_json(body), headers=self._headers, allow_redirects=False
             ) as response:
                 said = (await response.read()).decode("utf-8", "replace")
-                if self._secret is not None:  # some servers repeat the key in their errors
-                    said = said.replace(self._secret, "…")
-                return response.status, response.headers, said
+                return response.status, response.headers, self._hide(said)
         except TimeoutError:
             raise TransientError(f"no answer from {self.name} within {self.timeout:g} s") from None
         except ValueError:  # what aiohttp says of a host or user info that cannot stand in an address
@@ -134,15 +131,6 @@ class HttpEndpoint:
             raise TransientError(
                 f"no connection to {self.name} ({type(problem).__name__}: {problem})"
             ) from None
-
-    async def _session(self) -> aiohttp.ClientSession:
-        loop = asyncio.get_running_loop()
-        held = self._sessions.get(loop)
-        if held is None:
-            for old in [old for old in self._sessions if old.is_closed()]:
-                del self._sessions[old]  # a session refers to its loop, so a dead loop never leaves by itself
-            held = self._sessions[loop] = _Held(self.timeout)
-        return await held.session()
 
     def _failure(self, status: int, headers: Mapping[str, str], text: str) -> Exception:
         said = _said(text)
@@ -179,36 +167,11 @@ def _made_again(base_url: str, model: str, keyed: bool, key_hint: str, timeout: 
     return HttpEndpoint(base_url, model, api_key=key, key_hint=key_hint, timeout=timeout)
 
 
-def _close_all(sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held]) -> None:
-    for loop, held in list(sessions.items()):
-        if not loop.is_closed():  # a closed loop has closed them itself
-            asyncio.run_coroutine_threadsafe(held.aclose(), loop)
-
-
-class _Held:
-    """A session inside an async generator, which the event loop closes when it shuts down its generators."""
-
-    def __init__(self, timeout: float) -> None:
-        self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS)
-        self._session: aiohttp.ClientSession | None = None
-        self._generator = self._hold()
-
-    async def session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
-            self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
-            await anext(self._generator)
-        return self._session
-
-    async def aclose(self) -> None:
-        await self._generator.aclose()
-
-    async def _hold(self) -> AsyncGenerator[None, None]:
-        try:
-            yield
-        finally:
-            if self._session is not None:
-                await self._session.close()
+def _session(timeout: float) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+        timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS),
+    )
 
 
 def read_completion(text: str, name: str) -> Reply:
@@ -277,21 +240,3 @@ def _said(text: str) -> str:
         said = text
     line = " ".join(str(said).split())
     return line[:200] or "no message"
-
-
-def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
-    """`Retry-After` in seconds; a date in it is answered with the time until then."""
-    value = headers.get("Retry-After") or headers.get("retry-after")
-    if not value:
-        return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    from datetime import UTC, datetime
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
-        return None

@@ -6,24 +6,25 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from dspy.lm15 import Message, Request, Response, TextPart
+from dspy.lm15 import Config, Message, Request, Response, TextPart
 from dspy.lm15 import Usage as LMUsage
 
-from ...modules.adapter import json_schema
 from ...modules.calls import ASKER, CallError, FatalCallError, Usage, record_call
+from ...modules.connections import back_off
 from ...modules.errors import UserError
 from ...modules.profile import Profile
+from ...modules.prompt import json_schema
 from ...modules.sync import run_sync
-from ..budget import ACCOUNTS, BudgetSpent
+from ..budget import ACCOUNTS, Account, BudgetSpent
 from .cache import ACTIVE_CACHE, CallCache
 from .client import Reply, TransientError
 from .ledger import LEDGERS, Entry
-from .limits import AdaptiveLimit, back_off
+from .limits import AdaptiveLimit
+from .seen import WATCHED, watch
 from .store import ACTIVE, CallStore
 
 MAX_RETRIES = 6
@@ -31,6 +32,8 @@ DEADLINE_SECONDS = 600.0
 KEEPABLE = frozenset(
     {"stop", "stop_sequence", "end_turn", "eos", "eos_token", "tool_calls"}
 )  # other replies were cut off or refused
+
+_KEY_TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, check_circular=False).encode
 
 
 class Endpoint(Protocol):
@@ -100,15 +103,7 @@ class Engine:
         vars(self).update(state, _limits=WeakKeyDictionary(), _flights={})
 
     async def complete(self, request: Request) -> Response:
-        payload, rollout = self.payload(request)
-        key = self.key(payload, rollout)
-        try:
-            reply, made = await self._answer(key, payload)
-        except FatalCallError:
-            raise
-        except UserError as problem:  # DSPy would take it for a fault of this one call
-            raise FatalCallError(str(problem)) from None
-        record_call(self._bill(reply, made))
+        reply = await self._reply(*self.payload(request))
         return Response(
             id=None,
             model=self.model,
@@ -116,6 +111,13 @@ class Engine:
             finish_reason="length" if reply.finish_reason == "length" else "stop",
             usage=LMUsage(input_tokens=reply.prompt_tokens, output_tokens=reply.completion_tokens),
         )
+
+    async def ask(
+        self, system: str | None, messages: list[tuple[str, str]], config: Config, extra: Mapping[str, Any]
+    ) -> str:
+        """The text of the reply to a request in its parts; what `complete` does, for callers of our own."""
+        said = [{"role": role, "content": text} for role, text in messages]
+        return (await self._reply(self._body(system, said, config, extra), extra.get("rollout"))).text
 
     async def aclose(self) -> None:
         if self.endpoint is not None:
@@ -153,11 +155,16 @@ class Engine:
         config = request.config
         extra = dict((config.extensions or {}).get("folkmoot") or {})
         messages = [{"role": message.role, "content": message.text or ""} for message in request.messages]
-        if request.system is not None:
-            system = (
-                request.system if isinstance(request.system, str) else "".join(p.text for p in request.system)
-            )
-            messages.insert(0, {"role": "system", "content": system})
+        system = request.system
+        if system is not None and not isinstance(system, str):
+            system = "".join(part.text for part in system)
+        return self._body(system, messages, config, extra), extra.get("rollout")
+
+    def _body(
+        self, system: str | None, messages: list[dict[str, str]], config: Config, extra: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        if system is not None:
+            messages = [{"role": "system", "content": system}, *messages]
         body: dict[str, Any] = {"messages": messages}
         for name in ("max_tokens", "temperature", "top_p", "top_k", "seed"):
             value = getattr(config, name)
@@ -173,13 +180,30 @@ class Engine:
             body["fields"] = fields
         elif config.response_format:
             body["response_format"] = _openai_format(config.response_format)
-        return body, extra.get("rollout")
+        return body
 
     def key(self, payload: Mapping[str, Any], rollout: int | None) -> str:
         """SHA-256 over everything that can change the answer."""
         parts = [self.identity, payload, rollout]
-        text = json.dumps(parts, sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+        return hashlib.sha256(_KEY_TEXT(parts).encode("utf-8", "backslashreplace")).hexdigest()
+
+    async def _reply(self, payload: Mapping[str, Any], rollout: int | None) -> Reply:
+        """The reply to a request, on the bill of whoever asks, and seen by whoever watches."""
+        seen = WATCHED.get()
+        if seen is None:
+            return (await self._billed(payload, rollout))[0]
+        return await watch(seen, self.model, payload, self._billed(payload, rollout))
+
+    async def _billed(self, payload: Mapping[str, Any], rollout: int | None) -> tuple[Reply, Usage]:
+        try:
+            reply, made = await self._answer(self.key(payload, rollout), payload)
+        except FatalCallError:
+            raise
+        except UserError as problem:  # DSPy would take it for a fault of this one call
+            raise FatalCallError(str(problem)) from None
+        usage = self._bill(reply, made)
+        record_call(usage, self._bill(reply, True))
+        return reply, usage
 
     async def _answer(self, key: str, payload: Mapping[str, Any]) -> tuple[Reply, bool]:
         """The reply, and whether this very request paid for it."""
@@ -248,10 +272,11 @@ class Engine:
                 f"the record of {self.model} has no answer to this request ({key[:12]}): "
                 "the program, the questions or the settings differ from those recorded"
             )
-        with ExitStack() as admitted:
+        admitted: list[Account] = []
+        try:
             for account in ACCOUNTS.get():
                 await account.admit()
-                admitted.callback(account.leave)
+                admitted.append(account)
             try:
                 reply = await self.endpoint.send(payload)
             except TransientError as problem:
@@ -260,6 +285,9 @@ class Engine:
                 raise
             self._enter(key, reply, number)
             return reply
+        finally:
+            for account in reversed(admitted):
+                account.leave()
 
     def _enter(self, key: str, reply: Reply, attempts: int) -> None:
         asker, cost = ASKER.get(), self._cost(reply)

@@ -18,6 +18,7 @@ _END = r'"\n"'
 _FREE_END = r'("\n" | "\n\n")'
 
 BOOLEAN_RULE = '" " ("yes" | "no")'
+ACTION_RULE = r'" " ("Search" | "Lookup" | "Finish") "[" [^\t\r\n<\[\] ] [^\t\r\n<\[\]]{0,79} "]"'
 NUMBER_RULE = '" " "-"? [0-9]{1,12} ("." [0-9]{1,6})?'
 
 
@@ -30,8 +31,8 @@ def reply_grammar(
     """The grammar of a reply that starts right after the label of its first field.
 
     Args:
-        fields: the output fields in order, each with `name`, `type` (text, span, option, boolean or number)
-            and, for an option, its `options`.
+        fields: the output fields in order, each with `name`, `type` (text, span, option, boolean, number or
+            action) and, for an option, its `options`.
         tokens: the token ids of each option with a space in front of it.
         max_text_chars: most characters of a field of type text.
 
@@ -83,6 +84,8 @@ def _field_rule(field: Mapping[str, Any], tokens: Mapping[str, Sequence[int]], m
             return BOOLEAN_RULE
         case "number":
             return NUMBER_RULE
+        case "action":
+            return ACTION_RULE
         case "span":
             return text_rule(MAX_SPAN_CHARS)
         case "text":

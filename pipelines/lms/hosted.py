@@ -11,8 +11,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...modules.calls import CallError, FatalCallError
+from ...modules.connections import seconds_to_wait
 from ...modules.errors import UserError
-from .client import Reply, TransientError, plain_address, read_completion, seconds_to_wait
+from ..settings import settings
+from .client import Reply, TransientError, plain_address, read_completion
+from .secrets import hiding
 
 
 def _litellm() -> Any:
@@ -35,6 +38,7 @@ class LiteLLMEndpoint:
         self.model = model
         self.api_base = api_base
         self.timeout = timeout
+        self._hide = hiding(settings().provider_keys(), api_base)
         litellm = _litellm()
         try:
             litellm.get_llm_provider(model, api_base=api_base)
@@ -65,23 +69,26 @@ class LiteLLMEndpoint:
         try:
             reply = await self._complete(payload)
         except errors.RateLimitError as problem:
-            raise TransientError(_said(problem), refused=True, retry_after=_retry_after(problem)) from None
+            raise TransientError(
+                self._said(problem), refused=True, retry_after=_retry_after(problem)
+            ) from None
         except (errors.AuthenticationError, errors.PermissionDeniedError) as problem:
             raise FatalCallError(
-                f"{self.model}: the key was refused ({_said(problem)}): set the provider's key"
+                f"{self.model}: the key was refused ({self._said(problem)}): set the provider's key"
             ) from None
         except errors.NotFoundError as problem:
             raise FatalCallError(
-                f"{self.model} is not known to its provider ({_said(problem)}): check --lm"
+                f"{self.model} is not known to its provider ({self._said(problem)}): check --lm"
             ) from None
         except TimeoutError:
             raise TransientError(f"no answer from {self.model} within {self.timeout:g} s") from None
         except errors.openai.OpenAIError as problem:  # the base of LiteLLM's own errors
             status = getattr(problem, "status_code", None)
             if isinstance(status, int) and 400 <= status < 500 and status != 408:
-                raise CallError(f"{self.model} refused the request ({_said(problem)})") from None
-            raise TransientError(_said(problem), retry_after=_retry_after(problem)) from None
-        return read_completion(json.dumps(reply.model_dump(), default=str), self.model)
+                raise CallError(f"{self.model} refused the request ({self._said(problem)})") from None
+            raise TransientError(self._said(problem), retry_after=_retry_after(problem)) from None
+        said = json.dumps(reply.model_dump(), default=str, ensure_ascii=False)
+        return read_completion(self._hide(said), self.model)
 
     async def _complete(self, payload: Mapping[str, Any]) -> Any:
         async with asyncio.timeout(self.timeout):
@@ -95,12 +102,11 @@ class LiteLLMEndpoint:
                 **payload,
             )
 
+    def _said(self, problem: BaseException) -> str:
+        return self._hide(" ".join(str(problem).split()))[:200]
+
     async def aclose(self) -> None:
         return None
-
-
-def _said(problem: BaseException) -> str:
-    return " ".join(str(problem).split())[:200]
 
 
 def _retry_after(problem: Any) -> float | None:

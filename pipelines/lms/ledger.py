@@ -14,6 +14,7 @@ from typing import Any
 
 from ...modules.calls import Usage
 from ...modules.errors import UserError
+from ..jsonl import to_line
 
 LEDGER = "ledger.jsonl"
 
@@ -61,7 +62,7 @@ class Ledger:
     def add(self, entry: Entry) -> None:
         """Raises UserError when the disk takes no more."""
         record = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **vars(entry)}
-        line = json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+        line = to_line(record)
         with self._lock:
             self.total.add(entry.usage)  # paid for, whether or not the disk takes it
             whole = b"\n" + line if self._torn else line

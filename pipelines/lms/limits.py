@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 SHRINK = 0.7  # factor on the limit when an endpoint keeps answering 429
 GROW = 1.1
@@ -32,14 +29,9 @@ class AdaptiveLimit:
         self._finished = 0
         self._refused = 0
 
-    @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        await self._acquire()
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
-            self._wake()
+    def slot(self) -> _Slot:
+        """A block that waits for its place among the calls in flight, and then holds it."""
+        return _Slot(self)
 
     def report(self, *, refused: bool) -> None:
         """Tell the outcome of one call: `refused` for a 429."""
@@ -77,12 +69,13 @@ class AdaptiveLimit:
                 turn.set_result(None)
 
 
-def back_off(attempt: int, retry_after: float | None, *, first: float = 0.5, longest: float = 30.0) -> float:
-    """Seconds to wait before attempt number `attempt + 1` (attempts count from 0).
+class _Slot:
+    def __init__(self, limit: AdaptiveLimit) -> None:
+        self._limit = limit
 
-    `Retry-After` is honoured as a minimum; otherwise exponential with full jitter, at least half of it kept.
-    """
-    if retry_after is not None:
-        return retry_after + random.uniform(0, min(1.0, 0.1 * retry_after))
-    ceiling = min(longest, first * 2**attempt)
-    return random.uniform(ceiling / 2, ceiling)
+    async def __aenter__(self) -> None:
+        await self._limit._acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._limit.in_flight -= 1
+        self._limit._wake()

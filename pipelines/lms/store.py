@@ -14,6 +14,7 @@ from typing import Any
 
 from ...modules.errors import UserError
 from ...modules.profile import Profile
+from ..jsonl import to_line
 from .client import Reply
 
 CALLS = "calls.jsonl"
@@ -79,7 +80,7 @@ class CallStore:
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
         """Append a reply, unless there is one for this key. Raises UserError when the disk takes no more."""
         record = {"key": key, "model": model, "reply": reply}
-        line = json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+        line = to_line(record)
         with self._lock:
             try:
                 self._scan()

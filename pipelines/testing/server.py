@@ -21,20 +21,26 @@ def first_option(body: dict[str, Any]) -> str:
 
 
 class ScriptedServer:
-    """`url` is its `…/v1`; `requests` holds `{"body", "headers"}` in order of arrival, `bodies` the bodies
-    alone.
+    """An LM endpoint inside a `with` block: give `url` to `fm.lm("openai/ANY-NAME", api_base=server.url)`.
 
-    `reply` gets a request's body and returns the text of the completion, or (status, headers, JSON body) for
-    anything else; `delay` is what every answer takes, in seconds; `most_at_once` is the largest number in
-    flight so far.
+    Args:
+        reply: gets a request's body and returns the text of the completion, or (status, headers, JSON body)
+            for anything else.
+        delay: seconds that an answer takes, or a function that says so for each answer.
+
+    `requests` holds `{"body", "headers"}` in order of arrival, `bodies` the bodies alone; `in_flight` is how
+    many wait for their answer, `most_at_once` the largest number so far; `prompt_tokens` and
+    `completion_tokens` are what all completions were billed: a token a word.
     """
 
-    def __init__(self, reply: Reply = first_option, delay: float = 0.0) -> None:
+    def __init__(self, reply: Reply = first_option, delay: float | Callable[[], float] = 0.0) -> None:
         self.reply = reply
         self.delay = delay
         self.requests: list[dict[str, Any]] = []
         self.in_flight = 0
         self.most_at_once = 0
+        self.prompt_tokens = 0
+        self.completion_tokens = 0
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="scripted-server", daemon=True)
@@ -61,7 +67,7 @@ class ScriptedServer:
         asyncio.set_event_loop(self._loop)
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_post("/v1/chat/completions", self._complete)
-        runner = web.AppRunner(app, access_log=None)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
         self._loop.run_until_complete(runner.setup())
         self._loop.run_until_complete(web.TCPSite(runner, "127.0.0.1", 0).start())
         self.port = runner.addresses[0][1]
@@ -76,8 +82,9 @@ class ScriptedServer:
         self.in_flight += 1
         self.most_at_once = max(self.most_at_once, self.in_flight)
         try:
-            if self.delay:
-                await asyncio.sleep(self.delay)
+            delay = self.delay() if callable(self.delay) else self.delay
+            if delay:
+                await asyncio.sleep(delay)
             said = self.reply(body)
         finally:
             self.in_flight -= 1
@@ -85,6 +92,8 @@ class ScriptedServer:
             status, headers, content = said
             return web.json_response(content, status=status, headers=headers)
         words = sum(len(message["content"].split()) for message in body["messages"])
+        self.prompt_tokens += words
+        self.completion_tokens += len(said.split())
         return web.json_response(
             {
                 "id": "1",

@@ -1,0 +1,102 @@
+"""What HTTP clients share: one pooled session per event loop, and how long to wait before another try."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import weakref
+from collections.abc import AsyncGenerator, Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from weakref import WeakKeyDictionary
+
+import aiohttp
+
+
+class LoopSessions:
+    """A session for each event loop it is used from, made when first needed and closed with its loop.
+
+    `make` is called inside the loop. Sessions of loops that are still running are closed when this object is
+    collected; a loop run by `asyncio.run` closes its own when it ends.
+    """
+
+    def __init__(self, make: Callable[[], aiohttp.ClientSession]) -> None:
+        self._make = make
+        self._held: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held] = WeakKeyDictionary()
+        # The finaliser holds the sessions, so that none of them dies before it is closed.
+        weakref.finalize(self, _close_all, self._held).atexit = False
+
+    async def session(self) -> aiohttp.ClientSession:
+        """The running loop's session."""
+        loop = asyncio.get_running_loop()
+        held = self._held.get(loop)
+        if held is None:
+            for old in [old for old in self._held if old.is_closed()]:
+                del self._held[old]  # a session refers to its loop, so a dead loop never leaves by itself
+            held = self._held[loop] = _Held(self._make())
+            await held.start()
+        return held.session
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    async def close(self) -> None:
+        """Close all sessions; the next use makes a new one."""
+        held = self._held.pop(asyncio.get_running_loop(), None)
+        _close_all(self._held)
+        self._held.clear()
+        if held is not None:
+            await held.close()
+
+
+class _Held:
+    """A session inside an async generator, which the event loop closes when it shuts down its generators."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self.session = session
+        self._generator = self._hold()
+
+    async def start(self) -> None:
+        await anext(self._generator)
+
+    async def close(self) -> None:
+        await self._generator.aclose()
+        await self.session.close()  # also if it was never started
+
+    async def _hold(self) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            await self.session.close()
+
+
+def _close_all(sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held]) -> None:
+    for loop, held in list(sessions.items()):
+        if not loop.is_closed():  # a closed loop has closed them itself
+            asyncio.run_coroutine_threadsafe(held.close(), loop)
+
+
+def back_off(attempt: int, retry_after: float | None, *, first: float = 0.5, longest: float = 30.0) -> float:
+    """Seconds to wait before attempt number `attempt + 1` (attempts count from 0).
+
+    `Retry-After` is honoured as a minimum; otherwise exponential with full jitter, at least half of it kept.
+    """
+    if retry_after is not None:
+        return retry_after + random.uniform(0, min(1.0, 0.1 * retry_after))
+    ceiling = min(longest, first * 2**attempt)
+    return random.uniform(ceiling / 2, ceiling)
+
+
+def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
+    """`Retry-After` in seconds; a date in it is answered with the time until then."""
+    value = headers.get("Retry-After") or headers.get("retry-after")
+    if not value:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,50 @@
+"""The short way from a seat to its LM, for calls that nobody watches.
+
+Around every call DSPy keeps histories, traces and usage, tells callbacks, and resolves types of its own.
+Where none of that is switched on or needed, it leaves nothing behind, and costs more than the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dspy
+
+from .adapter import SAMPLING, ProfileAdapter, ask_unobserved, profile_of
+from .fields import fields_of
+
+_WATCHING = ("callbacks", "usage_tracker", "track_usage", "send_stream", "warn_on_type_mismatch")
+_CONFIG = frozenset((*SAMPLING, "rollout_id"))
+
+
+async def predict_directly(predict: dspy.Predict, given: Mapping[str, Any]) -> dspy.Prediction | None:
+    """What `predict.acall(**given)` would give; None, and nothing done, where that is DSPy's to do."""
+    known = dspy.settings.config
+    lm = predict.lm or known["lm"]
+    inputs = dict(given)
+    config = {**predict.config, **inputs.pop("config", {})}
+    demos = inputs.pop("demos", predict.demos)
+    if not _unwatched(predict, lm, known) or not config.keys() <= _CONFIG:
+        return None
+    signature = predict.signature
+    fields = fields_of(signature)
+    inputs = {**fields.defaults, **inputs}
+    if not fields.plain or inputs.keys() != set(fields.inputs):
+        return None
+    answered = await ask_unobserved(lm, config, signature, demos, inputs)
+    return dspy.Prediction.from_completions([answered], signature=signature)
+
+
+def _unwatched(predict: dspy.Predict, lm: Any, known: Mapping[str, Any]) -> bool:
+    return (
+        type(known["adapter"]) is ProfileAdapter
+        and getattr(lm, "direct", None) is not None
+        and profile_of(lm) is not None
+        and known["disable_history"]
+        and not any(known[name] for name in _WATCHING)
+        and known["trace"] is None
+        and not (predict.callbacks or lm.callbacks or predict.fields)
+        and "n" not in lm.kwargs
+        and "num_generations" not in lm.kwargs
+    )

@@ -1,0 +1,154 @@
+"""Which hosts a client may reach: a fixed list, by https, and at public addresses only."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from ..errors import UserError
+
+Place = tuple[str, int]
+"""A host, in lower case, and a port."""
+
+_NAME = re.compile(
+    r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+)
+# A last label that browsers and C libraries take for a number makes the whole an IPv4 address.
+_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
+_NAT64 = IPv6Network("64:ff9b::/96")
+_LOCAL = (
+    IPv6Network("::/96"),  # once "IPv4-compatible"; also :: and ::1
+    IPv6Network("::ffff:0:0:0/96"),  # IPv4-translated
+    IPv6Network("64:ff9b:1::/48"),  # NAT64 of a local network
+)
+
+
+class PrivateAddressError(OSError):
+    """A name that leads into a private network."""
+
+
+class Hosts:
+    """The hosts that may be reached.
+
+    Args:
+        public: each `HOST` or `HOST:PORT`, reached by https and only at public addresses.
+        private: likewise, but for a wiki in one's own network: any address will do, and http as well.
+
+    Raises UserError for what is no host, and for a public one written as an address that is not public.
+    """
+
+    def __init__(self, public: Iterable[str], private: Iterable[str] = ()) -> None:
+        self._public = {_place(host) for host in public}
+        # Without a port a private host is listed for both schemes.
+        self._private = {(_place(host, port)) for host in private for port in (443, 80)}
+        for name, _ in self._public - self._private:
+            if _is_literal(name) and not is_public(name):
+                raise UserError(
+                    f"{name} is a private, local or reserved address: name a public host, or list it in "
+                    "private_hosts if it is a wiki of your own"
+                )
+
+    def refusal(self, url: URL) -> str | None:
+        """Why `url` may not be asked for, or None if it may."""
+        place = ((url.raw_host or "").lower(), url.port or 0)
+        if url.scheme not in ("http", "https") or place not in self._public | self._private:
+            return "it is not on the list of hosts"
+        if url.raw_user is not None or url.raw_password is not None:
+            return "it holds a user name or password"
+        if url.scheme == "http" and place not in self._private:
+            return "it is not https"
+        return None
+
+    def any_address(self, name: str, port: int) -> bool:
+        """Whether this host may be at a private address."""
+        return (name.lower(), port) in self._private
+
+
+class CheckedResolver(AbstractResolver):
+    """Gives only the addresses that a host may have, and so the ones that are connected to.
+
+    The check and the connection use one and the same answer, so a name that is public now and private a
+    moment later gains nothing. Literal addresses pass no resolver: `Hosts` checks them.
+    """
+
+    def __init__(self, hosts: Hosts, inner: AbstractResolver) -> None:
+        self._hosts = hosts
+        self._inner = inner
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Raises PrivateAddressError when no address is left, OSError when there is none at all."""
+        found = await self._inner.resolve(host, port, family)
+        if self._hosts.any_address(host, port):
+            return found
+        kept = [address for address in found if is_public(address["host"])]
+        if found and not kept:
+            raise PrivateAddressError(f"{host} leads to a private, local or reserved address")
+        return kept
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the public Internet, also by any IPv4 address it carries inside.
+
+    Loopback, link-local, private, shared, multicast, reserved and documentation ranges are not, nor is
+    anything that is no plain address ("127.1", "0x7f000001", "fe80::1%eth0").
+    """
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(found, IPv4Address):
+        return found.is_global and not found.is_multicast and not found.is_reserved
+    if found.scope_id is not None or any(found in network for network in _LOCAL):
+        return False
+    inside = _carried(found)
+    if inside is not None:
+        return is_public(str(inside))
+    return found.is_global and not (
+        found.is_multicast or found.is_reserved or found.is_site_local or found.teredo is not None
+    )
+
+
+def _carried(address: IPv6Address) -> IPv4Address | None:
+    """The IPv4 address inside a mapped, 6to4 or NAT64 address."""
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour
+
+
+def _is_literal(name: str) -> bool:
+    return ":" in name or _NUMBER.fullmatch(name) is not None
+
+
+def _place(text: str, default_port: int = 443) -> Place:
+    """The host and port of `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`. Raises UserError for others."""
+    given = text.lower() if isinstance(text, str) else ""
+    form = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\\\s]+))(?::([0-9]{1,5}))?", given, re.ASCII)
+    name, port = (form[1] or form[2], int(form[3] or default_port)) if form else ("", 0)
+    if form and form[1]:
+        usable = _is_address(name)
+        name = str(ip_address(name)) if usable else name
+    else:
+        usable = _is_address(name) if _is_literal(name) else _NAME.fullmatch(name) is not None
+    if not usable or not 0 < port < 65536:
+        raise UserError(
+            f"{text!r} is no host: give a name such as en.wikipedia.org, with :PORT if it has its own"
+        )
+    return name, port
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

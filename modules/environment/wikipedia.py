@@ -1,0 +1,371 @@
+"""Pages of the live Wikipedia, or of any other MediaWiki that can give them as plain text."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import threading
+import unicodedata
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from functools import partial
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from yarl import URL
+
+from ..calls import CallError, FatalCallError
+from ..errors import UserError
+from ..fence import cut, one_line
+from .addresses import Hosts
+from .base import Environment, Page
+from .mediawiki import MediaWiki
+
+T = TypeVar("T")
+
+PAGE_CHARS = 200_000
+"""Characters kept of a page; few articles are longer."""
+
+TITLE_BYTES = 255
+QUERY_CHARS = 280
+"""CirrusSearch, Wikipedia's search, takes no more than 300."""
+
+# Without `exlimit` the API warns that whole pages come one at a time.
+PAGE = {
+    "prop": "extracts|pageprops|info",
+    "explaintext": "1",
+    "exsectionformat": "plain",
+    "exlimit": "1",
+    "ppprop": "disambiguation",
+    "redirects": "1",
+}
+SEARCH = {
+    "generator": "search",
+    "gsrnamespace": "0",
+    "prop": "pageprops",
+    "ppprop": "disambiguation",
+}
+LINKS = {
+    "generator": "links",
+    "gplnamespace": "0",
+    "gpllimit": "max",
+    "prop": "pageprops",
+    "ppprop": "disambiguation",
+    "redirects": "1",
+}
+SPARE = 5
+"""Search results asked for beyond those wanted, since disambiguation pages among them do not count."""
+
+READING = 1
+"""What is made of an answer, for the cache; the number goes up when the functions below change."""
+
+_NOT_IN_TITLES = re.compile(r"[|<>\[\]{}]")
+_WORDS = re.compile(r"\w+(?:[-'’.]\w+)*")
+_PARENTHETICAL = re.compile(r"\s*\([^()]*\)$")
+
+
+class WikipediaEnvironment(Environment):
+    """The articles of a MediaWiki with the extension TextExtracts, asked through its API.
+
+    Redirects are followed by the wiki. A disambiguation page counts as no page, and `closest` gives the pages
+    that it lists. `closest` searches for words only: nothing that an agent writes is read as an operator, and
+    pages outside the main namespace are never given.
+
+    Args:
+        host: `HOST` or `HOST:PORT`, reached by https; `http://HOST:PORT` only if it is a private host.
+        path: where its API is.
+        hosts: further hosts that it may redirect to.
+        private_hosts: the hosts among all these that may be at a private address, such as a wiki in one's own
+            network. Nothing that a page or an agent says reaches this setting.
+        cache_dir: keeps every answer for good, so that later runs see the same pages; None keeps none.
+        user_agent: who asks; public wikis want a project and a way to reach it.
+        timeout: seconds that one attempt may take.
+        deadline: seconds that a request may take with its retries.
+        resolver: makes what looks names up.
+
+    `fetch` and `closest` raise CallError when the wiki cannot be asked, FatalCallError when it never can.
+    Raises UserError for what is no host, or a private one that is not listed.
+    """
+
+    def __init__(
+        self,
+        host: str = "en.wikipedia.org",
+        *,
+        path: str = "/w/api.php",
+        hosts: Collection[str] = (),
+        private_hosts: Collection[str] = (),
+        cache_dir: str | Path | None = None,
+        user_agent: str | None = None,
+        timeout: float = 20.0,
+        deadline: float = 120.0,
+        resolver: Callable[[], AbstractResolver] = aiohttp.ThreadedResolver,
+    ) -> None:
+        self._settings: dict[str, Any] = {
+            "path": path,
+            "hosts": tuple(hosts),
+            "private_hosts": tuple(private_hosts),
+            "cache_dir": cache_dir,
+            "user_agent": user_agent,
+            "timeout": timeout,
+            "deadline": deadline,
+            "resolver": resolver,
+        }
+        self._host = host
+        scheme, _, name = host.rpartition("://") if isinstance(host, str) else ("", "", host)
+        allowed = Hosts([name, *hosts], private_hosts)
+        address = URL(f"{scheme or 'https'}://{name}{path if path.startswith('/') else '/' + path}")
+        refusal = allowed.refusal(address)
+        if refusal is not None:
+            raise UserError(f"{host} cannot be asked: {refusal}; public wikis are reached by https")
+        self._client = MediaWiki(
+            address,
+            allowed,
+            user_agent=_checked_agent(user_agent) if user_agent is not None else default_user_agent(),
+            timeout=timeout,
+            deadline=deadline,
+            resolver=resolver,
+        )
+        self.source = f"wikipedia:{self._client.name}"
+        self._cache = None if cache_dir is None else _Cache(Path(cache_dir), str(address))
+        self._flights: dict[tuple[int, str], asyncio.Future[Any]] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> WikipediaEnvironment:
+        return self  # connections and requests in flight are shared by all copies of a program
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process: connections are made anew there."""
+        return partial(WikipediaEnvironment, **self._settings), (self._host,)
+
+    @property
+    def fingerprint(self) -> str:
+        """The wiki and what it is asked for; pages may change from day to day."""
+        asked = "&".join(f"{name}={value}" for name, value in PAGE.items())
+        return f"{self.source}{self._client.address.path}?{asked} ({PAGE_CHARS} characters)"
+
+    @property
+    def text_form(self) -> str | None:
+        usual = {"hosts": (), "private_hosts": (), "user_agent": None, "resolver": aiohttp.ThreadedResolver}
+        if "://" in self._host or any(self._settings[name] != value for name, value in usual.items()):
+            return None
+        return f"wikipedia:{self._host}{self._client.address.path}"
+
+    async def fetch(self, title: str) -> Page | None:
+        """The article of that title, redirects followed; None if there is none or it is a disambiguation."""
+        page = await self._page(title)
+        if page is None or page["ambiguous"] or not page["text"]:
+            return None
+        return Page(page["title"], page["text"], f"{self._client.name} revision {page['revision']}")
+
+    async def closest(self, query: str, n: int) -> list[str]:
+        """The articles that a disambiguation page of that name lists, then those that search finds.
+
+        Of the listed, those that begin with the name come first, each part in alphabetical order.
+        """
+        if n < 1:
+            return []
+        page, found = await asyncio.gather(self._page(query), self._search(query, n))
+        listed = await self._listed(page["title"]) if page is not None and page["ambiguous"] else []
+        return list(dict.fromkeys([*listed, *found]))[:n]
+
+    async def close(self) -> None:
+        """Close the connections; they are made again if more is asked for."""
+        await self._client.close()
+
+    async def _page(self, title: str) -> dict[str, Any] | None:
+        name = article_title(title)
+        return None if name is None else await self._asked({**PAGE, "titles": name}, self._read_page)
+
+    async def _search(self, query: str, n: int) -> list[str]:
+        """Titles for the words of `query`: pages that have all of them, else such as have any."""
+        words = search_words(query)
+        for text in dict.fromkeys((" ".join(words), " OR ".join(words))) if words else ():
+            limit = str(min(n + SPARE, 50))
+            asked = {**SEARCH, "gsrsearch": cut_words(text), "gsrlimit": limit}
+            found = await self._asked(asked, self._read_articles)
+            if found:
+                return [title for _, title in sorted(found)]
+        return []
+
+    async def _listed(self, title: str) -> list[str]:
+        name = _PARENTHETICAL.sub("", title).casefold()
+        found = await self._asked({**LINKS, "titles": title}, self._read_articles)
+        return sorted(
+            (listed for _, listed in found), key=lambda one: (not one.casefold().startswith(name), one)
+        )
+
+    async def _asked(self, parameters: Mapping[str, str], read: Callable[[dict[str, Any]], T]) -> T:
+        """What `read` makes of the answer: from the cache, or from whoever is asking the same just now."""
+        key = json.dumps([READING, parameters], sort_keys=True)
+        if self._cache is not None and (kept := self._cache.get(key)):
+            return kept[0]  # type: ignore[no-any-return]
+        loop = asyncio.get_running_loop()
+        while (flight := self._flights.get((id(loop), key))) is not None:
+            await asyncio.wait([flight])
+            if not flight.cancelled():  # else whoever asked was stopped, and this one asks
+                return flight.result()  # type: ignore[no-any-return]
+        flight = self._flights[id(loop), key] = loop.create_future()
+        try:
+            found = read(await self._client.ask(parameters))
+            if self._cache is not None:
+                self._cache.put(key, found)
+            flight.set_result(found)
+            return found
+        except BaseException as problem:
+            if isinstance(problem, Exception):
+                flight.set_exception(problem)
+                flight.exception()  # nobody may be waiting, and that is fine
+            else:
+                flight.cancel()
+            raise
+        finally:
+            del self._flights[id(loop), key]
+
+    def _read_page(self, answer: dict[str, Any]) -> dict[str, Any] | None:
+        """Title, text, revision and whether it is a disambiguation; None if there is no such article."""
+        query = answer.get("query")
+        if isinstance(query, dict) and query.get("interwiki") and not query.get("pages"):
+            return None  # a title of another wiki
+        pages = self._pages(answer)
+        if len(pages) != 1:
+            raise self._strange()
+        page = pages[0]
+        if page.get("missing") or page.get("invalid") or page.get("special") or page.get("ns") != 0:
+            return None
+        text, title = page.get("extract"), page.get("title")
+        if text is None and "extracts" in json.dumps(answer.get("warnings")):
+            raise FatalCallError(
+                f"{self._client.name} gives no plain text of its pages: it needs the extension TextExtracts"
+            )
+        if not isinstance(text, str) or not isinstance(title, str):
+            raise self._strange()
+        revision = page.get("lastrevid")
+        return {
+            "title": title,
+            "text": cut(text, PAGE_CHARS).strip(),
+            "revision": revision if isinstance(revision, int) else 0,
+            "ambiguous": _ambiguous(page),
+        }
+
+    def _read_articles(self, answer: dict[str, Any]) -> list[tuple[int, str]]:
+        """Place and title of the articles that a generator gave; none without a `query`."""
+        pages = self._pages(answer) if "query" in answer else []
+        found = []
+        for page in pages:
+            title, place = page.get("title"), page.get("index", 0)
+            if not isinstance(title, str) or not isinstance(place, int):
+                raise self._strange()
+            if page.get("ns") == 0 and not page.get("missing") and not _ambiguous(page):
+                found.append((place, title))
+        return found
+
+    def _pages(self, answer: dict[str, Any]) -> list[dict[str, Any]]:
+        query = answer.get("query")
+        pages = query.get("pages") if isinstance(query, dict) else None
+        if not isinstance(pages, list) or not all(isinstance(page, dict) for page in pages):
+            raise self._strange()
+        return pages
+
+    def _strange(self) -> CallError:
+        return CallError(f"{self._client.name} answered with JSON that is none of MediaWiki's")
+
+
+def article_title(title: str) -> str | None:
+    """The name of an article as a wiki is asked for it; None for what can name none, and stays unasked.
+
+    In Unicode's composed form, on one line, without `#section`. A vertical bar, which would make it several
+    titles, and other characters that no title has are refused; so is a leading colon.
+    """
+    name = one_line(unicodedata.normalize("NFC", one_line(title)).partition("#")[0].replace("_", " "))
+    if not name or name.startswith(":") or _NOT_IN_TITLES.search(name):
+        return None
+    return name if len(name.encode()) <= TITLE_BYTES else None
+
+
+def search_words(query: str) -> list[str]:
+    """The words of `query`, without any sign that a search engine could take for an operator."""
+    words = _WORDS.findall(one_line(unicodedata.normalize("NFC", one_line(query))))
+    return [word.lower() if word in ("AND", "OR", "NOT") else word for word in words]
+
+
+def cut_words(text: str) -> str:
+    """`text` up to the last whole word within `QUERY_CHARS`."""
+    if len(text) <= QUERY_CHARS:
+        return text
+    return text[: QUERY_CHARS + 1].rpartition(" ")[0].removesuffix(" OR") or text[:QUERY_CHARS]
+
+
+def default_user_agent() -> str:
+    """Name, version and, if the installed package names one, the address of this project."""
+    try:
+        about = metadata("folkmoot")
+    except PackageNotFoundError:
+        return "folkmoot"
+    addresses = [line.partition(",")[2].strip() for line in about.get_all("Project-URL") or ()]
+    return f"folkmoot/{about['Version']}" + (f" ({addresses[0]})" if addresses else "")
+
+
+def _checked_agent(user_agent: str) -> str:
+    if not isinstance(user_agent, str) or not re.fullmatch(
+        r"[\x20-\x7e]*[\x21-\x7e][\x20-\x7e]*", user_agent
+    ):
+        raise UserError(
+            f"user_agent is {user_agent!r}: give one line of plain letters, such as a project's name"
+        )
+    return user_agent
+
+
+def _ambiguous(page: Mapping[str, Any]) -> bool:
+    properties = page.get("pageprops")
+    return isinstance(properties, dict) and "disambiguation" in properties
+
+
+class _Cache:
+    """What was read from a wiki, one file of checked JSON an answer; processes may share the folder.
+
+    Trouble with the disk costs cached answers only: it warns once, and the wiki is asked.
+    """
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self._folder = folder / "wikipedia"
+        self._address = address
+        self._warned = False
+
+    def get(self, key: str) -> tuple[Any] | None:
+        """What was kept, in a tuple, since it may be None; None if there is nothing, or nothing readable."""
+        try:
+            checksum, _, kept = self._file(key).read_bytes().partition(b"\n")
+            if checksum.decode() == hashlib.sha256(kept).hexdigest():
+                return (json.loads(kept)["found"],)
+        except (OSError, ValueError):
+            pass  # never kept, or damaged: it will be written again
+        return None
+
+    def put(self, key: str, found: Any) -> None:
+        file = self._file(key)
+        part = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}.part")
+        try:
+            kept = json.dumps({"address": self._address, "asked": key, "found": found}).encode()
+            file.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(hashlib.sha256(kept).hexdigest().encode() + b"\n" + kept)
+            part.replace(file)
+        except OSError as problem:
+            with suppress(OSError):
+                part.unlink()
+            if not self._warned:
+                self._warned = True
+                warnings.warn(
+                    f"{self._folder} takes no more pages ({problem.strerror}): they will be asked for again",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+
+    def _file(self, key: str) -> Path:
+        name = hashlib.sha256(f"{self._address} {key}".encode()).hexdigest()
+        return self._folder / name[:2] / f"{name}.json"

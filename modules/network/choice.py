@@ -1,0 +1,55 @@
+"""Which strategies a group of agents takes, from its policies' scores (MARL-GAT, section 4.4). Pure."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Scores = npt.NDArray[np.floating]
+
+
+class Drawn(NamedTuple):
+    """The strategy of each agent, (N,), and which ones were open to it, (N, S)."""
+
+    strategies: npt.NDArray[np.intp]
+    open: npt.NDArray[np.bool_]
+
+
+def softmax(scores: Scores) -> npt.NDArray[np.float64]:
+    """The softmax over the last dimension, in double precision."""
+    wide = np.asarray(scores, dtype=np.float64)
+    powers = np.exp(wide - wide.max(axis=-1, keepdims=True))
+    probabilities: npt.NDArray[np.float64] = powers / powers.sum(axis=-1, keepdims=True)
+    return probabilities
+
+
+def draw(scores: Scores, *, rng: np.random.Generator | None = None, distinct: bool = False) -> Drawn:
+    """One strategy an agent from scores (N, S): drawn from their softmax, or the likeliest without `rng`.
+
+    With `distinct`, agents choose one after the other among the strategies that none before them has, and
+    from all of them again when none is left. Equal scores go by index. Raises ValueError for scores that
+    are not finite.
+    """
+    if scores.ndim != 2 or not np.isfinite(scores).all():
+        raise ValueError(f"scores must be N x S finite numbers, not {scores.shape}")
+    n, s = scores.shape
+    strategies, open_ = np.zeros(n, dtype=np.intp), np.ones((n, s), dtype=bool)
+    free = np.ones(s, dtype=bool)
+    for i in range(n):
+        if distinct:
+            free = free if free.any() else np.ones(s, dtype=bool)
+            open_[i] = free
+        strategies[i] = _one(np.where(open_[i], scores[i], -np.inf), rng)
+        if distinct:
+            free = free.copy()
+            free[strategies[i]] = False
+    return Drawn(strategies, open_)
+
+
+def _one(scores: Scores, rng: np.random.Generator | None) -> int:
+    if rng is None:
+        return int(scores.argmax())
+    reached = softmax(scores).cumsum()
+    # Not past the last one that is open, should rounding leave the sum below 1.
+    last = int(np.flatnonzero(np.isfinite(scores))[-1])
+    return min(int(np.searchsorted(reached, rng.random() * reached[-1], side="right")), last)

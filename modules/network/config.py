@@ -1,0 +1,174 @@
+"""The settings of a strategy network, all of them in one flat record (MARL-GAT, section 4.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, TypeVar, get_args
+
+from ..errors import UserError
+from .graph import Limits
+from .policy import Features, PolicyConfig
+from .tracker import TrackerSettings
+from .trust import TrustRates
+
+Choice = Literal["sample", "argmax"]
+TrustRule = Literal["pairwise", "directional", "averaged"]
+Weight = Literal["mean_trust", "accuracy", "log_odds", "fitted", "conditional"]
+
+PAPER_STRATEGIES = (
+    "zero_shot", "few_shot", "cot", "self_consistency", "self_ask", "decomposition", "least_to_most",
+)  # fmt: skip
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """How N agents choose, vote and come to trust one another; defaults are the paper's where it has them.
+
+    - `agents` N; `strategies`, S names in their order; `alike`: the agents are copies of one LM, so that what
+      is learned of a strategy's votes holds for all of them.
+    - Choice: softmax(logits + `gamma` S[s, q]), drawn (`sample`) or the likeliest (`argmax`); `distinct`: no
+      strategy twice while there is another; `top`: only so many agents are asked, those whose votes weigh
+      most on the question, None for all.
+    - Vote: `weight` of an answer, from trust or learned from answers to the training questions.
+    - Trust: `trust_rule`, `delta_t`, `delta_d`, `delta_p` as in `TrustRates`; `recent`: share of a new answer
+      in an agent's recent accuracy.
+    - Graph: degree `k` and rewiring `p` of the small world, `min_degree`, `max_degree`, `drop`, `add` as in
+      `Limits`, changed every `evolve_every` questions.
+    - Tracker: `alpha`, `similar`, `top_k`, `merge` as in `TrackerSettings`.
+    - Policy: `hidden`, `heads`, `dropout`, `features`, `trust_edges` as in `PolicyConfig`.
+    - `seed` of graph, weights and draws; `embedding`: name of the model that makes the vectors.
+
+    Raises UserError for a value that cannot be.
+    """
+
+    agents: int = 5
+    strategies: tuple[str, ...] = PAPER_STRATEGIES
+    alike: bool = False
+    gamma: float = 0.1
+    choice: Choice = "sample"
+    distinct: bool = False
+    top: int | None = None
+    weight: Weight = "mean_trust"
+    trust_rule: TrustRule = "pairwise"
+    delta_t: float = TrustRates.delta_t
+    delta_d: float = TrustRates.delta_d
+    delta_p: float = TrustRates.delta_p
+    recent: float = 0.05
+    k: int = 4
+    p: float = 0.1
+    min_degree: int = Limits.min_degree
+    max_degree: int = Limits.max_degree
+    drop: float = Limits.drop
+    add: float = Limits.add
+    evolve_every: int = 20
+    alpha: float = TrackerSettings.alpha
+    similar: float = TrackerSettings.similar
+    top_k: int = TrackerSettings.top_k
+    merge: float = TrackerSettings.merge
+    hidden: int = PolicyConfig.hidden
+    heads: int = PolicyConfig.heads
+    dropout: float = PolicyConfig.dropout
+    features: Features = PolicyConfig.features
+    trust_edges: bool = PolicyConfig.trust_edges
+    seed: int = 0
+    embedding: str = "all-mpnet-base-v2"
+
+    def __post_init__(self) -> None:
+        names = self.strategies
+        if not isinstance(names, list | tuple) or not names or not all(isinstance(n, str) for n in names):
+            raise UserError(f"strategies is {names!r}: give a list of at least one name.")
+        object.__setattr__(self, "strategies", tuple(names))
+        if len(set(names)) < len(names):
+            raise UserError(f"a strategy is named twice in {', '.join(names)}: name each once.")
+        check_types(self)
+        check_options(self, choice=Choice, trust_rule=TrustRule, weight=Weight, features=Features)
+        for name in ("agents", "evolve_every", "top"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"{name} is {value}: give a whole number from 1 up.")
+        if not self.seed >= 0:
+            raise UserError(f"seed is {self.seed}: give a whole number from 0 up.")
+        if not 0 < self.recent <= 1:
+            raise UserError(f"recent is {self.recent}: give a share above 0 and up to 1.")
+        if not 0 <= self.p <= 1 or self.k < 0:
+            raise UserError(f"k is {self.k} and p {self.p}: give k >= 0 and p between 0 and 1.")
+        _ = self.limits, self.rates, self.tracker, self.policy(1)  # their own checks
+
+    @property
+    def limits(self) -> Limits:
+        return self._part(Limits)
+
+    @property
+    def rates(self) -> TrustRates:
+        return self._part(TrustRates)
+
+    @property
+    def tracker(self) -> TrackerSettings:
+        return self._part(TrackerSettings)
+
+    def policy(self, width: int) -> PolicyConfig:
+        """The shape of the policies for question embeddings of this width."""
+        return PolicyConfig(
+            strategies=len(self.strategies),
+            inputs=width,
+            hidden=self.hidden,
+            heads=self.heads,
+            dropout=self.dropout,
+            features=self.features,
+            trust_edges=self.trust_edges,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {**asdict(self), "strategies": list(self.strategies)}
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> NetworkConfig:
+        """What `to_dict` gave, or some of it. Raises UserError for other names."""
+        return from_settings(cls, settings)
+
+    def _part(self, kind: type[T]) -> T:
+        return kind(**{name: getattr(self, name) for name in kind.__annotations__})
+
+
+def from_settings(kind: type[T], settings: Mapping[str, Any]) -> T:
+    """A record of settings from names and values. Raises UserError for a name it does not have."""
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    for name in settings:
+        if name not in known:
+            raise UserError(f"there is no setting {name!r}: choose among {', '.join(known)}.")
+    return kind(**settings)
+
+
+def check_types(record: Any) -> None:
+    """Raise UserError unless every number, truth value and text of a record of settings is one."""
+    for field in fields(record):
+        value, wanted = getattr(record, field.name), str(field.type).removesuffix(" | None")
+        if value is None and wanted != field.type:
+            continue
+        if wanted in _KINDS and not _fits(value, wanted):
+            raise UserError(f"{field.name} is {value!r}: give {_KINDS[wanted]}.")
+
+
+def check_options(record: Any, **options: Any) -> None:
+    """Raise UserError unless each named field holds one of its `Literal`'s values."""
+    for name, literal in options.items():
+        if getattr(record, name) not in get_args(literal):
+            raise UserError(
+                f"there is no {name} {getattr(record, name)!r}: choose one of {', '.join(get_args(literal))}."
+            )
+
+
+_KINDS = {"int": "a whole number", "float": "a finite number", "bool": "true or false", "str": "text"}
+
+
+def _fits(value: Any, wanted: str) -> bool:
+    if isinstance(value, bool | str):
+        return type(value).__name__ == wanted
+    if wanted == "float":
+        return isinstance(value, int | float) and math.isfinite(value)
+    return wanted == "int" and isinstance(value, int)

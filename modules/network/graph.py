@@ -1,0 +1,161 @@
+"""Who is connected to whom: a small world first, then what trust makes of it (MARL-GAT, 4.1 and 4.8)."""
+
+from dataclasses import dataclass
+
+import networkx  # type: ignore[import-untyped]
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import UserError
+from .trust import Trust
+
+Adjacency = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a graph may look like: degrees, and the trust below which edges go and above which they come.
+
+    Raises UserError unless 1 <= min_degree <= max_degree and 0 <= drop <= add <= 1.
+    """
+
+    min_degree: int = 2
+    max_degree: int = 6
+    drop: float = 0.3
+    add: float = 0.8
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_degree <= self.max_degree:
+            raise UserError(
+                f"degrees from {self.min_degree} to {self.max_degree} cannot be kept: "
+                "give 1 <= min_degree <= max_degree."
+            )
+        if not 0 <= self.drop <= self.add <= 1:
+            raise UserError(
+                f"edges cannot go below trust {self.drop} and come above {self.add}: "
+                "give 0 <= drop <= add <= 1."
+            )
+
+    def bounds(self, n: int) -> tuple[int, int]:
+        """The least and the greatest degree that every one of n agents can have at once.
+
+        At most n - 1. An odd number of agents cannot all have the same odd degree, so one more is allowed.
+        """
+        low, high = min(self.min_degree, n - 1), min(self.max_degree, n - 1)
+        return low, high + (low == high and n * low % 2)
+
+
+def small_world(n: int, k: int, p: float, limits: Limits, seed: int) -> Adjacency:
+    """Adjacency (n, n) of a Watts-Strogatz graph: a ring of k neighbours, each edge rewired with chance p.
+
+    Symmetric, diagonal false. An odd k gives k - 1 neighbours, k >= n the complete graph. Degrees are then
+    brought within `limits` by removing or adding edges at random. The same seed gives the same graph.
+    Raises UserError for n < 1, k < 0, or p outside 0 to 1.
+    """
+    if n < 1 or k < 0 or not 0 <= p <= 1:
+        raise UserError(
+            f"a small world of {n} agents with degree {k} and rewiring {p} cannot be: "
+            "give n >= 1, k >= 0 and p between 0 and 1."
+        )
+    world = networkx.watts_strogatz_graph(n, min(k, n), p, seed=seed)
+    graph = networkx.to_numpy_array(world, dtype=bool)
+    liking = np.random.default_rng(seed).random((n, n))
+    return _within(graph, liking + liking.T, limits)
+
+
+def evolve(graph: Adjacency, trust: Trust, limits: Limits) -> Adjacency:
+    """The graph (N, N) that follows from trust (N, N), in the paper's four stages:
+
+    1. edges with trust below `limits.drop` go, 2. pairs with trust above `limits.add` are connected, most
+    trusted first, while both have room, 3. agents below the least degree get their most trusted partners
+    back, 4. each agent swaps its least trusted edge for the most trusted pair it lacks, if that is better
+    and all degrees stay in bounds.
+
+    Symmetric, diagonal false, degrees within `limits.bounds(N)`, so nobody is isolated. Pure; equal trust
+    goes by index. Trust that is not symmetric counts as the mean of both directions. Raises ValueError for a
+    graph that is not symmetric, shapes that do not fit, or trust that is not finite.
+    """
+    n = len(graph)
+    if graph.shape != (n, n) or trust.shape != (n, n):
+        raise ValueError(f"graph and trust must be N x N alike, not {graph.shape} and {trust.shape}")
+    if graph.dtype != np.bool_ or (graph != graph.T).any() or not np.isfinite(trust).all():
+        raise ValueError("a graph is a symmetric matrix of truth values, and trust is finite")
+    mutual = (trust + trust.T) / 2
+    _, high = limits.bounds(n)
+    edges = graph & ~np.eye(n, dtype=bool) & (mutual >= limits.drop)
+    for i, j in _ranked(_pairs(~edges & (mutual > limits.add)), mutual):
+        if max(edges[i].sum(), edges[j].sum()) < high:
+            edges[i, j] = edges[j, i] = True
+    edges = _within(edges, mutual, limits)
+    for i in range(n):
+        _swap(edges, mutual, i, limits)
+    return edges
+
+
+def _swap(edges: Adjacency, trust: Trust, i: int, limits: Limits) -> None:
+    """Stage 4 for agent i, in place: its least trusted edge that can go for the best pair that has room."""
+    low, high = limits.bounds(len(edges))
+    degree = edges.sum(axis=1)
+    spare = [j for j in np.flatnonzero(edges[i]) if degree[j] > low]
+    open_ = [j for j in np.flatnonzero(~edges[i]) if j != i and degree[j] < high]
+    if not spare or not open_:
+        return
+    worst, best = min(spare, key=lambda j: trust[i, j]), max(open_, key=lambda j: trust[i, j])
+    if trust[i, best] > trust[i, worst]:
+        edges[i, worst] = edges[worst, i] = False
+        edges[i, best] = edges[best, i] = True
+
+
+def _within(graph: Adjacency, trust: Trust, limits: Limits) -> Adjacency:
+    """The graph with every degree in bounds: the least trusted edges go, the most trusted pairs come."""
+    n = len(graph)
+    low, high = limits.bounds(n)
+    edges = graph.copy()
+    for i, j in _ranked(_pairs(edges), trust)[::-1]:
+        if max(edges[i].sum(), edges[j].sum()) > high:
+            edges[i, j] = edges[j, i] = False
+    while (short := np.flatnonzero(edges.sum(axis=1) < low)).size:
+        degree = edges.sum(axis=1)
+        lacking, room = degree < low, degree < high
+        wanted = _pairs(~edges & (lacking[:, None] & room[None, :] | room[:, None] & lacking[None, :]))
+        if wanted:
+            i, j = _ranked(wanted, trust)[0]
+            edges[i, j] = edges[j, i] = True
+        else:
+            _make_room(edges, trust, int(short[0]), limits)
+    return edges
+
+
+def _pairs(matrix: Adjacency) -> list[tuple[int, int]]:
+    """The places i < j where a symmetric matrix is true, in order."""
+    return [(int(i), int(j)) for i, j in np.argwhere(np.triu(matrix, 1))]
+
+
+def _ranked(pairs: list[tuple[int, int]], trust: Trust) -> list[tuple[int, int]]:
+    """Most trusted first; equal trust in the order given."""
+    return sorted(pairs, key=lambda pair: -trust[pair])
+
+
+def _make_room(edges: Adjacency, trust: Trust, i: int, limits: Limits) -> None:
+    """Raise the degree of agent i, in place, when all it is not connected to are full.
+
+    An edge v-w of a full v goes, i is connected to v, and w keeps its degree or can do without: it has more
+    than the least degree, or is connected to i too, or to the other agent that is short. One of these always
+    exists, since the sum of all degrees is even. The least trusted such edge is taken.
+    """
+    low, high = limits.bounds(len(edges))
+    degree = edges.sum(axis=1).tolist()
+    partners = [int(j) for j in np.flatnonzero(edges.sum(axis=1) < low) if j != i]
+    if degree[i] + 2 <= high:
+        partners.append(i)
+    ways: list[tuple[float, int, int, int | None]] = []
+    for v in (int(v) for v in np.flatnonzero(~edges[i]) if v != i):
+        for w in (int(w) for w in np.flatnonzero(edges[v])):
+            if degree[w] > low:
+                ways.append((trust[v, w], v, w, None))
+            ways += [(trust[v, w], v, w, j) for j in partners if j != w and not edges[j, w]]
+    _, v, w, partner = min(ways, key=lambda way: way[0])
+    edges[v, w] = edges[w, v] = False
+    edges[i, v] = edges[v, i] = True
+    if partner is not None:
+        edges[partner, w] = edges[w, partner] = True

@@ -1,0 +1,70 @@
+"""What an agent gains or loses by its answer (MARL-GAT, sections 4.7 and 5.2). All pure.
+
+Answers of N agents are coded as whole numbers, equal for equal answers, -1 for an abstention; `correct` says
+whether each is right. An abstention is wrong.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import UserError
+from .weights import Answers, Numbers, Right, expected_votes
+
+RIGHT, WRONG = 1.0, -0.5
+
+
+@dataclass(frozen=True)
+class ConsensusBonus:
+    """The sizes of the consensus-aware additions, each at least 0; the paper names no values.
+
+    Raises UserError for a negative or infinite one.
+    """
+
+    delta_plus: float = 0.2
+    delta_minus: float = 0.2
+    delta_minor: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not (math.isfinite(value) and value >= 0):
+                raise UserError(f"{name} is {value}: give a size of at least 0.")
+
+
+def individual(correct: Right) -> Numbers:
+    """+1 for a right answer, -0.5 for a wrong one (MARL-GAT, equation 6); shape as given."""
+    return np.where(correct, RIGHT, WRONG)
+
+
+def consensus_addition(
+    answers: Answers, correct: Right, consensus_right: bool, bonus: ConsensusBonus
+) -> Numbers:
+    """What consensus-aware rewards add for each of N agents (MARL-GAT, equation 9).
+
+    +delta_plus for a right agent when the consensus is wrong, -delta_minus for a wrong one; when the
+    consensus is right, +delta_minor for an agent whose answer is right but was given by fewer than half of
+    all N agents; else 0. Raises ValueError when the shapes differ.
+    """
+    if answers.shape != correct.shape or answers.ndim != 1:
+        raise ValueError(f"N answers and N truth values, not {answers.shape} and {correct.shape}")
+    if not consensus_right:
+        return np.where(correct, bonus.delta_plus, -bonus.delta_minus)
+    supporters = (answers[:, None] == answers[None, :]).sum(axis=1)
+    minority = correct & (2 * supporters < len(answers))
+    return np.where(minority, bonus.delta_minor, 0.0)
+
+
+def difference(answers: Answers, correct: Right, weights: Numbers) -> Numbers:
+    """What each of N agents adds to the group: the consensus right with its vote minus without it, -1 to 1.
+
+    The consensus is the vote with these weights (N,); a tie counts as the share of right answers among the
+    leaders, and nobody left to vote as wrong. The difference reward of Wolpert and Tumer (2002), "Optimal
+    payoff functions for members of collectives". Raises ValueError when the shapes differ.
+    """
+    n = len(answers)
+    # Row 0 is the whole group, row i + 1 the group without agent i.
+    without = np.vstack([answers, np.where(np.eye(n, dtype=bool), -1, answers)])
+    right = expected_votes(without, np.broadcast_to(correct, (n + 1, n)) & (without >= 0), weights).right
+    added: Numbers = right[0] - right[1:]
+    return added

@@ -1,0 +1,191 @@
+"""How much each agent's vote counts, learned from the answers of N agents to Q past questions. All pure.
+
+Answers are coded per question as whole numbers (Q, N), equal for equal answers, -1 for an abstention;
+`correct` (Q, N) says whether each is right, an abstention never. Embeddings of the questions are (Q, D).
+The paper's own weight, mean trust, is part of `voting.trust_consensus`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+
+from .. import voting
+
+Answers = npt.NDArray[np.integer]
+Right = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.float64]
+
+EQUAL = 1.0
+"""The weight of every agent before anything is known about them: a plain majority."""
+
+_TIE = 1e-12
+
+
+class Expected(NamedTuple):
+    """Per question, (Q,): the chance that the vote is right, ties drawn by lot, and whether it was tied."""
+
+    right: Numbers
+    tied: Right
+
+
+class Conditional(NamedTuple):
+    """Weights that depend on the question: base (N,), slopes (N, D) and the embeddings' centre (D,)."""
+
+    base: Numbers
+    slopes: Numbers
+    centre: Numbers
+
+
+def expected_votes(answers: Answers, correct: Right, weights: Numbers) -> Expected:
+    """The weighted vote on each question, ties by lot; weights are (N,) or, one row a question, (Q, N).
+
+    An answer's score is the sum of its supporters' weights. When several share the top score, `right` is the
+    share of right ones among them. Nobody voted: 0, not tied. Scores that differ by rounding alone are equal.
+    Raises ValueError when shapes do not fit, a weight is not finite, an abstention is called correct, or
+    equal answers to a question are not right or wrong alike.
+    """
+    groups = _grouped(answers, correct)
+    each = np.broadcast_to(np.asarray(weights, dtype=np.float64), answers.shape)
+    if not np.isfinite(each).all():
+        raise ValueError("every weight must be a finite number")
+    right, tied = np.zeros(len(answers)), np.zeros(len(answers), dtype=bool)
+    if groups.first.size:
+        scores = groups.sums(each)
+        top = groups.spread(np.maximum.reduceat(scores, groups.first))
+        leads = scores >= top - _TIE * np.maximum(1.0, np.abs(top))
+        leaders = np.add.reduceat(leads.astype(int), groups.first)
+        asked = groups.question[groups.first]
+        right[asked] = np.add.reduceat((leads & groups.right).astype(int), groups.first) / leaders
+        tied[asked] = leaders > 1
+    return Expected(right, tied)
+
+
+def accuracy(correct: Right) -> Numbers:
+    """The share of the questions that each agent got right, (N,); 0.5 without a question."""
+    return correct.mean(axis=0) if len(correct) else np.full(correct.shape[1], 0.5)
+
+
+def log_odds(correct: Right, options: int) -> Numbers:
+    """log((K - 1) p / (1 - p)) for each agent's share p of right answers, (N,), with K = `options` choices.
+
+    Smoothed as in `voting.log_odds`, whose errors it raises.
+    """
+    shares = accuracy(correct)
+    return np.array([voting.log_odds(float(p), len(correct), options=options) for p in shares])
+
+
+def fitted(answers: Answers, correct: Right, penalty: float = 10.0) -> Numbers:
+    """The weights (N,) that make the right answers likeliest: a conditional logit over agents.
+
+    P(a | q) = exp(S_a) / sum_b exp(S_b) over the answers given to q, S_a = the sum of the weights of those
+    who gave a (McFadden 1974, "Conditional logit analysis of qualitative choice behavior"). Maximises
+    sum_q log P(right | q) - penalty / 2 sum_i (w_i - 1)^2, so that nothing known means a plain majority.
+    Questions that all or none got right say nothing. Raises ValueError as `expected_votes` does, or unless
+    the penalty is above 0.
+    """
+    return _fit(answers, correct, np.ones((len(answers), 1)), np.array([penalty]))[:, 0]
+
+
+def fit_conditional(
+    embeddings: npt.NDArray[np.floating],
+    answers: Answers,
+    correct: Right,
+    *,
+    penalty: float = 10.0,
+    slope_penalty: float = 1.0,
+) -> Conditional:
+    """`fitted` with weights that are linear in the question's embedding: w_i(q) = base_i + slopes_i (e - c).
+
+    A regularised multinomial logistic classifier of the right answer on the embedding, all agents at once;
+    c is the mean embedding. Penalties as in `fitted`, the slopes' towards 0. Raises ValueError as it does.
+    """
+    if len(embeddings) != len(answers) or embeddings.ndim != 2 or not np.isfinite(embeddings).all():
+        raise ValueError(f"{len(answers)} questions need as many finite embeddings, not {embeddings.shape}")
+    wide = np.asarray(embeddings, dtype=np.float64)
+    centre = wide.mean(axis=0) if len(wide) else np.zeros(wide.shape[1])
+    features = np.hstack([np.ones((len(wide), 1)), wide - centre])
+    strength = np.array([penalty] + [slope_penalty] * wide.shape[1])
+    found = _fit(answers, correct, features, strength)
+    return Conditional(found[:, 0], found[:, 1:], centre)
+
+
+def conditional_weights(model: Conditional, embeddings: npt.NDArray[np.floating]) -> Numbers:
+    """The weights (B, N) of the agents on B questions with these embeddings (B, D)."""
+    weights: Numbers = model.base + (embeddings - model.centre) @ model.slopes.T
+    return weights
+
+
+class _Groups(NamedTuple):
+    """The G different answers given, ordered by question: whose they are and where each question begins."""
+
+    question: npt.NDArray[np.intp]  # (G,)
+    right: Right  # (G,)
+    first: npt.NDArray[np.intp]  # the first group of each question with an answer
+    voted: Right  # (Q, N)
+    of_vote: npt.NDArray[np.intp]  # the group of each vote, in the order of voted
+
+    def sums(self, weights: Numbers) -> Numbers:
+        """The sum of the supporters' weights (Q, N) for each group, (G,)."""
+        return np.bincount(self.of_vote, weights[self.voted], len(self.question)).astype(np.float64)
+
+    def spread(self, values: Numbers) -> Numbers:
+        """Each question's value at each of its groups, (G,)."""
+        return np.repeat(values, np.diff(self.first, append=len(self.question)))
+
+
+def _grouped(answers: Answers, correct: Right) -> _Groups:
+    if answers.ndim != 2 or answers.shape != correct.shape:
+        raise ValueError(f"answers and correct must be Q x N alike, not {answers.shape} and {correct.shape}")
+    if correct.dtype != np.bool_ or (correct & (answers < 0)).any():
+        raise ValueError("correct holds truth values, false where an agent abstained")
+    voted = answers >= 0
+    _, codes = np.unique(answers[voted], return_inverse=True)
+    base = int(codes.max(initial=0)) + 1
+    keys, of_vote = np.unique(np.nonzero(voted)[0] * base + codes, return_inverse=True)
+    question = keys // base
+    right = np.zeros(len(keys), dtype=bool)
+    right[of_vote[correct[voted]]] = True
+    if (right[of_vote] != correct[voted]).any():
+        raise ValueError("equal answers to a question must be right or wrong alike")
+    first = np.flatnonzero(np.diff(question, prepend=-1))
+    return _Groups(question, right, first, voted, of_vote)
+
+
+def _fit(answers: Answers, correct: Right, features: Numbers, penalty: Numbers) -> Numbers:
+    """The coefficients (N, P) of weights w_i(q) = features(q) . coefficients_i, features (Q, P)."""
+    if not (penalty > 0).all() or not np.isfinite(penalty).all():
+        raise ValueError(f"a penalty must be finite and above 0, not {penalty.min()}")
+    _grouped(answers, correct)  # its errors, for the questions that are about to be left out too
+    start = np.zeros((answers.shape[1], features.shape[1]))
+    start[:, 0] = EQUAL
+    telling = correct.any(axis=1) & ((answers >= 0) & ~correct).any(axis=1)
+    if not telling.any():
+        return start
+    groups, given = _grouped(answers[telling], correct[telling]), features[telling]
+
+    scale = np.sqrt(penalty)  # every direction then has the same penalty, and the search is quick
+
+    def loss(flat: Numbers) -> tuple[float, Numbers]:
+        away = flat.reshape(start.shape)
+        coefficients = start + away / scale
+        scores = groups.sums(given @ coefficients.T)
+        total, share = _softmax(scores, groups)
+        right_total, right_share = _softmax(np.where(groups.right, scores, -np.inf), groups)
+        by_vote = np.zeros(groups.voted.shape)
+        by_vote[groups.voted] = (share - right_share)[groups.of_vote]
+        value = (total - right_total).sum() + 0.5 * (away**2).sum()
+        return float(value), (by_vote.T @ given / scale + away).ravel()
+
+    found = minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options={"maxiter": 1000})
+    best: Numbers = start + found.x.reshape(start.shape) / scale
+    return best
+
+
+def _softmax(scores: Numbers, groups: _Groups) -> tuple[Numbers, Numbers]:
+    """Each question's log of the sum of exp(scores), and each group's share of that sum, (G,)."""
+    top = np.maximum.reduceat(scores, groups.first)
+    powers = np.exp(scores - groups.spread(top))
+    whole = np.add.reduceat(powers, groups.first)
+    return top + np.log(whole), powers / groups.spread(whole)

@@ -1,0 +1,80 @@
+"""Reads a reply into the output fields of a signature, however it was written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import json_repair
+
+from .fields import fields_of
+from .profile import Profile
+
+MAX_PROSE_CHARS = 20_000  # a longer reply that is no JSON object is not searched for an answer
+
+_BLOCK = re.compile(r"\{.*\}", re.DOTALL)
+_MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
+
+
+def parse_reply(signature: Any, text: str, profile: Profile) -> dict[str, Any]:
+    """The output fields of a reply; every field is present, and what cannot be found is an empty string.
+
+    A reply that is no JSON object counts as argument and answer at once, so that an answer stated in plain
+    words is still read; whether it is one is for the answer's reader to say.
+    """
+    names = fields_of(signature).outputs
+    if profile.layout == "plain":
+        return _parse_plain(names, text)
+    found = _json_object(text) or _marked_fields(text)
+    if not found and len(text) > MAX_PROSE_CHARS:
+        return dict.fromkeys(names, "")
+    if not found:
+        return dict.fromkeys(names, text.strip())
+    return {name: _as_text(found.get(name)) for name in names}
+
+
+def _parse_plain(names: Sequence[str], text: str) -> dict[str, str]:
+    fields = dict.fromkeys(names, "")
+    rest = text
+    for index, name in enumerate(names):
+        following = names[index + 1 :]
+        if following:
+            value, _, rest = rest.partition(f"\n{following[0].capitalize()}:")
+        else:
+            value = rest
+        fields[name] = value.strip()
+    return fields
+
+
+def _json_object(text: str) -> dict[str, Any] | None:
+    for candidate in (text, *(match.group() for match in [_BLOCK.search(text)] if match)):
+        try:
+            found = json.loads(candidate)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            return found
+    if text.lstrip().startswith("{") and len(text) <= MAX_PROSE_CHARS:
+        try:
+            repaired = json_repair.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if isinstance(repaired, dict):
+            return repaired
+    return None
+
+
+def _marked_fields(text: str) -> dict[str, Any]:
+    """Fields under DSPy's own `[[ ## name ## ]]` headings, which tuned demos and test doubles may use."""
+    pieces = _MARKER.split(text)[1:]
+    return {name: value.strip() for name, value in zip(pieces[::2], pieces[1::2], strict=True)}
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

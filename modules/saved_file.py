@@ -1,0 +1,108 @@
+"""The file of a saved program: written whole, and read as a plain, modest JSON file or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from .errors import UserError
+
+FILE = "program.json"
+MAX_BYTES = 64 * 2**20
+MAX_DEPTH = 64
+ADDRESSES = frozenset(
+    ("api_base", "base_url", "model_list", "api_key", "headers", "extra_headers", "default_headers")
+)
+"""Names under which an LM's address or key could stand; a saved program has none."""
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that nobody ever sees half of it."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with scratch.open("w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise
+
+
+def read_document(folder: Path) -> dict[str, Any]:
+    """The JSON object in `program.json`. Raises UserError for anything that is not a plain, modest file."""
+    pickles = sorted(path.name for path in folder.iterdir() if path.suffix in (".pkl", ".pickle"))
+    if pickles:
+        raise UserError(
+            f"{folder} holds a pickle ({pickles[0]}), which could run anything: save the program with "
+            "program.save('folder/')"
+        )
+    path = folder / FILE
+    if not os.path.lexists(path):
+        raise UserError(f"the folder {folder} holds no saved program: name one that program.save wrote")
+    content = read_plain(path, MAX_BYTES)
+    try:
+        document = json.loads(content.decode(), object_pairs_hook=_once)
+    except (ValueError, RecursionError) as problem:
+        what = "nested too deeply" if isinstance(problem, RecursionError) else f"no valid JSON ({problem})"
+        raise UserError(f"{path} is {what}: save the program again") from None
+    if not isinstance(document, dict):
+        raise UserError(f"{path} holds no program: save the program again")
+    check_document(document, str(path))
+    return document
+
+
+def read_plain(path: Path, max_bytes: int) -> bytes:
+    """The bytes of a regular file of at most that size, which is no link to another place."""
+    try:
+        if path.is_symlink():
+            raise UserError(f"{path} is a link that may leave its folder: copy the file itself there")
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise UserError(f"{path} is no file: save the program again")
+            if found.st_size > max_bytes:
+                raise UserError(
+                    f"{path} has {found.st_size:,} bytes: a saved program has {max_bytes:,} at most"
+                )
+            return file.read(max_bytes + 1)
+    except OSError as problem:
+        raise UserError(
+            f"{path} cannot be read ({problem.strerror}): name a saved program's folder"
+        ) from None
+
+
+def check_document(document: Any, where: str) -> None:
+    """Raise UserError for an address or key of an LM, wherever it stands, and for too deep a nesting.
+
+    The options and further columns of a demonstration's question may be called anything.
+    """
+    waiting = [(document, 1, False, False)]
+    while waiting:
+        value, depth, demo, free = waiting.pop()
+        if depth > MAX_DEPTH:
+            raise UserError(f"{where} is nested too deeply: a saved program has {MAX_DEPTH} levels at most")
+        if isinstance(value, list):
+            waiting += [(item, depth + 1, demo, free) for item in value]
+        elif isinstance(value, dict):
+            named = set() if free else ADDRESSES.intersection(value)
+            if named:
+                raise UserError(
+                    f"{where} has {min(named)!r}, a foreign address or key: take it out, and give addresses "
+                    "when loading, with lms={…} or --api-base SEAT=URL"
+                )
+            waiting += [
+                (item, depth + 1, demo or key == "demos", free or (demo and key in ("choices", "meta")))
+                for key, item in value.items()
+            ]
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice")
+    return found

@@ -1,0 +1,265 @@
+"""Search spaces as plain data: the values that each setting of a protocol may take, and when it exists."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Setting = dict[str, Any]
+"""One point of a space: parameter → JSON value. A parameter whose condition does not hold is left out."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some JSON values; None leaves the parameter at what the program does without it."""
+
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number from `low` to `high`, both included, in steps of `step`."""
+
+    low: int
+    high: int
+    step: int = 1
+
+
+@dataclass(frozen=True)
+class Real:
+    """A number from `low` to `high`, both included; any, or those `step` apart."""
+
+    low: float
+    high: float
+    step: float | None = None
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A list of `least` to `most` of the items: in every order or in theirs, each once or more often."""
+
+    items: tuple[Any, ...]
+    least: int = 1
+    most: int | None = None
+    ordered: bool = True
+    repeated: bool = False
+
+
+@dataclass(frozen=True)
+class Member:
+    """One item of the list that the parameter `of` has; that parameter is declared before this one."""
+
+    of: str
+
+
+Values = Choice | Whole | Real | Pick | Member
+
+
+@dataclass(frozen=True)
+class When:
+    """The condition that another parameter, declared before, has one of the values or is above a number."""
+
+    parameter: str
+    among: tuple[Any, ...] = ()
+    above: float | None = None
+
+    def holds(self, setting: Mapping[str, Any]) -> bool:
+        if self.parameter not in setting:
+            return False
+        value = setting[self.parameter]
+        return value in self.among or (self.above is not None and value is not None and value > self.above)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a parameter may be, and when it exists.
+
+    `joins` names another parameter that this one completes: `strongest` with the value `critic` makes the
+    `tie_break` `strongest:critic`. A dotted name sets an entry of a mapping: `sampling.temperature`.
+    """
+
+    values: Values
+    when: When | None = None
+    joins: str | None = None
+
+
+Space = Mapping[str, Parameter]
+"""Parameters by name, each after those that it depends on."""
+
+Draw = Callable[[str, Choice | Whole | Real], Any]
+"""(name, values) → one of the values."""
+
+
+def options(values: Choice | Whole | Real) -> list[Any] | None:
+    """All values in order; None where there is no end of them."""
+    if isinstance(values, Choice):
+        return list(values.values)
+    if isinstance(values, Whole):
+        return list(range(values.low, values.high + 1, values.step))
+    if values.low == values.high:
+        return [values.low]
+    if values.step is None:
+        return None
+    steps = round((values.high - values.low) / values.step - 0.5 + 1e-9)
+    return [round(values.low + number * values.step, 12) for number in range(steps + 1)]
+
+
+def drawn(space: Space, draw: Draw) -> Setting:
+    """A point of the space; `draw` is asked for each parameter that exists and has more than one value.
+
+    The name it is given is the parameter's; of a Member of a list that varies, with the list's items, since
+    its values vary with them.
+    """
+    setting: Setting = {}
+    for name, parameter in space.items():
+        if parameter.when is not None and not parameter.when.holds(setting):
+            continue
+        values, key = parameter.values, name
+        if isinstance(values, Member):
+            items = tuple(dict.fromkeys(setting.get(values.of) or ()))
+            if not items:
+                continue
+            if len(_choices(space[values.of].values)) != 1:
+                items = tuple(sorted(items, key=str))
+                key = f"{name} of {'+'.join(map(str, items))}"
+            values = Choice(items)
+        elif isinstance(values, Pick):
+            values = Choice(tuple(picks(values)))
+        known = options(values)
+        setting[name] = known[0] if known is not None and len(known) == 1 else draw(key, values)
+    return setting
+
+
+def endless(point: Callable[[Draw], Setting]) -> list[str]:
+    """The parameters that have no end of values, as far as the first point of the space has them."""
+    found: list[str] = []
+
+    def draw(key: str, values: Choice | Whole | Real) -> Any:
+        known = options(values)
+        if known is None:
+            found.append(key)
+        return known[0] if known else getattr(values, "low", None)
+
+    point(draw)
+    return found
+
+
+def settings(point: Callable[[Draw], Setting]) -> Iterator[Setting]:
+    """Every point of a space without endless parameters, the last parameter changing fastest.
+
+    `point` draws a point with the function that it is given, as `drawn` does. The path of option numbers is
+    counted up like a clock whose wheels vary in size. Raises ValueError naming an endless parameter.
+    """
+    path: list[int] = []
+    while True:
+        sizes: list[int] = []
+
+        def draw(key: str, values: Choice | Whole | Real, sizes: list[int] = sizes) -> Any:
+            known = options(values)
+            if known is None:
+                raise ValueError(key)
+            if len(sizes) == len(path):
+                path.append(0)
+            sizes.append(len(known))
+            return known[path[len(sizes) - 1]]
+
+        yield point(draw)
+        while path and path[-1] + 1 == sizes[len(path) - 1]:
+            path.pop()
+        if not path:
+            return
+        path[-1] += 1
+
+
+def constructed(space: Space, setting: Mapping[str, Any]) -> dict[str, Any]:
+    """The constructor's parameters for a point of the space."""
+    made: dict[str, Any] = {}
+    for name, value in setting.items():
+        target = space[name].joins if name in space else None
+        if target is not None:
+            made[target] = f"{setting[target]}:{value}"
+        elif value is not None:
+            owner, _, entry = name.partition(".")
+            if entry:
+                made.setdefault(owner, {})[entry] = value
+            else:
+                made[name] = value
+    return made
+
+
+def located(space: Space, described: Mapping[str, Any]) -> Setting | None:
+    """The point of the space that a program's `describe()` stands for; None when it is outside."""
+    missing: list[str] = []
+
+    def draw(key: str, values: Choice | Whole | Real) -> Any:
+        name = plain(key)
+        value = _described(space, name, described)
+        if isinstance(values, Choice):
+            found = [known for known in values.values if known in (described.get(name), value)]
+            if found:
+                return found[0]
+            if None in values.values:
+                return None
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            known = options(values)
+            if (value in known) if known is not None else (values.low <= value <= values.high):
+                return value
+        missing.append(name)
+        return (options(values) or [getattr(values, "low", None)])[0]
+
+    setting = drawn(space, draw)
+    fixed = (name for name in setting if name not in missing)
+    if missing or any(not _agrees(space, name, setting, described) for name in fixed):
+        return None
+    return setting
+
+
+def _agrees(space: Space, name: str, setting: Setting, described: Mapping[str, Any]) -> bool:
+    value = setting[name]
+    known = (described.get(name), _described(space, name, described))
+    return value is None or name not in described or value in known
+
+
+def _described(space: Space, name: str, described: Mapping[str, Any]) -> Any:
+    parameter = space[name]
+    if parameter.joins is not None:
+        return str(described.get(parameter.joins)).partition(":")[2]
+    owner, _, entry = name.partition(".")
+    value = (described.get(owner) or {}).get(entry) if entry else described.get(name)
+    if any(other.joins == name for other in space.values()) and isinstance(value, str):
+        return value.partition(":")[0]
+    return value
+
+
+def picks(values: Pick) -> list[list[Any]]:
+    """Every list that a Pick allows, short ones first."""
+    most = len(values.items) if values.most is None else values.most
+    way: Callable[..., Iterator[tuple[Any, ...]]]
+    if values.ordered:
+        way = _products if values.repeated else itertools.permutations
+    else:
+        way = itertools.combinations_with_replacement if values.repeated else itertools.combinations
+    return [list(found) for size in range(values.least, most + 1) for found in way(values.items, size)]
+
+
+def _products(items: tuple[Any, ...], size: int) -> Iterator[tuple[Any, ...]]:
+    return itertools.product(items, repeat=size)
+
+
+def plain(key: str) -> str:
+    """The parameter's name in the name that `Draw` is given."""
+    return key.partition(" of ")[0]
+
+
+def _choices(values: Values) -> list[Any]:
+    if isinstance(values, Pick):
+        return picks(values)
+    return (options(values) or []) if isinstance(values, Choice | Whole | Real) else []
+
+
+def key_of(setting: Mapping[str, Any]) -> str:
+    """A text that is the same for equal settings."""
+    return json.dumps(setting, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,254 @@
+"""Reports on runs: one HTML page that opens anywhere, verdict first, and the same figures as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..modules.errors import UserError
+from .compare import compare, names_of
+from .comparison import Comparison
+from .earlier import earlier
+from .evaluate import Evaluation
+from .manifest import MANIFEST
+from .report_page import Folder, Group, page_of
+from .report_verdict import Verdict, judged
+from .rows import RESULTS
+from .tracking_values import scrubbed
+
+REPORT = "report.html"
+FOUND = {"compile.json": "compile", "study.json": "tuning study"}
+"""What other commands leave in their folders, and what it is."""
+
+PARTS = ("before", "after", "validation/default", "validation/winner")
+"""The folders in theirs that hold runs worth comparing."""
+
+
+class Report:
+    """A report that was written: `path` of the page, its `headline`, and its `figures` as JSON."""
+
+    def __init__(self, path: Path, headline: str, figures: dict[str, Any]) -> None:
+        self.path = path
+        self.headline = headline
+        self.figures = figures
+
+    def __repr__(self) -> str:
+        return f"{self.headline} ({self.path})"
+
+
+def report(
+    runs: Evaluation | str | Path | Sequence[Evaluation | str | Path],
+    *,
+    out: str | Path | None = None,
+    names: Sequence[str] = (),
+    tracking: bool = True,
+    seed: int = 0,
+) -> Report:
+    """Write one self-contained HTML page about runs: which is best, how sure that is, and at what price.
+
+    Args:
+        runs: evaluations, or folders that `evaluate`, `compile` or `tune` wrote; at least one. The first is
+            what the others over the same data are measured against; runs over other data are shown apart.
+        out: the page's file; None writes `report.html` into the first run's folder.
+        names: what to call the runs, one each; by default what they ran.
+        tracking: also add the page to the runs' MLflow runs, where they have one. A store that is down is
+            told by a warning.
+        seed: of the bootstrap.
+
+    Raises:
+        UserError: no run, a folder that holds none, none with a finished row, names that do not fit, or a
+            file that cannot be written.
+    """
+    given = [runs] if isinstance(runs, Evaluation | str | Path) else list(runs)
+    if not given:
+        raise UserError("a report needs a run: name a folder that an evaluation wrote")
+    evaluations, folders, notes = _opened(given)
+    groups, apart = _grouped(evaluations, _named(names, evaluations), seed)
+    notes += apart + [note for group in groups for note in _warnings(group)]
+    path = _target(out, evaluations, folders)
+    headline = _headline(groups, folders)
+    _write(path, page_of(groups, folders, notes, headline))
+    if tracking:
+        _track(path, evaluations)
+    figures = {"out": str(path), "headline": headline, **_figures(groups, folders), "warnings": notes}
+    return Report(path, headline, scrubbed(figures))
+
+
+def _opened(given: Sequence[Evaluation | str | Path]) -> tuple[list[Evaluation], list[Folder], list[str]]:
+    evaluations: list[Evaluation] = []
+    folders: list[Folder] = []
+    empty: list[Path] = []
+    for run in given:
+        if isinstance(run, Evaluation):
+            evaluations.append(run)
+            continue
+        folder = Path(run).expanduser()
+        told = _told(folder)
+        folders += told
+        within = [folder / name for name in PARTS if told and (folder / name / MANIFEST).exists()]
+        for place in within or ([] if told else [folder]):
+            rows = place / RESULTS
+            if (place / MANIFEST).exists() and not (rows.exists() and rows.stat().st_size):
+                empty.append(place)
+            else:
+                evaluations.append(earlier(place))
+    if not evaluations and not folders:
+        raise UserError(f"{empty[0]} has no finished row yet: run its evaluation first")
+    return evaluations, folders, [f"Left out: {folder} has no finished row yet." for folder in empty]
+
+
+def _told(folder: Path) -> list[Folder]:
+    found = []
+    for name, kind in FOUND.items():
+        if not (folder / name).is_file():
+            continue
+        try:
+            told = json.loads((folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            raise UserError(
+                f"{folder / name} is damaged: run the {kind} again, or leave the folder out"
+            ) from None
+        found.append(Folder(folder, kind, told if isinstance(told, dict) else {"": told}))
+    return found
+
+
+def _named(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:
+    if not names:
+        return names_of(runs)
+    if isinstance(names, str) or len(names) != len(runs) or len(set(names)) != len(runs) or not all(names):
+        raise UserError(
+            f"the names {', '.join(names)} do not fit {len(runs)} runs: give each a name of its own"
+        )
+    return list(names)
+
+
+def _grouped(runs: Sequence[Evaluation], names: Sequence[str], seed: int) -> tuple[list[Group], list[str]]:
+    """Each run with the first group whose questions it shares; and, in words, which are not compared."""
+    groups: list[Group] = []
+    apart = []
+    for run, name in zip(runs, names, strict=True):
+        for place, group in enumerate(groups):
+            together = Group([*group.names, name], [*group.runs, run])
+            try:
+                found = compare(*together.runs, names=together.names, seed=seed)
+            except UserError as problem:
+                apart.append(f"{name} is shown apart from {group.names[0]}: {problem}.")
+                continue
+            groups[place] = Group(together.names, together.runs, found, _judged(found))
+            break
+        else:
+            groups.append(Group([name], [run]))
+    return groups, apart
+
+
+def _judged(found: Comparison) -> tuple[Verdict, ...]:
+    several = len(found) > 1
+    return tuple(
+        judged(pair, run, found.runs[0], several=several)
+        for pair, run in zip(found.pairs, found.runs[1:], strict=True)
+    )
+
+
+def _headline(groups: Sequence[Group], folders: Sequence[Folder]) -> str:
+    leads = [group.lead for group in groups]
+    said = [lead.headline for lead in leads if lead is not None]
+    if said:
+        return "; ".join(said)
+    if not groups:
+        return f"A {folders[0].kind}: {folders[0].path.name}"
+    accuracy = groups[0].runs[0].summary.scores["accuracy"]
+    return (
+        f"{groups[0].names[0]} is right on {accuracy['value']:.1%} "
+        f"(95% interval {accuracy['low']:.1%} to {accuracy['high']:.1%})"
+    )
+
+
+def _warnings(group: Group) -> list[str]:
+    found = list(group.comparison.notes) if group.comparison is not None else []
+    for name, run in zip(group.names, group.runs, strict=True):
+        counts = run.summary.counts
+        if counts["errors"]:
+            found.append(
+                f"{counts['errors']:,} of the {counts['rows']:,} questions of {name} failed and count as "
+                "wrong: folkmoot evaluate --retry-errors asks them again."
+            )
+        if counts["unreadable"]:
+            found.append(
+                f"{counts['unreadable']:,} of the {counts['rows']:,} answers of {name} could not be read and "
+                "count as wrong."
+            )
+        if counts["rows"] < counts["questions"] and group.comparison is None:
+            found.append(
+                f"{name} is not finished: {counts['rows']:,} of its {counts['questions']:,} questions have "
+                "a row."
+            )
+        if run.summary.stopped:
+            found.append(f"{name} was stopped: {run.summary.stopped}.")
+    for what, key in (("folkmoot", "folkmoot"), ("DSPy", "dspy")):
+        told = {str((run.summary.run.get("versions") or {}).get(key)) for run in group.runs}
+        if len(told) > 1:
+            found.append(f"The runs were made with different versions of {what}: {', '.join(sorted(told))}.")
+    lms = {
+        ", ".join(sorted({str(lm.get("name")) for lm in run.summary.run["lms"].values()}))
+        for run in group.runs
+    }
+    if len(lms) > 1:
+        found.append(
+            f"The runs asked different LMs, so a difference may be the LM's: {'; '.join(sorted(lms))}."
+        )
+    return found
+
+
+def _figures(groups: Sequence[Group], folders: Sequence[Folder]) -> dict[str, Any]:
+    return {
+        "groups": [
+            {
+                "comparison": group.comparison.to_dict() if group.comparison is not None else None,
+                "verdicts": [verdict.to_dict() for verdict in group.verdicts],
+                "runs": [
+                    {"name": name, "folder": str(run.folder), **run.summary.to_dict()}
+                    for name, run in zip(group.names, group.runs, strict=True)
+                ],
+            }
+            for group in groups
+        ],
+        "folders": [{"folder": str(one.path), "kind": one.kind, "told": one.told} for one in folders],
+    }
+
+
+def _target(out: str | Path | None, runs: Sequence[Evaluation], folders: Sequence[Folder]) -> Path:
+    if out is not None:
+        return Path(out).expanduser()
+    return (runs[0].folder if runs else folders[0].path) / REPORT
+
+
+def _write(path: Path, page: str) -> None:
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name a file for the page, such as {path / REPORT}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
+        os.replace(temporary, path)
+    except OSError as problem:
+        temporary.unlink(missing_ok=True)
+        raise UserError(
+            f"{path} cannot be written ({problem.strerror or problem}): choose another --out"
+        ) from None
+
+
+def _track(path: Path, runs: Sequence[Evaluation]) -> None:
+    ids = [str(run.summary.run["mlflow_run_id"]) for run in runs if run.summary.run.get("mlflow_run_id")]
+    if not ids:
+        return
+    from .report_tracking import log_to_runs
+
+    problem = log_to_runs(ids, path)
+    if problem:
+        warnings.warn(
+            f"MLflow did not take the report ({problem}): {path} has it", RuntimeWarning, stacklevel=3
+        )

@@ -1,0 +1,192 @@
+"""What the checks of the contract build on: running the program under test, and what an outcome must be."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from asyncio import Task, all_tasks, current_task
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ...modules.answers import read_answer
+from ...modules.calls import Usage
+from ...modules.errors import UserError
+from ...modules.program import Program
+from ...modules.question import Question
+from ...modules.sync import run_sync
+from ..evaluate import Evaluation, evaluate
+from ..lms import lm
+from .replies import sample_questions
+from .server import ScriptedServer
+
+PRICE = (1e-6, 3e-6)
+GRACE_SECONDS = 0.5  # in which what was cancelled may end; slow replies take longer than that
+IDLE_THREADS = ("asyncio_", "AnyIO worker")  # pools keep these, with nothing to do
+MOST = 12  # questions that a check asks
+FIELDS = ("answer", "decided_by", "rounds", "consensus_round", "transcript", "usage")
+TURN_FIELDS = ("agent", "round", "answer", "text", "usage")
+
+
+class Contract:
+    """A program under test: `program` makes it, `questions` are what it is asked.
+
+    `seldom_asked` names predictors that speak only after special words of an LM, which the scripted one does
+    not say: the protocol's own tests have to reach them.
+    """
+
+    seldom_asked: Collection[str] = ()
+
+    def program(self) -> Program:
+        """The program under test, a new one at every call, without LMs of its own."""
+        raise UserError(
+            f"{type(self).__name__} has no program to test: write 'def program(self): return MyProtocol()'"
+        )
+
+    def questions(self) -> list[Question]:
+        """At least four labelled questions, of the kinds that the protocol takes: here four of every kind."""
+        return sample_questions()
+
+    def asked(self) -> list[Question]:
+        """As many of the questions as a check needs."""
+        return self.questions()[:MOST]
+
+    def run(
+        self,
+        server: ScriptedServer,
+        *,
+        program: Program | None = None,
+        questions: list[Question] | None = None,
+        seed: int | None = None,
+        **options: Any,
+    ) -> Evaluation:
+        """The program evaluated on the scripted LM, without tracking and without answers of other runs."""
+        return evaluate(
+            self.program() if program is None else program,
+            self.asked() if questions is None else questions,
+            lm=model(server, seed=seed),
+            tracking=False,
+            cache=False,
+            **options,
+        )
+
+
+def model(server: ScriptedServer, name: str = "test", **sampling: Any) -> Any:
+    """An LM that the server answers for; requests name it in `model`."""
+    return lm(f"openai/{name}", api_base=server.url, price=PRICE, **sampling)
+
+
+def check_outcome(outcome: Mapping[str, Any], question: Question) -> None:
+    """Fail unless this is a whole outcome of the question: a prediction, or the row of one."""
+    name = f"question {question.id!r}"
+    for field in FIELDS:
+        assert field in outcome, f"{name}: the prediction has no {field!r}; return prediction_of(…)"
+    answer, decided_by, rounds = outcome["answer"], outcome["decided_by"], outcome["rounds"]
+    check_answer(answer, question, f"{name}: the answer")
+    assert isinstance(decided_by, str), f"{name}: decided_by is {decided_by!r}, not text"
+    assert decided_by, f"{name}: decided_by is empty; say what settled the answer, or 'none'"
+    assert (decided_by == "none") == (answer is None), (
+        f"{name}: the answer is {answer!r} but decided_by is {decided_by!r}; 'none' goes with no answer"
+    )
+    assert isinstance(rounds, int), f"{name}: rounds is {rounds!r}, not a whole number"
+    assert rounds >= 1, f"{name}: rounds is {rounds}, though somebody was asked"
+    reached = outcome["consensus_round"]
+    assert reached is None or (isinstance(reached, int) and 1 <= reached <= rounds), (
+        f"{name}: consensus_round is {reached!r}; it is None or one of the {rounds} rounds"
+    )
+    assert reached is None or answer is not None, f"{name}: there is a consensus_round but no answer"
+    transcript = outcome["transcript"]
+    assert transcript, f"{name}: the transcript is empty, though somebody was asked"
+    for turn in transcript:
+        for field in TURN_FIELDS:
+            assert field in turn, f"{name}: a turn has no {field!r}; make turns with Seat.ask or Turn(…)"
+        who = f"{name}: a turn of {turn['agent']!r}"
+        assert isinstance(turn["agent"], str), f"{who} does not say in words whose it is"
+        assert turn["round"] in range(1, rounds + 1), f"{who} is of round {turn['round']!r} of {rounds}"
+        assert isinstance(turn["text"], str), f"{who} has the text {turn['text']!r}, which is no text"
+        check_answer(turn["answer"], question, who)
+    try:
+        json.dumps([outcome["transcript"], outcome["usage"]])
+    except (TypeError, ValueError) as problem:
+        raise AssertionError(f"{name}: transcript or usage cannot be written as JSON: {problem}") from None
+    check_usage(outcome["usage"], (turn["usage"] for turn in transcript), f"{name}: usage", "its turns")
+
+
+def check_answer(answer: Any, question: Question, what: str) -> None:
+    """Fail unless it is None or an answer of the question's kind in canonical form."""
+    if answer is None:
+        return
+    assert isinstance(answer, str), f"{what} is {answer!r}, which is no text"
+    read = read_answer(answer, question.kind, question.choices)
+    assert read == answer, (
+        f"{what} is {answer[:80]!r}, not its canonical form {read!r}: take the answer of a turn"
+    )
+
+
+def check_usage(usage: Mapping[str, Any], parts: Iterable[Mapping[str, Any]], what: str, of: str) -> None:
+    total = Usage()
+    for part in parts:
+        total.add(Usage(**part))
+    for field, expected in total.to_dict().items():
+        found = usage[field]
+        same = found == expected or (None not in (found, expected) and abs(found - expected) < 1e-9)
+        assert same, (
+            f"{what} has {field} = {found!r}, but {of} come to {expected!r}; every call is in one turn"
+        )
+
+
+def check_rows(rows: list[dict[str, Any]], questions: list[Question]) -> None:
+    """Fail unless there is a row for each question, once and in order, all of them whole outcomes."""
+    found, wanted = [row["id"] for row in rows], [question.id for question in questions]
+    lost, extra = [i for i in wanted if i not in found], [i for i in found if found.count(i) > 1]
+    assert found == wanted, (
+        f"the rows are not those of the questions: lost {lost}, doubled {sorted({*extra})}"
+    )
+    for row, question in zip(rows, questions, strict=True):
+        assert row["error"] is None, f"question {question.id!r} failed: {row['error']}"
+        check_outcome(row, question)
+
+
+def check_same(
+    rows: list[dict[str, Any]], others: list[dict[str, Any]], when: str, *, paid: bool = True
+) -> None:
+    """Fail unless two runs have the same rows, apart from the time they took.
+
+    Of two equal requests in flight one pays for both, so a turn's tokens are a matter of chance; with
+    `paid=False` so are those of a question.
+    """
+    for row, other in zip(rows, others, strict=True):
+        for field in row.keys() | other.keys():
+            a, b = (_lasting(each.get(field), field, paid) for each in (row, other))
+            assert a == b, f"question {row['id']!r}: {field} differs {when}: {a!r} and {b!r}"
+
+
+def _lasting(value: Any, field: str, paid: bool) -> Any:
+    if field == "seconds":
+        return None
+    if field == "usage" and not paid:
+        return value["calls"]
+    if field == "transcript":
+        return [{**turn, "usage": turn["usage"]["calls"]} for turn in value]
+    return value
+
+
+@contextmanager
+def nothing_left_running(when: str) -> Iterator[None]:
+    """Fail if the block leaves a task on the event loop or a thread that was not there before."""
+    before = _running()
+    yield
+    end = time.monotonic() + GRACE_SECONDS
+    while (left := _running() - before) and time.monotonic() < end:
+        time.sleep(0.005)
+    names = sorted(one.name if isinstance(one, threading.Thread) else repr(one.get_coro()) for one in left)
+    assert not left, f"{when} something goes on running: {', '.join(names)}; cancel and await what you start"
+
+
+def _running() -> set[Task[Any] | threading.Thread]:
+    async def tasks() -> set[Task[Any]]:
+        return {task for task in all_tasks() if task is not current_task()}
+
+    threads = {each for each in threading.enumerate() if not each.name.startswith(IDLE_THREADS)}
+    return {*run_sync(tasks), *threads}

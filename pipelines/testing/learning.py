@@ -1,0 +1,152 @@
+"""The part of the contract about what is learned: seats, instructions, demonstrations, copies and files."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import dspy
+
+from ...modules.answers import same_answer
+from ...modules.program import Program
+from ...modules.question import Question
+from .base import Contract, check_rows, check_same, model
+from .replies import agreeing, disputed, drawn, garbled, one_of_each_kind
+from .server import ScriptedServer
+
+
+class Learning(Contract):
+    def test_every_seat_asks_its_own_lm_in_its_own_words(self) -> None:
+        """Each seat can be given an LM and each predictor instructions, and its calls go there and say so."""
+        program, questions = self.program(), one_of_each_kind(self.questions())
+        predictors, seats = dict(program.named_predictors()), program.seats()
+        assert predictors, "named_predictors() is empty: keep Seats in attributes of the program, or in lists"
+        marks = _instruct(program)
+        seen: set[str] = set()
+        with ScriptedServer() as server:
+            lms = {name: model(server, f"seat-{place}") for place, name in enumerate(seats)}
+            for name, lm in lms.items():
+                program.assign({name: lm})
+            for reply in (agreeing, disputed, garbled):
+                server.reply = reply(questions)
+                check_rows(list(self.run(server, program=program, questions=questions).rows), questions)
+        owner = {id(seat.predict): name for name, seat in seats.items()}
+        for body in server.bodies:
+            said = [name for name, mark in marks.items() if mark in body["messages"][-1]["content"]]
+            assert len(said) == 1, f"a call has the instructions of {said}: each has those of one predictor"
+            seen.update(said)
+            seat = owner.get(id(predictors[said[0]]))
+            wanted = lms[seat].model.partition("/")[2] if seat else "test"
+            assert body["model"] == wanted, (
+                f"a call of the seat {seat!r} went to {body['model']}, not {wanted}"
+            )
+        unheard = sorted(marks.keys() - seen - set(self.seldom_asked))
+        assert not unheard, (
+            f"changed instructions of {', '.join(unheard)} are in no call, whatever was answered"
+        )
+
+    def test_saved_and_loaded_it_answers_the_same(self) -> None:
+        """Instructions and demonstrations survive JSON text, and `describe()` says the rest."""
+        questions, program = self.asked()[:6], self.program()
+        try:
+            described = json.dumps(program.describe())
+        except (TypeError, ValueError) as problem:
+            raise AssertionError(f"describe() cannot be written as JSON: {problem}") from None
+        again = json.dumps(self.program().describe())
+        assert described == again, f"describe() differs between equal programs: {described} and {again}"
+        _demonstrate(program, questions, 2)
+        marks = _instruct(program)
+        loaded = self.program()
+        loaded.load_state(json.loads(json.dumps(program.dump_state())))
+        for name, predictor in loaded.named_predictors():
+            assert marks[name] in predictor.signature.instructions, (
+                f"{name} has lost its changed instructions"
+            )
+            assert len(predictor.demos) == 2, f"{name} has {len(predictor.demos)} of its 2 demonstrations"
+        rows, sent = [], []
+        for each in (program, loaded):
+            with ScriptedServer(drawn(questions)) as server:
+                rows.append(list(self.run(server, program=each, questions=questions, seed=7).rows))
+            sent.append(Counter(json.dumps(body, sort_keys=True) for body in server.bodies))
+        assert sent[0] == sent[1], (
+            "saved and loaded, the program sends other requests: keep state in predictors"
+        )
+        check_same(rows[0], rows[1], "before and after saving")
+        shown = [len(body["messages"]) > 2 for body in server.bodies]
+        assert any(shown), "demonstrations are in no call"
+
+    def test_copies_keep_the_lms_of_seats(self) -> None:
+        """`deepcopy` keeps all, `reset_copy` all but demonstrations; both leave the original alone."""
+        question = self.asked()[0]
+        ways: dict[str, Callable[[Program], Program]] = {
+            "copy.deepcopy(program)": copy.deepcopy,
+            "program.deepcopy()": Program.deepcopy,
+            "program.reset_copy()": Program.reset_copy,
+        }
+        for way, copied in ways.items():
+            program = self.program()
+            _demonstrate(program, self.asked(), 1)
+            with ScriptedServer(agreeing([question])) as server:
+                lms = {name: model(server, f"seat-{place}") for place, name in enumerate(program.seats())}
+                for name, lm in lms.items():
+                    program.assign({name: lm})
+                twin = copied(program)
+                assert type(twin) is type(program), f"{way} is a {type(twin).__name__}"
+                assert twin.describe() == program.describe(), f"{way} describes itself otherwise"
+                assert list(twin.seats()) == list(program.seats()), f"{way} has other seats"
+                for name, seat in twin.seats().items():
+                    found = getattr(seat.predict.lm, "model", None)
+                    assert found == lms[name].model, f"{way} loses the LM of the seat {name!r}"
+                for predictor in twin.predictors():
+                    kept = 0 if "reset" in way else 1
+                    assert len(predictor.demos) == kept, f"{way} has {len(predictor.demos)} demos, not {kept}"
+                    predictor.demos = [*self.asked()[:2]]
+                for predictor in program.predictors():
+                    assert len(predictor.demos) == 1, f"{way} shares its demonstrations with the original"
+                check_rows(list(self.run(server, program=twin, questions=[question]).rows), [question])
+                strays = [body["model"] for body in server.bodies if body["model"] == "test"]
+                assert not strays, f"{way} asks the LM of the run, not those of its seats"
+
+    def test_an_optimizer_can_teach_it(self) -> None:
+        """DSPy's BootstrapFewShot gives every predictor demonstrations, which are then shown."""
+        questions, program = self.asked(), self.program()
+        optimizer = dspy.BootstrapFewShot(
+            metric=_right, max_bootstrapped_demos=2, max_labeled_demos=4, max_errors=1
+        )
+        with ScriptedServer(agreeing(questions)) as server:
+            with dspy.context(lm=model(server)):
+                compiled = optimizer.compile(program, trainset=questions)
+            assert type(compiled) is type(program), f"the optimizer returns a {type(compiled).__name__}"
+            taught = [demo for predictor in compiled.predictors() for demo in predictor.demos]
+            for name, predictor in compiled.named_predictors():
+                assert predictor.demos, f"the optimizer gave {name} no demonstrations"
+            assert any(demo.get("augmented") for demo in taught), (
+                "the optimizer made no demonstration of the program's own answers: ask through Seat.ask"
+            )
+            server.requests.clear()
+            rows = list(self.run(server, program=compiled).rows)
+        check_rows(rows, questions)
+        shown = [len(body["messages"]) > 2 for body in server.bodies]
+        assert any(shown), "the optimizer's demonstrations are in no call"
+
+
+def _demonstrate(program: Program, questions: Sequence[Question], k: int) -> None:
+    for predictor in program.predictors():
+        predictor.demos = [dspy.Example(question) for question in questions[:k]]
+
+
+def _instruct(program: Program) -> dict[str, str]:
+    """Add a mark to the instructions of every predictor; the marks by predictor name."""
+    marks = {}
+    for place, (name, predictor) in enumerate(program.named_predictors()):
+        marks[name] = f"Heed rule {place}x."
+        told = predictor.signature.instructions
+        predictor.signature = predictor.signature.with_instructions(f"{told} {marks[name]}")
+    return marks
+
+
+def _right(example: Any, prediction: Any, trace: Any = None) -> bool:
+    return same_answer(prediction.answer, example.answer, example.kind)

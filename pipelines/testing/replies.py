@@ -1,0 +1,154 @@
+"""What the contract asks and what its scripted LM says: sample questions, and replies of several tempers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from ...modules.answers import read_answer
+from ...modules.question import Question
+from .server import Reply
+
+Body = dict[str, Any]
+Pick = Callable[[Question, Body], str | None]
+TEXT = "because it fits"
+
+
+def sample_questions() -> list[Question]:
+    """Four questions of each kind, in turn: choice, boolean, number and span, the last with a passage."""
+    boxes = {"A": "the red box", "B": "the blue box", "C": "the green box"}
+    towns = ("Elmford", "Ashby", "Oakham", "Thornley")
+    found = []
+    for i, town in enumerate(towns):
+        where = f"Which town lies at mile {i + 1}?"
+        passage = [f"Mile {i + 1} is the town of {town}.", "The road goes on to the sea."]
+        found += [
+            Question(
+                id=f"choice-{i}", question=f"Where is coin {i + 1}?", choices=boxes, answer="ABC"[i % 3]
+            ),
+            Question(
+                id=f"boolean-{i}", question=f"Is {i + 5} odd?", kind="boolean", answer=("yes", "no")[i % 2]
+            ),
+            Question(
+                id=f"number-{i}",
+                question=f"What is {i + 1} times 300?",
+                kind="number",
+                answer=str((i + 1) * 300),
+            ),
+            Question(id=f"span-{i}", question=where, kind="span", answer=town, context=passage),
+        ]
+    return found
+
+
+def one_of_each_kind(questions: Sequence[Question]) -> list[Question]:
+    return list({question.kind: question for question in reversed(questions)}.values())
+
+
+def gold(question: Question) -> str:
+    """The right answer in canonical form."""
+    answer = read_answer(question.answer, question.kind, question.choices)
+    assert answer is not None, f"question {question.id!r} has no readable gold answer: the contract needs one"
+    return answer
+
+
+def wrong(question: Question) -> str:
+    """A readable answer that is not the right one."""
+    right = gold(question)
+    if question.choices:
+        return next(label for label, text in question.choices.items() if text != question.choices[right])
+    if question.kind == "boolean":
+        return "no" if right == "yes" else "yes"
+    return str(Decimal(right) + 1) if question.kind == "number" else "somewhere else"
+
+
+def loosely(answer: str, question: Question) -> str:
+    """An answer as LMs spell it, which is not its canonical form."""
+    if question.kind == "choice":
+        return f"({answer})."
+    if question.kind == "boolean":
+        return "True" if answer == "yes" else "False"
+    return f"{answer}{'0' if '.' in answer else '.0'}" if question.kind == "number" else f" {answer} "
+
+
+def text_of(body: Body) -> str:
+    """What is asked now: the last message, after any demonstrations."""
+    return str(body["messages"][-1]["content"])
+
+
+def filled(body: Body, answer: str, text: str = TEXT) -> str:
+    """A reply with every field that the request wants: `answer` in that of this name, `text` in open ones."""
+    schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema", {})
+    fields = schema.get("properties", {"answer": {}})
+    said = {
+        name: answer if name == "answer" else (spec.get("enum") or [text])[0] for name, spec in fields.items()
+    }
+    return json.dumps(said)
+
+
+def digest(body: Body) -> int:
+    """A number that the request's body alone decides."""
+    return int.from_bytes(hashlib.sha256(json.dumps(body, sort_keys=True).encode()).digest()[:6], "big")
+
+
+def unreadable(body: Body) -> str:
+    """A reply in which no answer can be read, whatever the kind: with an empty answer, or no JSON at all."""
+    spoken = any(spec.get("enum") for spec in _answer_schemas(body)) and digest(body) % 2
+    return "???" if spoken else filled(body, "")
+
+
+def _answer_schemas(body: Body) -> list[dict[str, Any]]:
+    schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema", {})
+    return [spec for name, spec in schema.get("properties", {}).items() if name == "answer"]
+
+
+def saying(questions: Sequence[Question], pick: Pick) -> Reply:
+    """Replies with what `pick` chooses for the question of a request; None is an unreadable reply.
+
+    A question that is none of these (a protocol may ask its own) gets its first option, or a number.
+    """
+
+    def reply(body: Body) -> str:
+        asked = [question for question in questions if question.question in text_of(body)]
+        if not asked:
+            options = [option for spec in _answer_schemas(body) for option in spec.get("enum", ())]
+            return filled(body, [*options, "7"][0])
+        question = max(asked, key=lambda one: len(one.question))
+        answer = pick(question, body)
+        return unreadable(body) if answer is None else filled(body, answer)
+
+    return reply
+
+
+def agreeing(questions: Sequence[Question]) -> Reply:
+    """Everybody always gives the right answer."""
+    return saying(questions, lambda question, _: loosely(gold(question), question))
+
+
+def disputed(questions: Sequence[Question]) -> Reply:
+    """Of two calls about a question, one after the other, one is right and one is wrong."""
+    asked: Counter[str] = Counter()
+
+    def pick(question: Question, _: Body) -> str:
+        asked[question.id] += 1
+        return gold(question) if asked[question.id] % 2 else wrong(question)
+
+    return saying(questions, pick)
+
+
+def garbled(questions: Sequence[Question]) -> Reply:
+    """Nobody ever gives a readable answer."""
+    return saying(questions, lambda *_: None)
+
+
+def drawn(questions: Sequence[Question]) -> Reply:
+    """Right, wrong or (one in eight) unreadable, as the request's body alone decides."""
+
+    def pick(question: Question, body: Body) -> str | None:
+        draw = digest(body) % 16
+        return None if draw < 2 else gold(question) if draw < 9 else wrong(question)
+
+    return saying(questions, pick)

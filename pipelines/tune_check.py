@@ -1,0 +1,76 @@
+"""What is wrong with a study, named before anything is spent."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ..modules.errors import UserError
+from ..modules.question import Question
+from ..optimizers.search import SAMPLERS
+from ..optimizers.search_front import MAXIMISED, OBJECTIVES
+from . import data
+from .cli_checks import check_train
+from .manifest import lms_of
+from .tune_job import engines_of
+from .tune_space import TuneSpace
+
+
+def checked(
+    space: TuneSpace,
+    train: Sequence[Question],
+    validation: Sequence[Question],
+    lm: Any,
+    objectives: Sequence[str],
+    sampler: str,
+    trials: int,
+    workers: int,
+    concurrency: int,
+) -> list[str]:
+    """The objectives, the one to be made large first. Raises UserError for what cannot be a study."""
+    goals = [objectives] if isinstance(objectives, str) else list(objectives)
+    for name in goals:
+        if name not in OBJECTIVES:
+            raise UserError(f"there is no objective {name!r}: choose among {', '.join(OBJECTIVES)}")
+        if goals.count(name) > 1:
+            raise UserError(f"the objective {name!r} is named twice: keep one of them")
+    quality = [name for name in goals if name in MAXIMISED]
+    if len(quality) != 1:
+        raise UserError("the objectives need accuracy or f1, one of them: add it")
+    if sampler not in SAMPLERS:
+        raise UserError(f"there is no sampler {sampler!r}: choose among {', '.join(SAMPLERS)}")
+    for what, number in (("trials", trials), ("workers", workers), ("concurrency", concurrency)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise UserError(f"{what} is {number!r}: give a whole number from 1 up")
+    for what, questions in (("training", train), ("validation", validation)):
+        if not questions:
+            raise UserError(f"there are no {what} questions: name some")
+        data.check_labelled(questions)
+        data.check_contexts(questions)
+    if quality == ["f1"] and any(question.kind != "span" for question in (*train, *validation)):
+        raise UserError("f1 is for short answers (kind span): take accuracy for these questions")
+    for warning in check_train(train, validation):
+        warnings.warn(warning, stacklevel=3)
+    _, default = space.default()
+    lms_of(default, lm)
+    _check_counted(space, lm, goals)
+    return [*quality, *(name for name in goals if name not in MAXIMISED)]
+
+
+def _check_counted(space: TuneSpace, lm: Any, goals: Sequence[str]) -> None:
+    engines = engines_of(space, lm)
+    counted = [name for name in goals if name in ("cost", "calls", "tokens")]
+    if counted and None in engines:
+        raise UserError(
+            f"the objective {counted[0]} needs LMs made by fm.lm: those of others are not counted"
+        )
+    if "cost" in goals:
+        for engine in engines:
+            if engine.endpoint is not None and engine.prices is None:
+                raise UserError(
+                    f"the price of {engine.model} is unknown, so cost is no objective: give --price "
+                    f'"{engine.model}=IN,OUT" (USD per million tokens), or take tokens or calls instead'
+                )
+        if not any(engine.prices and any(engine.prices) for engine in engines):
+            raise UserError("every LM here is free, so cost is no objective: take tokens or calls instead")

@@ -1,0 +1,212 @@
+"""A stand-in for a MediaWiki with TextExtracts: real HTTP on loopback, its own pages, faults to order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+import zlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+Fault = Callable[[web.Request], Awaitable[web.StreamResponse]]
+NAMESPACES = {"special": -1, "talk": 1, "user": 2, "file": 6, "category": 14}
+INTERWIKI = {"de", "wikt"}
+REVISION = 7
+
+
+class MediaWikiServer:
+    """`host` is its `HOST:PORT`; `log` holds the query of every request, `headers` their headers.
+
+    `faults` are used up one a request, before any page is served; None serves the request after all.
+    `delay` is what every answer takes, in seconds; `extracts` says whether TextExtracts is installed.
+    """
+
+    def __init__(
+        self,
+        documents: Iterable[Mapping[str, str]],
+        redirects: Mapping[str, str] | None = None,
+        disambiguations: Mapping[str, list[str]] | None = None,
+    ) -> None:
+        self.pages = {document["title"]: document["text"] for document in documents}
+        self.redirects = dict(redirects or {})
+        self.disambiguations = dict(disambiguations or {})
+        self.faults: list[Fault | None] = []
+        self.delay = 0.0
+        self.extracts = True
+        self.log: list[dict[str, str]] = []
+        self.headers: list[dict[str, str]] = []
+        self.in_flight = self.most_at_once = self.port = 0
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="mediawiki", daemon=True)
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def asked(self, name: str) -> list[str]:
+        """The values of one parameter, in the order of the requests that had it."""
+        return [query[name] for query in self.log if name in query]
+
+    def __enter__(self) -> MediaWikiServer:
+        self._thread.start()
+        assert self._ready.wait(10), "the stand-in did not start"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        app = web.Application()
+        app.router.add_get("/w/api.php", self._answer)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        self._loop.run_until_complete(runner.setup())
+        self._loop.run_until_complete(web.TCPSite(runner, "127.0.0.1", 0).start())
+        self.port = runner.addresses[0][1]
+        self._ready.set()
+        self._loop.run_forever()
+        self._loop.run_until_complete(runner.cleanup())
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        self.log.append(dict(request.query))
+        self.headers.append(dict(request.headers))
+        fault = self.faults.pop(0) if self.faults else None
+        if fault is not None:
+            return await fault(request)
+        self.in_flight += 1
+        self.most_at_once = max(self.most_at_once, self.in_flight)
+        try:
+            await asyncio.sleep(self.delay)
+        finally:
+            self.in_flight -= 1
+        return web.json_response(self.content(dict(request.query)))
+
+    def content(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """What the API says, in its format version 2."""
+        assert (query["action"], query["format"], query["formatversion"]) == ("query", "json", "2")
+        if query.get("generator") == "search":
+            return self._pages(self._found(query["gsrsearch"])[: int(query["gsrlimit"])], index=True)
+        if query.get("generator") == "links":
+            return self._pages(sorted(self.disambiguations.get(query["titles"], ()), key=hash))
+        answer = self._pages(query["titles"].split("|"), query)
+        if "extracts" in query["prop"] and not self.extracts:
+            answer["warnings"] = {"query": {"warnings": 'Unrecognized value for parameter "prop": extracts'}}
+        return answer
+
+    def _pages(
+        self, titles: list[str], query: Mapping[str, str] | None = None, *, index: bool = False
+    ) -> dict[str, Any]:
+        if not titles:
+            return {"batchcomplete": True}
+        pages, interwiki = [], []
+        for place, title in enumerate(titles, 1):
+            prefix = title.partition(":")[0].strip().casefold() if ":" in title else ""
+            if prefix in INTERWIKI:
+                interwiki.append({"title": title, "iw": prefix})
+                continue
+            page = self._page(title, prefix, query or {})
+            pages.append(page | {"index": place} if index else page)
+        return {
+            "batchcomplete": True,
+            "query": ({"pages": pages} if pages else {}) | ({"interwiki": interwiki} if interwiki else {}),
+        }
+
+    def _page(self, title: str, prefix: str, query: Mapping[str, str]) -> dict[str, Any]:
+        if re.search(r"[#<>\[\]|{}\x00-\x1f]|%[0-9a-fA-F]{2}", title):
+            return {"title": title, "invalidreason": "bad characters", "invalid": True}
+        title = title[:1].upper() + title[1:]
+        title = self.redirects.get(title, title)
+        ns = NAMESPACES.get(prefix, 0)
+        page: dict[str, Any] = {"ns": ns, "title": title}
+        text = self.pages.get(title)
+        if title in self.disambiguations:
+            text = f"{title} may refer to: " + "; ".join(self.disambiguations[title])
+            page["pageprops"] = {"disambiguation": ""}
+        if ns < 0:
+            return page | {"special": True}
+        if text is None:
+            return page | {"missing": True}
+        if "extracts" in query.get("prop", "") and self.extracts:
+            page["extract"] = text
+        return page | {"pageid": 1, "lastrevid": REVISION}
+
+    def _found(self, search: str) -> list[str]:
+        """All words must be there, or any of those joined by OR; most hits first, then by title."""
+        wanted = search.casefold().replace(" or ", " ").split()
+        ranked = []
+        for title, text in [*self.pages.items(), *((name, name) for name in self.disambiguations)]:
+            words = set(re.findall(r"\w+", f"{title} {text}".casefold()))
+            hits = sum(word in words for word in wanted)
+            if hits and (hits == len(wanted) or " OR " in search):
+                ranked.append((-hits, title))
+        return [title for _, title in sorted(ranked)]
+
+
+def status(code: int, **headers: str) -> Fault:
+    async def fault(request: web.Request) -> web.StreamResponse:
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        return web.Response(status=code, headers=names, text="<html>trouble</html>")
+
+    return fault
+
+
+def redirect(location: str, code: int = 302) -> Fault:
+    return status(code, Location=location)
+
+
+def body(content: bytes, kind: str = "application/json", **headers: str) -> Fault:
+    async def fault(request: web.Request) -> web.StreamResponse:
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        return web.Response(body=content, headers={"Content-Type": kind, **names})
+
+    return fault
+
+
+def error(code: str, info: str = "so it is", **headers: str) -> Fault:
+    """An error that the API reports with status 200."""
+    return body(json.dumps({"error": {"code": code, "info": info}}).encode(), **headers)
+
+
+def bomb(megabytes: int) -> Fault:
+    """Zeros, packed to a two hundredth of their size without ever being in memory."""
+    packer = zlib.compressobj(1, wbits=31)
+    packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(megabytes)) + packer.flush()
+    return body(packed, Content_Encoding="gzip")
+
+
+def drip(seconds: float) -> Fault:
+    """A piece of an answer every so often, for ever."""
+
+    async def fault(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        while True:
+            await response.write(b" ")
+            await asyncio.sleep(seconds)
+
+    return fault
+
+
+async def reset(request: web.Request) -> web.StreamResponse:
+    """Hangs up without an answer."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+async def truncated(request: web.Request) -> web.StreamResponse:
+    """Hangs up in the middle of an answer."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "100"})
+    await response.prepare(request)
+    await response.write(b'{"query": ')
+    assert request.transport is not None
+    request.transport.abort()
+    return response

@@ -1,0 +1,76 @@
+"""A PostgreSQL server of the tests' own, on a socket and a loopback port that nobody else knows."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PASSWORD = "s3cret-canary"
+
+
+def tool(name: str) -> str | None:
+    places = [os.environ.get("PATH", ""), *map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin")))]
+    return shutil.which(name, path=os.pathsep.join(places))
+
+
+def reason_to_skip() -> str | None:
+    if tool("initdb") is None or tool("pg_ctl") is None:
+        return "PostgreSQL is not installed (initdb and pg_ctl): apt-get install postgresql"
+    if importlib.util.find_spec("psycopg") is None:
+        return "psycopg is not installed: pip install 'folkmoot[postgres]'"
+    if os.geteuid() == 0 and not _users():
+        return "PostgreSQL does not run as root, and there is no user to run it as"
+    return None
+
+
+def _users() -> list[str]:
+    known = {entry.pw_name for entry in pwd.getpwall()}
+    return [name for name in ("postgres", "nobody") if name in known]
+
+
+def _run(*words: str) -> None:
+    """As another user when root, as PostgreSQL wants it."""
+    user = _users()[0] if os.geteuid() == 0 else None
+    own = pwd.getpwnam(user).pw_gid if user else None
+    options = {"user": user, "group": own, "extra_groups": [] if user else None, "cwd": "/", "timeout": 120}
+    done = subprocess.run(words, capture_output=True, text=True, **options)  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The URL of a fresh server's database, password included; skips with a reason where there is none."""
+    reason = reason_to_skip()
+    if reason:
+        pytest.skip(reason)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    initdb, pg_ctl = tool("initdb"), tool("pg_ctl")
+    assert initdb
+    assert pg_ctl
+    with tempfile.TemporaryDirectory(prefix="folkmoot-pg-", ignore_cleanup_errors=True) as scratch:
+        folder = Path(scratch)
+        (folder / "password").write_text(PASSWORD)
+        if os.geteuid() == 0:
+            owner = pwd.getpwnam(_users()[0])
+            for path in (folder, folder / "password"):
+                os.chown(path, owner.pw_uid, owner.pw_gid)
+        data = str(folder / "data")
+        _run(initdb, "-D", data, "-U", "moot", "-A", "scram-sha-256", f"--pwfile={folder / 'password'}", "-N")
+        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
+        _run(pg_ctl, "-D", data, "-l", str(folder / "log"), "-o", options, "-w", "start")
+        try:
+            yield f"postgresql://moot:{PASSWORD}@127.0.0.1:{port}/postgres"
+        finally:
+            _run(pg_ctl, "-D", data, "-m", "immediate", "stop")

@@ -1,0 +1,137 @@
+"""`folkmoot tune` on the command line: plan, result, JSON, resuming, input that is wrong, and Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import KEY, child, folkmoot, isolate, lm, write
+from tuned import critic_first, questions, scripted_by
+
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+    for name, first, last in (("train", 0, 24), ("validation", 24, 40)):
+        rows = [
+            {"id": q.id, "question": q.question, "choices": q.choices, "answer": q.answer}
+            for q in questions(first, last)
+        ]
+        write(tmp_path / f"{name}.jsonl", *rows)
+    (tmp_path / "space.yaml").write_text(
+        "program: deliberation\nroles: [[critic, reasoner], [reasoner, critic]]\nmax_rounds: 1\n"
+        "tie_break: strongest\nsampling: {temperature: null}\n"
+    )
+
+
+def words(server: ScriptedServer, *more: Any, space: str = "space.yaml", out: str = "out") -> list[Any]:
+    given = ["tune", space, "--train", "train.jsonl", "--validation", "validation.jsonl"]
+    return [*given, *lm(server), "--no-track", "--trials", "2", "--out", out, *more]
+
+
+def test_json_has_calls_scores_and_the_winners_settings(scripted: ScriptedServer) -> None:
+    scripted.reply = scripted_by(critic_first)
+    done = folkmoot(*words(scripted, "--json", "--sampler", "grid"))
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["best"]["setting"]["roles"] == ["critic", "reasoner"]
+    assert found["best"]["scores"]["accuracy"]["low"] < 1.0
+    assert set(found["calls"]) == {"made", "used", "saved"}
+    assert found["validation"]["winner"]["value"] == 1.0
+    assert found["calls"]["made"] + 16 * 2 * 2 == len(scripted.requests)
+
+
+def test_the_result_in_words_and_the_same_command_again(scripted: ScriptedServer) -> None:
+    scripted.reply = scripted_by(critic_first)
+    done = folkmoot(*words(scripted, "--objective", "accuracy,calls"))
+    assert done.exit_code == 0
+    for text in (
+        "winner: roles=critic,reasoner",
+        "on validation: 100.0%",
+        "optimistic",
+        "front 1:",
+        "saved in",
+    ):
+        assert text in done.stdout
+    assert "at most" in done.stderr
+    made = len(scripted.requests)
+    assert folkmoot(*words(scripted, "--objective", "accuracy,calls", "--quiet")).exit_code == 0
+    assert len(scripted.requests) == made
+
+
+def test_a_dry_run_asks_nobody(scripted: ScriptedServer, tmp_path: Path) -> None:
+    done = folkmoot(*words(scripted, "--dry-run", "--json", "--storage", "postgresql://me:pw@host/db"))
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["most_calls"] == 2 * (24 * 2 + 2 * 16)
+    assert "pw" not in done.stdout + done.stderr
+    assert not scripted.requests
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--set", "rounds=2"], "no such parameter"),
+        (["--lm", "sage=openai/x"], "no setting has a seat 'sage'"),
+        (["--objective", "accuracy,speed"], "no objective 'speed'"),
+        (["--sampler", "magic"], "no sampler 'magic'"),
+        (["--budget", "lots"], "the budget 'lots' cannot be read"),
+        (["--register", "x"], "--register needs MLflow"),
+        (["--validation", "train.jsonl"], "are training questions"),
+        (["--train", "nowhere.jsonl"], "nowhere.jsonl"),
+    ],
+)
+def test_wrong_input_is_one_line_and_costs_nothing(
+    scripted: ScriptedServer, more: list[str], told: str
+) -> None:
+    done = folkmoot(*words(scripted, *more))
+    assert done.exit_code == 2
+    assert told in done.stderr.splitlines()[-1]
+    assert not scripted.requests
+
+
+def test_a_spent_budget_gives_the_best_so_far(scripted: ScriptedServer) -> None:
+    scripted.reply = scripted_by(critic_first)
+    done = folkmoot(*words(scripted, "--budget", "70 calls", "--json", "--sampler", "grid"))
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    assert "budget" in found["stopped"]
+    assert found["best"]["setting"]["roles"]
+    assert len(scripted.requests) <= 70
+
+
+def test_a_folder_that_cannot_be_written_is_named(scripted: ScriptedServer) -> None:
+    done = folkmoot(*words(scripted, out="/dev/null/out"))
+    assert done.exit_code == 2
+    assert "/dev/null/out cannot be written" in done.stderr.splitlines()[-1]
+
+
+def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    scripted.reply = scripted_by(critic_first)
+    scripted.delay = 0.05
+    given = words(
+        scripted, "--concurrency", "1", "--workers", "2", "--storage", f"sqlite:///{tmp_path / 's.db'}"
+    )
+    running = subprocess.Popen(child(*given), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 60
+    while len(scripted.requests) < 5 and time.monotonic() < end:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    _, told = running.communicate(timeout=60)
+    assert running.returncode == 130, told
+    assert "interrupted: what is finished is kept" in told
+    scripted.delay = 0.0
+    done = folkmoot(*given, "--json")
+    assert json.loads(done.stdout)["trials"]["complete"] == 2
+    everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert KEY.encode() not in everything

@@ -1,0 +1,90 @@
+"""A study in MLflow: a run with trials and evaluations as children, plots, and a winner that loads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+from tuned import ORDERS, critic_first, lm_at, questions, scripted_by, study_at
+
+import folkmoot as fm
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[mlflow.MlflowClient]:
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.chdir(tmp_path)
+    mlflow.set_tracking_uri(uri)
+    yield mlflow.MlflowClient(uri)
+    mlflow.set_tracking_uri(None)
+
+
+def runs(client: mlflow.MlflowClient) -> list[Any]:
+    return [run for found in client.search_experiments() for run in client.search_runs([found.experiment_id])]
+
+
+def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
+    scripted: Any, client: mlflow.MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)  # where the saved winner finds its LM again
+    scripted.reply = scripted_by(critic_first)
+    goals = ["accuracy", "calls"]
+    options = {"trials": 5, "objectives": goals, "tracking": True, "register": "panel"}
+    study = study_at(scripted.url, tmp_path / "out", settings={"data": "bank"}, **options)
+    (parent,) = [run for run in runs(client) if "mlflow.parentRunId" not in run.data.tags]
+    children = [run for run in runs(client) if run is not parent and run.info.run_id != parent.info.run_id]
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
+    trials = [run for run in children if run.data.tags.get("folkmoot.kind") == "trial"]
+    assert len(trials) == 5
+    assert {run.data.tags["mlflow.runName"] for run in children if run not in trials} == {
+        "winner on validation",
+        "default on validation",
+    }
+    by_number = {run.data.tags["folkmoot.trial"]: run for run in trials}
+    for entry in study.trials:
+        if entry["state"] == "complete":
+            run = by_number[str(entry["trial"])]
+            assert run.data.metrics["accuracy"] == entry["scores"]["accuracy"]["value"]
+            assert run.data.metrics["accuracy_low"] <= run.data.metrics["accuracy"]
+            roles = ", ".join(entry["setting"]["roles"])
+            assert run.data.params["roles"] == roles
+            assert run.info.run_name.startswith(f"trial {entry['place']} · {roles}")
+    assert parent.data.metrics["calls_saved"] == study.report["calls"]["saved"]
+    assert parent.data.metrics["accuracy"] == study.validation.accuracy
+    described = parent.data.tags["mlflow.note.content"]
+    assert study.report["verdict"] in described
+    assert ", ".join(study.report["best"]["setting"]["roles"]) in described
+    assert f"{study.report['calls']['saved']:,} saved" in described
+    assert parent.data.params["settings.sampler"] == "tpe"
+    artifacts = {item.path for item in client.list_artifacts(parent.info.run_id)}
+    assert artifacts >= {"study.json", "trials.json", "history.png", "front.png", "importances.png", "winner"}
+    assert parent.info.status == "FINISHED"
+    loaded = mlflow.pyfunc.load_model("models:/panel/1")
+    assert loaded.metadata.run_id == parent.info.run_id
+
+    study_at(scripted.url, tmp_path / "out", settings={"data": "bank"}, **options)
+    assert len(runs(client)) == 1 + 5 + 2
+    assert len(client.search_model_versions("name = 'panel'")) == 1
+
+
+def test_a_store_that_is_down_does_not_stop_a_study(
+    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////dev/null/x.db")
+    scripted.reply = scripted_by(critic_first)
+    with pytest.warns(RuntimeWarning, match="MLflow did not take"):
+        study = fm.tune(
+            ORDERS,
+            questions(0, 20),
+            questions(40, 50),
+            lm=lm_at(scripted.url),
+            trials=2,
+            out=tmp_path / "out",
+        )
+    assert study.best is not None
+    assert json.loads((tmp_path / "out" / "study.json").read_text())["best"]
