@@ -286,7 +286,7 @@ def test_a_tracked_run_has_its_plot_and_name(
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     fm.evaluate(program, [question], lm=lm, out=tmp_path / "out", cache=False)
     assert len(list(tmp_path.glob("mlruns/folkmoot/*/artifacts/causal.png"))) == 1
-    client = MlflowClient("sqlite:///mlflow.db")
+    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     (experiment,) = [found for found in client.search_experiments() if found.name != "Default"]
     (run,) = client.search_runs([experiment.experiment_id])
     assert run.info.run_name == "causal R2E1 · without non_causal · one-shot"

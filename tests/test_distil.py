@@ -453,12 +453,12 @@ def test_killed_many_times(tmp_path: Path, scripted: ScriptedServer, seed: int) 
 # Tracking ---------------------------------------------------------------------------------------------------
 
 
-def test_evaluations_are_children_of_one_mlflow_run(scripted: ScriptedServer) -> None:
+def test_evaluations_are_children_of_one_mlflow_run(tmp_path: Path, scripted: ScriptedServer) -> None:
     from mlflow import MlflowClient
 
     team = Team(scripted, world(alone_cot), n=40)
     found = team.distil(0.3, tracking=True)
-    client = MlflowClient("sqlite:///mlflow.db")
+    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
     (parent,) = [one for one in runs if one.info.run_name.startswith("distil deliberation")]
     assert parent.info.run_id == found.report["mlflow_run_id"]
