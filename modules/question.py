@@ -54,6 +54,11 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
             _INPUT_KEYS if input_keys is None or input_keys == _INPUT_KEYS else frozenset(input_keys)
         )
 
+    def __repr__(self) -> str:
+        """Alike in every process: DSPy's optimizers show it to LMs, and a set has no order of its own."""
+        keys = ", ".join(map(repr, sorted(self._input_keys)))
+        return f"Question({self._store}) (input_keys={{{keys}}})"
+
     def inputs(self) -> dspy.Example:
         return dspy.Example(self).inputs()
 
