@@ -25,6 +25,7 @@ STDERR = 2
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
 # The UI shows runs; MLflow's background jobs would only keep a second process busy.
+STORE = "MLFLOW_BACKEND_STORE_URI"
 SERVER_ENV = {**ENVIRONMENT, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
 
@@ -52,7 +53,7 @@ def serve(uri: str, host: str, port: int, ready: Callable[[str], None]) -> None:
     Raises UserError when the port is taken or the server does not start, KeyboardInterrupt on Ctrl-C.
     """
     check_port(host, port)
-    with _running(server_command(uri, host, port)) as process:
+    with _running(server_command(host, port), uri) as process:
         address = f"http://{_browsable(host)}:{port}"
         _wait_until_up(process, address)
         ready(address)
@@ -74,8 +75,9 @@ def newest_runs(address: str) -> str:
     return f"{address}/#/experiments/{experiment['experiment_id']}/runs"
 
 
-def server_command(uri: str, host: str, port: int) -> list[str]:
-    where = ["--backend-store-uri", uri, "--host", host, "--port", str(port)]
+def server_command(host: str, port: int) -> list[str]:
+    """MLflow's server; its store is in STORE, since everybody on a machine can read what a process is given."""
+    where = ["--host", host, "--port", str(port)]
     quiet = ["--workers", "1", "--uvicorn-opts", "--log-level warning"]
     return [sys.executable, "-m", "mlflow", "server", *where, *quiet]
 
@@ -96,12 +98,11 @@ def check_port(host: str, port: int) -> None:
 
 
 @contextmanager
-def _running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+def _running(command: Sequence[str], uri: str) -> Iterator[subprocess.Popen[bytes]]:
     """The command in a process group of its own, all of which ends with the block."""
     # What the server says goes to standard error, which is also where its failures belong.
-    process = subprocess.Popen(
-        command, env={**SERVER_ENV, **os.environ}, stdout=STDERR, stderr=STDERR, start_new_session=True
-    )
+    env = {**SERVER_ENV, **os.environ, STORE: uri}
+    process = subprocess.Popen(command, env=env, stdout=STDERR, stderr=STDERR, start_new_session=True)
     before = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield process

@@ -203,7 +203,8 @@ def test_a_store_on_a_server_has_its_ui_there(monkeypatch: pytest.MonkeyPatch) -
 
 
 SERVER = """
-import http.server, subprocess, sys
+import http.server, os, subprocess, sys
+open("store", "w").write(os.environ["MLFLOW_BACKEND_STORE_URI"])
 helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 open("helper", "w").write(str(helper.pid))
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -215,7 +216,8 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 def test_the_ui_server_ends_with_the_command_and_so_do_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port = free_port()
+    port, uri = free_port(), f"postgresql://me:{KEY}@127.0.0.1/moot"
+    assert KEY not in " ".join(cli_ui.server_command("127.0.0.1", port))
     command = [sys.executable, "-c", SERVER, str(port)]
     monkeypatch.setattr(cli_ui, "server_command", lambda *_: command)
     said = []
@@ -225,8 +227,9 @@ def test_the_ui_server_ends_with_the_command_and_so_do_its_children(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cli_ui.serve("sqlite:///mlflow.db", "127.0.0.1", port, interrupt)
+        cli_ui.serve(uri, "127.0.0.1", port, interrupt)
     assert said == [f"http://127.0.0.1:{port}"]
+    assert (tmp_path / "store").read_text() == uri
     cli_ui.check_port("127.0.0.1", port)
     helper = int((tmp_path / "helper").read_text())
     deadline = time.monotonic() + 5

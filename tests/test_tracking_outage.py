@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 import folkmoot as fm
 from folkmoot.pipelines import tracking
 from folkmoot.pipelines.cli import app
-from folkmoot.pipelines.cli_ui import SERVER_ENV, server_command
+from folkmoot.pipelines.cli_ui import SERVER_ENV, STORE, server_command
 from folkmoot.pipelines.mlflow_store import open_client
 from folkmoot.pipelines.push import push
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
@@ -42,11 +42,12 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        store = [f"sqlite:///{self._folder}/mlflow.db", "127.0.0.1", self.port]
-        command = [*server_command(*store), "--artifacts-destination", str(self._folder / "artifacts")]  # type: ignore[arg-type]
+        destination = ["--artifacts-destination", str(self._folder / "artifacts")]
+        command = [*server_command("127.0.0.1", self.port), *destination]
         env = {
             **SERVER_ENV,
             **{name: text for name, text in os.environ.items() if name != "MLFLOW_TRACKING_URI"},
+            STORE: f"sqlite:///{self._folder}/mlflow.db",
         }
         with open(self._folder / "server.log", "ab") as log:
             self._process = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
