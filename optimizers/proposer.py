@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 
 from ..modules.adapter import SAMPLING
 from ..modules.calls import asking
+from ..modules.program import Program
 from ..modules.sync import run_sync
 from ..modules.together import together
 from .student import Desk
@@ -23,6 +25,9 @@ SEAT = "optimizer"
 
 NOTHING = "[[ ## completed ## ]]"
 """An empty reply in DSPy's form, which refuses one that is really empty."""
+
+SOURCE = "program_code"
+"""Input field of DSPy's signatures that is about the whole program."""
 
 THOUGHTS = ("reasoning", "discussion")
 """Output fields of DSPy's signatures that lead up to a proposal."""
@@ -68,7 +73,7 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
             said = self._ask(asked, sampling, [(rollout, place) for place in missing])
             for place, text in zip(missing, said, strict=True):
                 found[place] = text
-                if text:
+                if text is not None:
                     self.kept.put(keys[place], text)
         return [text or NOTHING for text in found]
 
@@ -83,13 +88,13 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
 
     def _ask(
         self, asked: list[tuple[str, str]], sampling: Mapping[str, Any], samples: Sequence[tuple[Any, int]]
-    ) -> list[str]:
+    ) -> Sequence[str | None]:
         with self.desk.working():
             try:
                 said = run_sync(self.desk.attended, self._answer, asked, sampling, samples)
             except LMError as problem:
                 self.desk.failed(problem)
-                return [""] * len(samples)
+                return [None] * len(samples)
         self.desk.succeeded()
         return list(said)
 
@@ -120,10 +125,20 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
 
     Fields may come as JSON; a reply without any form is taken for the first field that is no reasoning: what
     it is worth is for its score to say. Raises AdapterParseError only where a field has to be more than text.
+
+    Args:
+        program: what is to be improved. The prompt LM is told about it in `program_page`'s words, where DSPy
+            would show the source code of its classes: for a deliberation, thousands of tokens a proposal.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, program: Program | None = None) -> None:
         super().__init__(use_json_adapter_fallback=False)
+        self._page = None if program is None else program_page(program)
+
+    def format(self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]) -> Any:
+        if self._page is not None and SOURCE in inputs:
+            inputs = {**inputs, SOURCE: self._page}
+        return super().format(signature, demos, inputs)
 
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
         try:
@@ -143,6 +158,19 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
                 return {name: marked.get(name, "") for name in fields}
             meant = next((name for name in fields if name not in THOUGHTS), list(fields)[-1])
             return {**dict.fromkeys(fields, ""), meant: _bare(completion)}
+
+
+def program_page(program: Program) -> str:
+    """What a program does, its settings, and what each of its agents is given, asked and to reply."""
+    about = (inspect.getdoc(type(program)) or type(program).__name__).partition("\nArgs:")[0].strip()
+    parts = [about, f"Settings: {json.dumps(program.describe(), ensure_ascii=False, default=str)}"]
+    for name, seat in program.seats().items():
+        asked = seat.predict.signature
+        parts.append(
+            f"Agent {name}: {', '.join(asked.input_fields)} -> {', '.join(asked.output_fields)}\n"
+            f"{asked.instructions}"
+        )
+    return "\n\n".join(parts)
 
 
 def _marked(completion: str, fields: Mapping[str, Any]) -> dict[str, str]:

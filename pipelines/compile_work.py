@@ -239,7 +239,7 @@ class Work:
         self._tell()
         settings = dspy.context(
             lm=self.task_lm,
-            adapter=ProposalAdapter(),
+            adapter=ProposalAdapter(given),
             disable_history=True,
             trace=None,
             callbacks=[],

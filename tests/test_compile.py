@@ -179,6 +179,22 @@ def test_a_prompt_lm_of_its_own_gets_the_proposals(scripted: Any) -> None:
     assert not any(map(is_proposal, scripted.bodies))
 
 
+@pytest.mark.parametrize("name", ["mipro", "simba"])
+def test_the_prompt_lm_is_told_about_the_program_and_not_shown_its_source(scripted: Any, name: str) -> None:
+    scripted.reply = of_instructions(varied=True, right_after=2)
+    program = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=1)
+    compiled(scripted.url, optimizer=name, program=program, train=8, validation=3, concurrency=1)
+    asked = [body["messages"][-1]["content"] for body in scripted.bodies if is_proposal(body)]
+    told = [text for text in asked if "## program_code ##" in text]
+    assert told
+    for text in told:
+        page = text.split("[[ ## program_code ## ]]")[1].split("[[ ##")[0]
+        assert '"tie_break": "judge"' in page
+        assert all(f"Agent {seat}: question" in page for seat in ("intuitive", "reasoner", "judge"))
+        assert not any(word in page for word in ("def ", "class ", "import ", "dspy."))
+        assert len(page) < 6000
+
+
 # Every optimizer, every protocol ----------------------------------------------------------------------------
 
 

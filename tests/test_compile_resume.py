@@ -123,16 +123,24 @@ def test_the_same_call_again_asks_nothing(scripted: Any, tmp_path: Path) -> None
     assert len(rows) == len(set(rows))
 
 
-def test_proposals_that_were_cut_off_are_the_same_again(scripted: Any, tmp_path: Path) -> None:
-    """A record of calls does not keep such replies, but with others the run would be another one."""
+@pytest.mark.parametrize("ending", ["length", "stop"])
+def test_proposals_that_no_record_keeps_are_the_same_again(
+    scripted: Any, tmp_path: Path, ending: str
+) -> None:
+    """A record of calls has no cut-off and no empty replies, but with others the run would be another one."""
     count = iter(range(10**6))
     right = of_instructions()
 
     def reply(body: dict[str, Any]) -> Any:
         if "response_format" in body:
             return right(body)
-        message = {"role": "assistant", "content": f"Be number {next(count)}."}
-        choice = {"index": 0, "message": message, "finish_reason": "length"}
+        number = next(count)
+        said = f"Be number {number}." if ending == "length" or number % 2 else ""
+        choice = {
+            "index": 0,
+            "message": {"role": "assistant", "content": said},
+            "finish_reason": ending if said else "stop",
+        }
         return 200, {}, {"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
 
     scripted.reply = reply
