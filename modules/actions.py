@@ -12,7 +12,9 @@ MAX_ARGUMENT_CHARS = 500
 Name = Literal["search", "lookup", "finish"]
 # ASCII, as in any case "İ" and "ſ" count as i and s, too; few blanks, as many would be tried in every split.
 _START = re.compile(
-    r"(?:action[ \t]{0,4}\d{0,3}[ \t]{0,4}:)?\s*(search|lookup|finish)\s*\[", re.IGNORECASE | re.ASCII
+    r"(?:action[ \t]{0,4}\d{0,3}[ \t]{0,4}:)?\s{0,9}(?:\d{1,3}[.)]\s{0,4})?[*_`\"'>-]{0,4}\s{0,4}"
+    r"(search|lookup|finish)\s{0,4}\[",
+    re.IGNORECASE | re.ASCII,
 )
 
 

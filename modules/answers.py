@@ -22,6 +22,7 @@ __all__ = [
     "read_boolean",
     "read_choice",
     "read_number",
+    "read_vote",
     "same_answer",
     "score",
 ]
@@ -209,7 +210,8 @@ def em_f1(prediction: str | None, gold: str) -> tuple[float, float]:
 def read_answer(text: str | None, kind: Kind, choices: Mapping[str, str] | None = None) -> str | None:
     """The canonical answer in a text: a label, "yes" or "no", a plain decimal ("-3.5"), or the stripped span.
 
-    None when the text has no readable answer of this kind. Raises ValueError for kind choice without choices.
+    None when the text has no readable answer of this kind; a span has a letter, a digit or a symbol. Raises
+    ValueError for kind choice without choices.
     """
     if text is None:
         return None
@@ -223,7 +225,15 @@ def read_answer(text: str | None, kind: Kind, choices: Mapping[str, str] | None 
     if kind == "number":
         number = read_number(text)
         return None if number is None else _decimal_text(number)
-    return text.strip() or None
+    return text.strip() if any(unicodedata.category(letter)[0] not in "CPZ" for letter in text) else None
+
+
+def read_vote(text: str | None, kind: Kind, choices: Mapping[str, str] | None = None) -> str | None:
+    """The answer in a text as it counts among others: of options with the same text it is the first."""
+    answer = read_answer(text, kind, choices)
+    if answer is None or not choices:
+        return answer
+    return next(label for label in choices if same_text(label, answer, choices))
 
 
 def _decimal_text(number: Decimal) -> str:
@@ -242,7 +252,7 @@ def answer_key(answer: str, kind: Kind) -> str:
     if kind == "choice":
         return answer.strip().casefold()
     if kind == "span":
-        return normalise_span(answer)
+        return normalise_span(answer) or answer.strip().casefold()  # "The The" and "A" are not the same band
     key = read_answer(answer, kind)
     if key is None:
         raise ValueError(

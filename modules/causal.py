@@ -31,7 +31,6 @@ EVALUATOR_PARTS = {
     "counterfactual": "contradiction",
     "reconsideration": "reconsideration",
 }
-MAX_AGENTS = 16
 
 _EVALUATED = When("evaluators", above=0)
 SPACE: Space = {
@@ -90,8 +89,8 @@ class CausalConsistency(Program):
         sampling: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        _check_count("reasoners", reasoners, 1, MAX_AGENTS)
-        _check_count("evaluators", evaluators, 0, MAX_AGENTS)
+        _check_count("reasoners", reasoners, 1)
+        _check_count("evaluators", evaluators, 0)
         _check_count("n", n, 1)
         _check_count("d_max", d_max, 1)
         if isinstance(seed, bool) or not isinstance(seed, int):
@@ -286,10 +285,9 @@ def _name(role: str, place: int, count: int) -> str:
     return role if count == 1 else f"{role}.{place}"
 
 
-def _check_count(name: str, value: Any, least: int, most: int | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most and value > most):
-        bounds = f"from {least} to {most}" if most else f"of at least {least}"
-        raise UserError(f"{name} is {value!r}: give a whole number {bounds}")
+def _check_count(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UserError(f"{name} is {value!r}: give a whole number of at least {least}")
 
 
 def _share(name: str, value: Any) -> float:

@@ -9,6 +9,7 @@ import dspy
 
 from ..signatures.roles import ROLES, Judge
 from .answers import Kind, answer_key
+from .calls import Usage
 from .deliberation_report import deliberation_report
 from .errors import UserError
 from .program import Program, SeatTurns, prediction_of
@@ -144,7 +145,7 @@ def replay(
     tie_break: str | None = None,
 ) -> dspy.Prediction:
     """The outcome under a smaller round limit or another tie-break, from a recorded dialogue, without an LM
-    call.
+    call; its usage is that of the turns it is made of.
 
     Args:
         result: a prediction of `Deliberation`, or a row of `results.jsonl`, recorded up to its own
@@ -158,7 +159,15 @@ def replay(
     """
     kind: Kind = result["kind"]
     turns = [
-        Turn(turn["agent"], turn["round"], turn["answer"], turn["text"], turn.get("raw"))
+        Turn(
+            turn["agent"],
+            turn["round"],
+            turn["answer"],
+            turn["text"],
+            turn.get("raw"),
+            tuple(turn.get("evidence") or ()),
+            Usage(**turn.get("usage") or {}),
+        )
         for turn in result["transcript"]
     ]
     spoken = [turn for turn in turns if turn.agent != "judge"]
@@ -166,17 +175,24 @@ def replay(
     if not recorded:
         raise UserError("this result holds no dialogue: replay needs a recorded run of Deliberation")
     limit = recorded if max_rounds is None else max_rounds
-    if limit < 1:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise UserError(f"max_rounds is {max_rounds!r}: give a whole number of at least 1")
     roles = list(dict.fromkeys(turn.agent for turn in spoken))
     task = Task("(replayed)", None, None, kind)
+
+    def outcome(answer: str | None, decided_by: str, kept: Sequence[Turn], **more: int) -> dspy.Prediction:
+        prediction = prediction_of(task, answer, decided_by, kept, **more)
+        usage = Usage()
+        for turn in kept:
+            usage.add(turn.usage)
+        prediction["usage"] = usage.to_dict()
+        return prediction
+
     for round in range(1, min(limit, recorded) + 1):
         latest = [turn for turn in spoken if turn.round == round]
         if all_agree([turn.answer for turn in latest], kind):
             kept = [turn for turn in spoken if turn.round <= round]
-            return prediction_of(
-                task, latest[0].answer, "consensus", kept, rounds=round, consensus_round=round
-            )
+            return outcome(latest[0].answer, "consensus", kept, rounds=round, consensus_round=round)
     if limit > recorded:
         raise UserError(
             f"the recorded dialogue has {recorded} rounds without consensus: it cannot tell what {limit} give"
@@ -189,13 +205,13 @@ def replay(
                 f"no judge was asked after round {limit}: choose strongest:ROLE or majority, or run it"
             )
         if not verdicts:
-            return prediction_of(task, result["answer"], result["decided_by"], kept, rounds=limit)
+            return outcome(result["answer"], result["decided_by"], kept, rounds=limit)
         answer, decided_by = verdicts[-1].answer, "judge"
         if answer is None:
             answer, decided_by = fall_back(kept, roles, kind)
-        return prediction_of(task, answer, decided_by, [*kept, verdicts[-1]], rounds=limit)
+        return outcome(answer, decided_by, [*kept, verdicts[-1]], rounds=limit)
     answer, decided_by = settle(kept, checked_tie_break(tie_break, roles), roles, kind)
-    return prediction_of(task, answer, decided_by, kept, rounds=limit)
+    return outcome(answer, decided_by, kept, rounds=limit)
 
 
 def told(rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) -> list[Told | None] | None:
@@ -235,7 +251,7 @@ def _checked_roles(roles: Sequence[str]) -> list[str]:
             f"a deliberation has 1 to {MAX_AGENTS} agents, not {len(names)}: name its roles in order"
         )
     for name in names:
-        if name not in ROLES:
+        if not isinstance(name, str) or name not in ROLES:
             raise UserError(f"there is no role {name!r}: choose among {', '.join(ROLES)}")
         if names.count(name) > 1:
             raise UserError(f"the role {name!r} appears more than once: each role may appear once")

@@ -200,7 +200,7 @@ def _plain_material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str
         yield f"Passage: {_one_line(_passage(inputs['context']), MAX_CONTEXT_CHARS)}"
     for item in inputs.get("evidence") or ():
         yield f"Found: {_one_line(item['title'])}: {_one_line(item['text'], MAX_EVIDENCE_CHARS)}"
-    yield f"Question: {_one_line(inputs['question'])}"
+    yield f"Question: {_one_line(inputs['question'], None)}"
     if inputs.get("choices") and profile.list_options:
         yield "Options: " + ", ".join(inputs["choices"].values())
     for turn in inputs.get("discussion") or ():
@@ -208,12 +208,12 @@ def _plain_material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str
         yield f"{turn['agent'].capitalize()} says {answer}: {_one_line(turn['text'])}"
     for note in inputs.get("notes") or ():
         if note.get("bare"):
-            yield from (_one_line(line) for line in note["text"].splitlines())
+            yield from (_one_line(line, MAX_NOTE_CHARS) for line in note["text"].splitlines())
         else:
-            said = _with_answer(note, inputs, profile, MAX_TURN_CHARS, " ")
+            said = _with_answer(note, inputs, profile, MAX_NOTE_CHARS, " ")
             yield f"{_one_line(note['title']).capitalize()}: {_one_line(said, len(said))}"
 
 
-def _one_line(text: Any, max_chars: int = MAX_TURN_CHARS) -> str:
+def _one_line(text: Any, max_chars: int | None = MAX_TURN_CHARS) -> str:
     """Text as part of a line: no line of its own, and nothing that a tokeniser takes for a special token."""
     return _SPECIAL.sub("< ", one_line(disarm(str(text))))[:max_chars]

@@ -107,13 +107,13 @@ def from_row(row: Mapping[str, Any], where: str, kind: str | None = None) -> Que
 
 def _checked(store: dict[str, Any]) -> dict[str, Any]:
     """The fields in their set order, checked; fields of other names are kept as they are."""
-    id_ = _require_text(store.get("id"), "a question needs an id")
+    id_ = require_text(store.get("id"), "a question needs an id")
     name = f"question {id_!r}"
-    question = _require_text(store.get("question"), f"{name} needs a question")
-    choices = _check_choices(store.get("choices"), name)
+    question = require_text(store.get("question"), f"{name} needs a question")
+    choices = check_choices(store.get("choices"), name)
     answer = store.get("answer")
     if answer is not None:
-        answer = _require_text(answer, f"{name} needs an answer (or null if it is unlabelled)").strip()
+        answer = require_text(answer, f"{name} needs an answer (or null if it is unlabelled)").strip()
     kind = store.get("kind")
     if kind is None:
         kind = infer_kind(answer, choices)
@@ -132,14 +132,14 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
         "question": question,
         "choices": choices,
         "answer": answer,
-        "context": _check_context(store.get("context"), name),
+        "context": check_context(store.get("context"), name),
         "kind": kind,
         "meta": _check_meta(store.get("meta"), name),
     }
     return checked | {key: value for key, value in store.items() if key not in checked}
 
 
-def _require_text(value: Any, needs: str) -> str:
+def require_text(value: Any, needs: str) -> str:
     if not isinstance(value, str):
         raise UserError(f"{needs}, as text; it is {_type_name(value)}")
     if not value.strip():
@@ -151,7 +151,7 @@ def _require_text(value: Any, needs: str) -> str:
     return value
 
 
-def _check_choices(choices: Any, name: str) -> dict[str, str] | None:
+def check_choices(choices: Any, name: str) -> dict[str, str] | None:
     if choices is None:
         return None
     if not isinstance(choices, Mapping):
@@ -162,8 +162,8 @@ def _check_choices(choices: Any, name: str) -> dict[str, str] | None:
         raise UserError(f"{name} has {len(choices)} choices; give 2 to {MAX_CHOICES}, or null for none")
     checked = {}
     for label, text in choices.items():
-        key = _require_text(label, f"{name} needs a label for each choice").strip()
-        checked[key] = _require_text(text, f"{name} needs a text for choice {key!r}").strip()
+        key = require_text(label, f"{name} needs a label for each choice").strip()
+        checked[key] = require_text(text, f"{name} needs a text for choice {key!r}").strip()
     if len({label.casefold() for label in checked}) < len(choices):
         raise UserError(f"{name} has two choices with the same label; make the labels {list(choices)} differ")
     return checked
@@ -190,14 +190,13 @@ def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
     )
 
 
-def _check_context(context: Any, name: str) -> str | list[str] | None:
-    if context is None or isinstance(context, str):
-        return context or None
-    if isinstance(context, list) and all(isinstance(passage, str) for passage in context):
-        return list(context) or None
-    raise UserError(
-        f"{name} has a context of type {_type_name(context)}; give text, a list of texts, or null"
-    )
+def check_context(context: Any, name: str) -> str | list[str] | None:
+    passages = [] if context is None else [context] if isinstance(context, str) else context
+    if not isinstance(passages, list | tuple) or not all(isinstance(passage, str) for passage in passages):
+        raise UserError(
+            f"{name} has a context of type {_type_name(context)}; give text, a list of texts, or null"
+        )
+    return (context or None) if isinstance(context, str) else list(passages) or None
 
 
 def _check_meta(meta: Any, name: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import json_repair
@@ -15,6 +15,7 @@ from .profile import Profile
 MAX_PROSE_CHARS = 20_000  # a longer reply that is no JSON object is not searched for an answer
 
 _BLOCK = re.compile(r"\{.*\}", re.DOTALL)
+_HEADING = r"^[ \t*_#>-]{0,8}%s(?:[ \t]{1,4}\d{1,3})?[ \t*_]{0,4}:[*_]{0,4}"
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 
 
@@ -27,7 +28,7 @@ def parse_reply(signature: Any, text: str, profile: Profile) -> dict[str, Any]:
     names = fields_of(signature).outputs
     if profile.layout == "plain":
         return _parse_plain(names, text)
-    found = _json_object(text) or _marked_fields(text)
+    found = _named(_json_object(text), names) or _marked_fields(text) or _headed_fields(names, text)
     if not found and len(text) > MAX_PROSE_CHARS:
         return dict.fromkeys(names, "")
     if not found:
@@ -46,6 +47,32 @@ def _parse_plain(names: Sequence[str], text: str) -> dict[str, str]:
             value = rest
         fields[name] = value.strip()
     return fields
+
+
+def _named(found: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
+    """The fields in an object, whatever the case of its keys; none in one that is about something else."""
+    alike = {str(key).strip().casefold(): value for key, value in (found or {}).items()}
+    return {name: alike[name.casefold()] for name in names if name.casefold() in alike}
+
+
+def _headed_fields(names: Sequence[str], text: str) -> dict[str, Any]:
+    """An action or a decision in lines such as `Action: …`, what comes before in the field before.
+
+    An answer in plain words has a reader of its own.
+    """
+    if "answer" in names or len(text) > MAX_PROSE_CHARS:
+        return {}
+    found: dict[str, Any] = {}
+    rest = text
+    for name in reversed(names[1:]):
+        heading = re.search(_HEADING % re.escape(name), rest, re.IGNORECASE | re.MULTILINE)
+        if heading is not None:
+            found[name] = rest[heading.end() :].strip()
+            rest = rest[: heading.start()]
+    if found:
+        first = re.match(_HEADING % re.escape(names[0]), rest.lstrip(), re.IGNORECASE)
+        found[names[0]] = rest.lstrip()[first.end() if first else 0 :].strip()
+    return found
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ import dspy
 
 from ..signatures.frame import EMPTY, NOT_AN_OPTION, WRONG_FORM
 from .adapter import SAMPLING
-from .answers import read_answer
+from .answers import read_vote
 from .calls import asking, metered
 from .direct import predict_directly
 from .errors import UserError
@@ -111,12 +111,12 @@ class Seat(dspy.Module):  # type: ignore[misc]
         config = {} if rollout is None else self._rolled(rollout)
         with asking(seat=self.name), metered() as usage:
             prediction = await self.predict.acall(**inputs, config=config)
-            answer = read_answer(prediction.answer, task.kind, task.choices)
+            answer = read_vote(prediction.answer, task.kind, task.choices)
             if answer is None:
                 problem = problem_of(prediction.answer, task)
                 forget(prediction)
                 prediction = await self.predict.acall(**inputs, correction=problem, config=config)
-                answer = read_answer(prediction.answer, task.kind, task.choices)
+                answer = read_vote(prediction.answer, task.kind, task.choices)
         return Turn(
             agent=self.name,
             round=round,

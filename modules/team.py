@@ -25,7 +25,7 @@ from .transcript import Task, Turn, all_agree
 from .voting import majority
 from .worker import STEP_FIELDS, Worker, trace_text
 
-MAX_WORKERS = 8
+_DRESS = " .,:;!*_`'\"()[]"
 GREEDY = {"temperature": 0.0}
 ACCEPT, RETRY = "accept", "retry"
 
@@ -53,7 +53,7 @@ class SupervisedTeam(Program):
     `max_retries` times; after that it has to accept.
 
     Args:
-        workers: 1 to 8 of bold, cautious, neutral; equal ones become `NAME.0`, `NAME.1`, ….
+        workers: any number of bold, cautious, neutral; equal ones become `NAME.0`, `NAME.1`, ….
         environment: where workers look things up.
         max_steps: most steps of one attempt; the paper studies 5, 8, 10 and 15.
         max_retries: the paper's value is 3. A single worker that cannot be sent back has no supervisor.
@@ -231,14 +231,20 @@ def read_verdict(said: Mapping[str, Any], answers: Mapping[str, str | None]) -> 
     `answers` has every worker's. Where there is no `decision` to take, the worker named is accepted. Only an
     answer that could be read can be accepted, and a retry needs a suggestion.
     """
-    named = [name for name in answers if name.casefold() == str(said["worker"]).strip().casefold()]
-    decision = str(said["decision"]).strip().casefold() if "decision" in said else ACCEPT
-    if not named or decision not in (ACCEPT, RETRY):
+    named = [name for name in answers if _names(str(said["worker"]), name)]
+    decision = str(said["decision"]).strip(_DRESS).casefold() if "decision" in said else ACCEPT
+    if len(named) != 1 or decision not in (ACCEPT, RETRY):
         return None
     suggestion = " ".join(str(said["suggestion"]).split()) if decision == RETRY else ""
     if (decision == ACCEPT and answers[named[0]] is None) or (decision == RETRY and not suggestion):
         return None
     return Verdict(decision == ACCEPT, named[0], suggestion)
+
+
+def _names(text: str, worker: str) -> bool:
+    """Whether a text is the worker's name and no more than "the" and "worker" beside it."""
+    words = [word.strip(_DRESS) for word in text.casefold().split()]
+    return [word for word in words if word not in ("the", "worker", "")] == [worker.casefold()]
 
 
 def _decision_of(said: Mapping[str, Any]) -> str:
@@ -277,8 +283,8 @@ def _checked_workers(workers: Sequence[str]) -> list[str]:
     if not isinstance(workers, Sequence):
         raise UserError(f"workers is {workers!r}: name them in order, such as ['bold', 'cautious']")
     names = [workers] if isinstance(workers, str) else list(workers)
-    if not 1 <= len(names) <= MAX_WORKERS:
-        raise UserError(f"a team has 1 to {MAX_WORKERS} workers, not {len(names)}: name them in order")
+    if not names:
+        raise UserError("a team has at least one worker: name them in order, such as ['bold', 'cautious']")
     for name in names:
         if not isinstance(name, str) or name not in told.WORKERS:
             raise UserError(f"there is no worker {name!r}: choose among {', '.join(told.WORKERS)}")

@@ -10,6 +10,7 @@ from typing import Any, get_args
 from .answers import Kind, answer_key, infer_kind
 from .calls import Usage
 from .errors import UserError
+from .question import check_choices, check_context, require_text
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,19 @@ class Task:
     ) -> Task:
         """The task of a program's call; without a kind it is `choice` if there are choices, else `span`.
 
-        Raises UserError for an unknown kind, and for one that does not go with the choices.
+        Raises UserError for an unknown kind, one that does not go with the choices, and a question, choices
+        or context that no data set could have.
         """
+        require_text(question, "the question needs a text")
+        choices = check_choices(choices or None, "the question")
+        context = check_context(context, "the question")
         if kind is not None and kind not in get_args(Kind):
             raise UserError(f"there is no kind {kind!r}: choose one of {', '.join(get_args(Kind))}")
         if kind is not None and (kind == "choice") != bool(choices):
             what = "needs choices={…}" if kind == "choice" else "has no choices: drop them, or the kind"
             raise UserError(f"a question of kind {kind} {what}")
         passage = context if isinstance(context, str) else "\n\n".join(context or ())
-        return cls(question, choices or None, passage or None, kind or infer_kind(None, choices or None))
+        return cls(question, choices, passage or None, kind or infer_kind(None, choices))
 
     @property
     def key(self) -> str:

@@ -11,7 +11,7 @@ import dspy
 from ..signatures import team as told
 from ..signatures.examples import Worked
 from .actions import MAX_ARGUMENT_CHARS, Action, read_action
-from .answers import read_answer
+from .answers import read_vote
 from .calls import metered
 from .demonstration import demo_of
 from .environment import Environment, Session
@@ -94,7 +94,7 @@ class Worker(dspy.Module):  # type: ignore[misc]
                 said = await self.act.fill(task, notes=[*before, *_steps(trace)], rollout=self.rollout)
                 action = read_action(said.action)
                 if action is not None and action.name == "finish":
-                    answer = read_answer(action.argument, task.kind, task.choices)
+                    answer = read_vote(action.argument, task.kind, task.choices)
                     raw = action.argument
                 trace.append(await self._step(task, session, trace, said, action, answer))
                 if trace[-1].get("problem") == "unreadable":

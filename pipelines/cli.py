@@ -159,7 +159,10 @@ def evaluate(
     split: Annotated[str | None, typer.Option(help="Split of the data set.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only so many questions.")] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Draw the limit at random; without it the first are taken.")
+        int | None,
+        typer.Option(
+            help="Draw the limit at random (without it the first are taken); a program's own draws, too."
+        ),
     ] = None,
     columns: Annotated[
         list[str] | None,

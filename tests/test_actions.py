@@ -31,6 +31,9 @@ PLAIN = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=30)
         ("Search[\u2028Nile\u200b]", ("search", "Nile")),
         ("\u00a0Search[Nile]", ("search", "Nile")),
         ("Search[［Nile］]", ("search", "［Nile］")),
+        ("**Search[Nile]**", ("search", "Nile")),
+        ("`Finish[yes]`", ("finish", "yes")),
+        ("1. Lookup[river]", ("lookup", "river")),
         ("Finish[" + "x" * MAX_ARGUMENT_CHARS + "]", ("finish", "x" * MAX_ARGUMENT_CHARS)),
     ],
 )

@@ -273,6 +273,24 @@ def test_replay_gives_what_a_run_with_those_settings_gave(scripted: Any) -> None
             calls += 2 * rounds
             assert len(scripted.bodies) == calls
     assert replay(recorded).answer == recorded.answer
+    assert replay(recorded).usage == recorded.usage
+    assert replay(recorded, max_rounds=2, tie_break="majority").usage["calls"] == 4
+    with pytest.raises(fm.UserError, match="whole number"):
+        replay(recorded, max_rounds="1", tie_break="majority")  # type: ignore[arg-type]
+
+
+def test_replay_keeps_what_was_found(scripted: Any) -> None:
+    recorded = run(scripted, fm.Deliberation(["intuitive", "reasoner"]), intuitive=["A"], reasoner=["A"])
+    recorded.transcript[0]["evidence"] = [{"title": "t", "text": "x", "source": "s"}]
+    assert replay(recorded).transcript == recorded.transcript
+
+
+def test_options_with_the_same_text_are_one_answer(scripted: Any) -> None:
+    scripted.reply = script(intuitive=["C"], reasoner=["A"])
+    program = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority")
+    program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
+    found = program(question="Which?", choices={"A": "x", "B": "y", "C": "x"})
+    assert (found.answer, found.decided_by) == ("A", "consensus")
 
 
 def test_replay_of_a_consensus_and_of_a_row(scripted: Any) -> None:

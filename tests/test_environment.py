@@ -150,6 +150,14 @@ def test_titles_match_by_case_then_without_then_but_for_a_parenthetical(
     assert run(corpus.open().search(asked)).title == found
 
 
+@pytest.mark.parametrize(("asked", "first"), [("Mercurry", "Mercury"), ("Zzyzx", None)])
+def test_a_misspelt_title_shows_those_most_like_it(
+    corpus: CorpusEnvironment, asked: str, first: str | None
+) -> None:
+    found = run(corpus.closest(asked, 5))
+    assert found[0].startswith(first) if first else found == []
+
+
 def test_a_title_that_could_mean_several_shows_them_first(corpus: CorpusEnvironment) -> None:
     assert run(corpus.closest("Mercury", 5))[:2] == ["Mercury (planet)", "Mercury (element)"]
 

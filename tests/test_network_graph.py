@@ -152,6 +152,15 @@ def test_worlds_that_cannot_be_are_refused(n: int, k: int, p: float) -> None:
         small_world(n, k, p, Limits(), 0)
 
 
+def test_a_graph_of_zeros_and_ones_is_one_of_truth_values() -> None:
+    edges, trust = graph(4, (0, 1), (1, 2), (2, 3)), trusting(4, 0.5, t01=0.1, t13=0.9)
+    evolved = evolve(edges.astype(int), trust, Limits())  # type: ignore[arg-type]
+    assert evolved.dtype == np.bool_
+    assert (evolved == evolve(edges, trust, Limits())).all()
+    with pytest.raises(ValueError, match="graph"):
+        evolve(2 * edges.astype(int), trust, Limits())  # type: ignore[arg-type]
+
+
 def test_graphs_that_do_not_fit_are_refused() -> None:
     lopsided = graph(3, (0, 1))
     lopsided[0, 2] = True

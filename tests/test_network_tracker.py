@@ -57,6 +57,14 @@ def test_only_the_nearest_top_k_count() -> None:
     assert tracker.scores(at(0)) == pytest.approx([0.6])
 
 
+def test_exact_duplicates_share_an_entry_even_where_nothing_else_does() -> None:
+    questions = np.random.default_rng(0).normal(size=(50, 384)).astype(np.float32)
+    tracker = StrategyTracker(1, 384, TrackerSettings(similar=0.5, merge=1.0))
+    for question in [*questions, *questions]:
+        tracker.update(question, 0, True)
+    assert len(tracker) == 50
+
+
 def test_near_duplicates_share_one_entry() -> None:
     tracker = StrategyTracker(1, 2, SETTINGS)
     for number in range(50):

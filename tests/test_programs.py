@@ -319,3 +319,24 @@ def test_no_question_takes_more_turns_than_said(spec: str, turns: int, scripted:
     assert len(scripted.requests) <= 2 * turns
     if "ensemble" not in spec:
         assert len(scripted.requests) == 2 * turns
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"question": 3}, "is empty"),
+        ({"question": "half \ud83d"}, "valid Unicode"),
+        ({"question": "q", "choices": ["a", "b"]}, "choices of type"),
+        ({"question": "q", "choices": {1: "x", 2: "y"}}, "label for each choice"),
+        ({"question": "q", "choices": {"A": "x", "a": "y"}}, "same label"),
+        ({"question": "q", "context": ["a", 3]}, "context of type"),
+        ({"question": "q", "context": "c" * 24_001}, "24,001 characters"),
+    ],
+)
+def test_a_question_that_no_data_set_could_have_is_refused_in_a_call_too(
+    asked: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(fm.UserError, match=told):
+        fm.SingleAgent("simple")(**asked)
+    with pytest.raises(fm.UserError, match="no role"):
+        fm.Deliberation([["a"]])  # type: ignore[list-item]

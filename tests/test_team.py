@@ -581,6 +581,23 @@ def test_several_workers_without_retries_are_decided_between(scripted: Any, envi
     assert (prediction.answer, prediction.decided_by) == ("Seine", "supervisor:cautious")
 
 
+@pytest.mark.parametrize(
+    ("decision", "worker", "name"),
+    [
+        ("Accept.", "bold", "bold"),
+        ("**accept**", "Bold worker", "bold"),
+        ("accept", "the `bold.1` worker.", "bold.1"),
+        ("do not accept", "bold", None),
+        ("accept", "bold and bold.1", None),
+        ("accept", "not bold", None),
+    ],
+)
+def test_a_verdict_may_be_dressed_up_but_not_guessed(decision: str, worker: str, name: str | None) -> None:
+    said = {"decision": decision, "worker": worker, "suggestion": ""}
+    verdict = read_verdict(said, {"bold": "Nile", "bold.1": "Seine"})
+    assert (verdict and verdict.worker) == name
+
+
 @given(st.dictionaries(st.sampled_from(["decision", "worker", "suggestion"]), st.text()), st.booleans())
 def test_a_verdict_names_a_worker_who_can_stand(said: dict[str, str], retrying: bool) -> None:
     said = {"worker": "", "suggestion": "", **said}
@@ -892,8 +909,7 @@ def test_describe_is_json_and_tells_programs_apart(environment: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"workers": []}, "1 to 8"),
-        ({"workers": ["bold"] * 9}, "1 to 8 workers, not 9"),
+        ({"workers": []}, "at least one worker"),
         ({"workers": ["wizard"]}, "'wizard'.*bold, cautious, neutral"),
         ({"workers": "bold,cautious"}, "no worker 'bold,cautious'"),
         ({"workers": [["bold"]]}, "no worker"),

@@ -113,9 +113,12 @@ class CorpusEnvironment(Environment):
         return Page(document.title, document.text, f"{self.source}:{document.id}")
 
     async def closest(self, query: str, n: int) -> list[str]:
-        """Titles that are `query` plus a parenthetical, then those whose title and text fit it best."""
+        """Titles that are `query` plus a parenthetical, then those whose title and text fit it best; if none
+        has a word of it, those that fit the words most like its own."""
         index = self._index
         best = await to_thread(index.best, query, n) if len(index) >= SLOW_DOCUMENTS else index.best(query, n)
+        if not best:
+            best = index.best(await to_thread(index.spelled, query), n)
         named = [document.title for document in self._based(title_key(query))]
         return list(dict.fromkeys([*named, *(self._read(number).title for number in best)]))[:n]
 

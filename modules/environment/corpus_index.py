@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ The number goes up when the files or the terms below change. Another version of 
 differently, so it counts too.
 """
 
+MOST_WORDS = 200_000
+ALIKE = 0.75
 META = "meta.json"
 _ARRAYS = ("title_keys", "title_documents", "base_keys", "base_documents", "spans")
 _STOP = frozenset(STOPWORDS_EN)
@@ -104,6 +107,17 @@ class CorpusIndex:
     def based(self, key: str) -> list[int]:
         """Documents whose title may be this key plus a parenthetical, in file order."""
         return _equal(self.base_keys, self.base_documents, key)
+
+    def spelled(self, query: str) -> str:
+        """The query with each word as the corpus spells the most similar one, without those unlike any.
+
+        Empty for a corpus of more than MOST_WORDS different words, where this would take seconds.
+        """
+        words = self.bm25.vocab_dict
+        if len(words) > MOST_WORDS:
+            return ""
+        found = [get_close_matches(term, words, 1, ALIKE) for term in terms(query)]
+        return " ".join(word for close in found for word in close)
 
     def best(self, query: str, n: int) -> list[int]:
         """At most `n` documents that share a term with `query`, best BM25 score first, ties by number.

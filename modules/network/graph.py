@@ -78,8 +78,9 @@ def evolve(graph: Adjacency, trust: Trust, limits: Limits) -> Adjacency:
     n = len(graph)
     if graph.shape != (n, n) or trust.shape != (n, n):
         raise ValueError(f"graph and trust must be N x N alike, not {graph.shape} and {trust.shape}")
-    if graph.dtype != np.bool_ or (graph != graph.T).any() or not np.isfinite(trust).all():
+    if not np.isin(graph, (0, 1)).all() or (graph != graph.T).any() or not np.isfinite(trust).all():
         raise ValueError("a graph is a symmetric matrix of truth values, and trust is finite")
+    graph = graph.astype(bool)
     mutual = (trust + trust.T) / 2
     _, high = limits.bounds(n)
     edges = graph & ~np.eye(n, dtype=bool) & (mutual >= limits.drop)

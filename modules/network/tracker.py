@@ -11,6 +11,9 @@ from ..errors import UserError
 NEUTRAL = 0.5
 """The score of a strategy that was never tried on a question like this one."""
 
+ROUNDING = 1e-6
+"""How far the cosine of a question with itself may be from 1."""
+
 Scores = npt.NDArray[np.float64]
 Embeddings = npt.NDArray[np.floating]
 
@@ -84,7 +87,7 @@ class StrategyTracker:
         unit = _unit(question)
         cosines = self._cosines(unit)
         entry = int(cosines.argmax()) if self._size else 0
-        if not self._size or cosines[entry] < self.settings.merge:
+        if not self._size or cosines[entry] < self.settings.merge - ROUNDING:
             entry = self._add(unit)
         alpha = self.settings.alpha
         self._scores[entry, strategy] = (1 - alpha) * self._scores[entry, strategy] + alpha * bool(correct)
