@@ -188,5 +188,5 @@ def _running() -> set[Task[Any] | threading.Thread]:
     async def tasks() -> set[Task[Any]]:
         return {task for task in all_tasks() if task is not current_task()}
 
-    threads = {each for each in threading.enumerate() if not each.name.startswith(IDLE_THREADS)}
-    return {*run_sync(tasks), *threads}
+    found = run_sync(tasks)  # first: it starts the loop's thread, which then stays
+    return {*found, *(each for each in threading.enumerate() if not each.name.startswith(IDLE_THREADS))}
