@@ -79,7 +79,8 @@ def mcnemar_exact(only_a: int, only_b: int) -> float:
     fewer, n = min(only_a, only_b), only_a + only_b
     if n > 1000:
         return min(1.0, 2 * float(bdtr(fewer, n, 0.5)))
-    return min(1.0, sum(math.comb(n, k) for k in range(fewer + 1)) / 2 ** (n - 1))
+    tail: int = sum(math.comb(n, k) for k in range(fewer + 1))
+    return min(1.0, tail / int(2 ** (n - 1)))
 
 
 def matched_odds(only_a: int, only_b: int, confidence: float = 0.95) -> Odds:

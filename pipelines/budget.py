@@ -44,6 +44,9 @@ class Budget:
     @classmethod
     def parse(cls, text: str) -> Budget:
         """`2 USD, 500 calls, 1M tokens, 20 min`: one or several, each with its unit. Raises UserError."""
+        if not isinstance(text, str):
+            amount = f"{text} calls" if isinstance(text, int) and text > 1 else "100 calls"
+            raise UserError(f'the budget is {text!r}: give its unit, too, such as "{amount}" or "2 USD"')
         found: dict[str, float] = {}
         for part in text.split(","):
             match = _PART.fullmatch(part.strip())

@@ -15,7 +15,7 @@ from .cli_compile import EXAMPLE as COMPILE_EXAMPLE
 from .cli_compile import compile
 from .cli_distil import EXAMPLE as DISTIL_EXAMPLE
 from .cli_distil import distil
-from .cli_guard import STOPPED, clean_stdout, guarded, say
+from .cli_guard import STOPPED, clean_stdout, guarded, heed_interrupts, say
 from .cli_machine import DATASETS_EXAMPLE, DOCTOR_EXAMPLE, UI_EXAMPLE, datasets, doctor, ui
 from .cli_options import (
     AnswerForm,
@@ -319,4 +319,5 @@ app.command(epilog=UI_EXAMPLE)(guarded(ui))
 
 
 def main() -> None:
+    heed_interrupts()
     app()

@@ -12,7 +12,7 @@ import dspy
 from ..modules.calls import bound
 from ..modules.errors import UserError
 from ..modules.program import Program
-from ..modules.question import Question, from_row
+from ..modules.question import MAX_CHOICES, Question, from_row
 from .cli_lms import LMOptions
 from .data import check_contexts
 from .lms.cache import ACTIVE_CACHE, open_cache
@@ -75,6 +75,12 @@ def labelled(choices: Sequence[str]) -> Mapping[str, str] | list[str] | None:
     """`A=TEXT` options by label; plain texts as they are, to be labelled A, B, …; None without options."""
     if not choices:
         return None
+    if not 2 <= len(choices) <= MAX_CHOICES:
+        times = "once" if len(choices) == 1 else f"{len(choices)} times"
+        raise UserError(
+            f"--choice is given {times}: give it 2 to {MAX_CHOICES} times, or not at all for a question "
+            "without options"
+        )
     matches = [_LABELLED.fullmatch(choice) for choice in choices]
     if not any(matches):
         return list(choices)

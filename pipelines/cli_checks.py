@@ -1,12 +1,18 @@
-"""What the command line checks about questions before any LM is asked."""
+"""What the command line checks before any LM is asked, and what it says when all questions failed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
+from ..modules.ensemble import Ensemble
 from ..modules.errors import UserError
 from ..modules.question import Question
 from . import data
+from .evaluate_check import check_folder, check_writable
+from .rows import RESULTS, read_rows
+from .wording import common_error
 
 
 def check_train(train: Sequence[Question], questions: Sequence[Question]) -> list[str]:
@@ -29,3 +35,28 @@ def check_shown(shown: set[str], train: Sequence[Question], questions: Sequence[
             f"the demonstration {leaks[0][0]!r} has the text of test question {leaks[0][1]!r}: "
             "choose another --demo-seed"
         )
+
+
+def check_weighted(
+    out: Path, weights: str, program: Ensemble, train: Sequence[Question], language_model: Any
+) -> None:
+    """Raises UserError when the folder of a run whose weights are to be fitted cannot be used.
+
+    Which program `out` is to hold, the weights decide; those are fitted in its sub-folder by majority.
+    """
+    check_writable(out)
+    vote, program.vote = program.vote, "majority"
+    try:
+        check_folder(out / weights, program, train, language_model)
+    finally:
+        program.vote = vote
+
+
+def all_failed(out: Path) -> str:
+    """Why a run has no answer at all: the reason that most of its rows share."""
+    found = common_error(read_rows(out / RESULTS))
+    if found is None:
+        return f"no question is finished; what there is is kept in {out}"
+    reason, times = found
+    why = f"because {reason}" if times > 1 else f"the first because {reason}"
+    return f"every question failed, {why}; mend the cause, and --retry-errors asks again"

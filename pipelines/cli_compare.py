@@ -23,9 +23,9 @@ def compare(
     baseline: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME|N",
-            help="The run that the others are measured against, by name or place. Default: the first, or "
-            "what --match-budget ran.",
+            metavar="DIR|NAME|N",
+            help="The run that the others are measured against, by folder, name or place. Default: the "
+            "first, or what --match-budget ran.",
         ),
     ] = None,
     match_budget: Annotated[

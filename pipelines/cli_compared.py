@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -20,6 +21,7 @@ from .comparison import Compared, Comparison, Pair
 from .earlier import earlier
 from .evaluate import Evaluation, Progress
 from .match_budget import Match, lm_of, match_budget, questions_of, tokens_per_question
+from .wording import counted, shortened
 
 Show = Callable[[str], AbstractContextManager[Callable[[Progress], None]]]
 MATCHED = "self-consistency, same budget"
@@ -54,7 +56,7 @@ def compared(request: Request, show: Show, told: Callable[[str], None]) -> Compa
     titles = [*names, MATCHED] if request.match_budget else names
     first = len(titles) - 1 if request.match_budget else 0
     if request.baseline:
-        first = _place(request.baseline, titles)
+        first = _place(request.baseline, titles, request.runs)
     notes = []
     if request.match_budget:
         if len(runs) > 1:
@@ -104,7 +106,7 @@ def _matched(
         nonlocal sentence
         sentence = f"{name}: {match.sentence}."
         calls = match.samples * len(questions)
-        told(f"{sentence[:-1]}, {calls:,} calls (more if answers have to be asked for twice)")
+        told(f"{sentence[:-1]}, {counted(calls, 'call')} (more if answers have to be asked for twice)")
 
     with show("same budget") as progress:
         found = match_budget(
@@ -119,15 +121,27 @@ def _matched(
     return found, sentence
 
 
-def _place(wanted: str, names: Sequence[str]) -> int:
+def _place(wanted: str, names: Sequence[str], folders: Sequence[str]) -> int:
+    """The run that is meant by its name, its folder, or its place from 1 up."""
     if wanted in names:
         return names.index(wanted)
+    meant = [place for place, folder in enumerate(folders) if _same_folder(folder, wanted)][:1]
     if wanted.isdecimal() and 1 <= int(wanted) <= len(names):
-        return int(wanted) - 1
+        meant.append(int(wanted) - 1)
+    if len(set(meant)) > 1:
+        raise UserError(
+            f"--baseline {wanted} is a folder and another run's place: give ./{wanted}, or a name"
+        )
+    if meant:
+        return meant[0]
     raise UserError(
-        f"there is no run {wanted!r} to be the baseline: give a place from 1 to {len(names)}, or one of "
-        f"{', '.join(names)}"
+        f"there is no run {wanted!r} to be the baseline: give its folder, a place from 1 to {len(names)}, or "
+        f"one of {', '.join(names)}"
     )
+
+
+def _same_folder(one: str, other: str) -> bool:
+    return Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
 
 
 def report(out: Console, found: Comparison, most: int) -> None:
@@ -160,14 +174,26 @@ def _scores(found: Comparison) -> Table:
             clean(run.name),
             percent(run.accuracy),
             *([percent(run.f1) if run.f1 else ""] if spans else []),
-            _points(pair.difference, pair.low, pair.high) if pair else "baseline",
-            *([_points(*pair.f1) if pair and pair.f1 else ""] if spans else []),
-            f"{pair.p:.2g}" if pair else "",
-            *([f"{pair.p_adjusted:.2g}" if pair else ""] if many else []),
-            f"{len(pair.only_a)} : {len(pair.only_b)}" if pair else "",
-            "{:.2f} [{:.2f}, {:.2f}]".format(*pair.odds) if pair else "",
+            *_against(pair, spans, many),
         )
     return table
+
+
+def _against(pair: Pair | None, spans: bool, many: bool) -> list[str]:
+    """The cells of a run beside the baseline: no figure of a failed run passes for one of its program."""
+    if pair is None or pair.failure is not None:
+        told = "baseline" if pair is None else "no verdict"
+        return [told, *([""] if spans else []), "", *([""] if many else []), "", ""]
+    parted = pair.only_a or pair.only_b
+    return [
+        # With nothing to resample from, the interval would have no width, as if all were known.
+        _points(pair.difference, pair.low, pair.high) if parted else "none seen",
+        *([_points(*pair.f1) if pair.f1 else ""] if spans else []),
+        f"{pair.p:.2g}",
+        *([f"{pair.p_adjusted:.2g}"] if many else []),
+        f"{len(pair.only_a)} : {len(pair.only_b)}",
+        "{:.2f} [{:.2f}, {:.2f}]".format(*pair.odds) if parted else "",
+    ]
 
 
 def _prices(found: Comparison) -> Table:
@@ -175,7 +201,7 @@ def _prices(found: Comparison) -> Table:
     for run, pair in _lines(found):
         calls, tokens, cost, seconds = (
             ("", "", "", "")
-            if pair is None
+            if pair is None or pair.failure is not None
             else map(_times, (pair.call_ratio, pair.token_ratio, pair.cost_ratio, pair.seconds_ratio))
         )
         table.add_row(
@@ -212,15 +238,18 @@ def _show_discordant(out: Console, found: Comparison, pair: Pair, most: int) -> 
     if not shown:
         return
     out.print()
-    head = f"{pair.a} or {pair.b} alone is right on {parted:,} questions; {len(shown)} of them:"
+    head = f"{pair.a} or {pair.b} alone is right on {counted(parted, 'question')}; {len(shown)} of them:"
     out.print(Text(clean(head)), soft_wrap=True)
     for row in shown:
         question = " ".join(clean(str(row["question"])).split())
         cut = question if len(question) <= LONGEST_QUESTION else question[: LONGEST_QUESTION - 1] + "…"
         out.print(Text(f"- {clean(str(row['id']))}: {cut}"), soft_wrap=True)
-        said = [
-            f"{run}: {answered(row['answers'][run], row['choices'])}{' ✓' if run == row['right'] else ''}"
-            for run in (pair.a, pair.b)
-        ]
+        said = [f"{run}: {_said(row, run)}{' ✓' if run == row['right'] else ''}" for run in (pair.a, pair.b)]
         gold = answered(row["gold"], row["choices"])
         out.print(Text(clean(f"  {'; '.join(said)}; right is {gold}")), soft_wrap=True)
+
+
+def _said(row: Mapping[str, Any], run: str) -> str:
+    if run in row["errors"]:
+        return f"failed ({shortened(' '.join(str(row['errors'][run]).split()))})"
+    return answered(row["answers"][run], row["choices"])

@@ -25,6 +25,7 @@ from .lms.ledger import totals
 from .manifest import lms_of
 from .plan import plan as forecast
 from .programs import parse_sets, program_of
+from .wording import counted
 
 
 @dataclass
@@ -74,8 +75,8 @@ class Plan:
         work, request = self.work, self.request
         shows = plan_lines(self.forecast, None)[-1]
         return [
-            f"{len(self.train):,} training questions ({work['learn']:,} to learn from, {work['select']:,} to "
-            f"select by), {len(self.validation):,} held out",
+            f"{counted(len(self.train), 'training question')} ({work['learn']:,} to learn from, "
+            f"{work['select']:,} to select by), {len(self.validation):,} held out",
             f"program {request.program}; {request.optimizer} ({request.preset}): {work['summary']}",
             f"at most {work['calls'][1]:,} calls: {work['comparison_calls']:,} to compare before and after, "
             f"{work['optimizer_calls']:,} by the optimizer, {work['proposals']:,} of them proposals; equal "

@@ -18,20 +18,27 @@ def result_lines(found: dict[str, Any], *, quiet: bool, track: bool) -> dict[str
     lines = {"verdict": str(found.get("verdict") or "stopped before anything was found")}
     if quiet or "selection" not in found:
         return lines
-    for phase in ("before", "after"):
+    kept = found["winner"] == "given"
+    for phase in ("before",) if kept else ("before", "after"):
         if found[phase] is not None:
             score = found[phase]["scores"].get("f1") or found[phase]["scores"]["accuracy"]
-            lines[f"held out, {phase}"] = percent(score)
-    for name in ("given", "winner"):
+            lines[f"held out, {phase}"] = f"{percent(score)}, {_answered(found, phase)}"
+    for name in ("given",) if kept else ("given", "winner"):
         if found["selection"][name] is not None:
             lines[f"selection, {name}"] = percent(found["selection"][name])
-    lines["candidates"] = f"{found['candidates']:,}"
+    lines["candidates"] = f"{found['candidates']:,}, the given program among them"
     lines["paid in all"] = used(found["paid"])
     lines["saved"] = f"{found['calls_saved']:,} calls by records and cache, this time"
     lines["time"] = duration(found["seconds"])
     lines["program"] = f"{found['out']}/program"
     lines["prompts"] = f"{found['out']}/prompts.md"
     return lines | ({"look at it": "folkmoot ui"} if track else {})
+
+
+def _answered(found: dict[str, Any], phase: str) -> str:
+    """On how many of the held-out questions a score rests: `n = 9`, or `n = 1 of 4`."""
+    rows, given = found[phase]["counts"]["rows"], found["settings"]["validation"]
+    return f"n = {rows:,}" + (f" of {given:,}" if rows < given else "")
 
 
 @contextmanager

@@ -151,12 +151,15 @@ def distil(
 
 def plan_lines(plan: Plan, budget: str | None) -> list[str]:
     """What is going to happen, and what must be known before."""
+    from .wording import counted
+
     parts = plan.parts
     return [
         f"team: {plan.about['name']} ({plan.run.folder}); its recorded answers count, it is not asked",
-        f"{len(plan.candidates)} candidates on {len(parts.selection):,} questions, the last test on "
+        f"{counted(len(plan.candidates), 'candidate')} on {counted(len(parts.selection), 'question')}, the "
+        "last test on "
         f"{len(parts.held_out):,} others; {len(parts.shown)} shown as demonstrations",
-        f"at most {plan.most_calls:,} calls to {plan.about['lm']['endpoint']}",
+        f"at most {counted(plan.most_calls, 'call')} to {plan.about['lm']['endpoint']}",
         *([f"budget: {budget}"] if budget else []),
         *(f"Note: {note}" for note in plan.about["notes"]),
     ]

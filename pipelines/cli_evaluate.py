@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..modules.calls import FatalCallError, bound
+from ..modules.causal import CausalConsistency
 from ..modules.ensemble import Ensemble
 from ..modules.errors import UserError
 from ..modules.program import Program
@@ -20,10 +21,11 @@ from ..modules.question import Question
 from ..optimizers.demos import labelled_demos
 from . import catalogue, data
 from .budget import ACCOUNTS, Account, BudgetSpent, open_account
-from .cli_checks import check_shown, check_train
+from .cli_checks import all_failed, check_shown, check_train, check_weighted
 from .cli_lms import LMOptions
 from .cli_show import plan_lines
-from .evaluate import ASYNCIO, CONCURRENCY, SUMMARY, Progress, evaluate
+from .evaluate import CONCURRENCY, SUMMARY, Progress, evaluate
+from .evaluate_check import ASYNCIO, check_engine, check_folder, check_writable
 from .lms import engine_of
 from .lms.ledger import totals
 from .manifest import hashes, lms_of
@@ -31,6 +33,7 @@ from .plan import Plan as Forecast
 from .plan import left_of
 from .plan import plan as forecast
 from .programs import parse_sets, program_of
+from .wording import counted
 
 RUNS = Path("runs")
 EXPENSIVE_USD = 1.0
@@ -90,12 +93,16 @@ class Plan:
     def lines(self) -> list[str]:
         """The plan in words: questions, program, LMs, what it takes, and what it can show."""
         kinds = ", ".join(self.settings["kinds"])
-        yet = f" after {len(self.train)} training questions for the weights" if self.fits_weights else ""
+        yet = (
+            f" after {counted(len(self.train), 'training question')} for the weights"
+            if self.fits_weights
+            else ""
+        )
         lms = "; ".join(
             f"{'LM' if seat == '*' else seat}: {known['endpoint']}" for seat, known in self.seated.items()
         )
         return [
-            f"{len(self.questions):,} questions ({kinds}) from {self.settings['data']}{yet}",
+            f"{counted(len(self.questions), 'question')} ({kinds}) from {self.settings['data']}{yet}",
             f"program {self.request.program}; {lms}",
             *plan_lines(self.forecast, self.request.budget),
         ]
@@ -135,7 +142,11 @@ class Outcome:
 
 def plan(request: Request) -> Plan:
     """Read and check all input. Raises UserError before any LM is called."""
-    program = program_of(request.program, parse_sets(request.sets), make_lm=request.lms.make)
+    sets = parse_sets(request.sets)
+    program = program_of(request.program, sets, make_lm=request.lms.make)
+    if request.seed is not None and "seed" not in sets:
+        for _, part in program.parts(CausalConsistency):
+            part.seed = request.seed
     for inner in _ensembles(program):
         if inner is not program and _lacks_weights(inner):
             raise UserError("a weighted ensemble inside the program has no weights: give them in the YAML")
@@ -161,6 +172,13 @@ def plan(request: Request) -> Plan:
     seated = lms_of(program, language_model)
     settings = _settings(request, questions, train, warnings)
     out = request.out or _default_out(request, program, seated, questions, settings)
+    check_engine(request.engine, request.workers, program, language_model, budget=request.budget is not None)
+    if request.record is not None:
+        check_writable(request.record, "--record")
+    if isinstance(program, Ensemble) and _lacks_weights(program):
+        check_weighted(out, WEIGHTS, program, train, language_model)
+    else:
+        check_folder(out, program, questions, language_model)
     asked, each = left_of(out, questions, request.retry_errors)
     if _lacks_weights(program):
         asked += left_of(out / WEIGHTS, train, request.retry_errors)[0]
@@ -226,7 +244,7 @@ def run(plan: Plan, show: Show) -> Outcome:
         stopped, code = str(problem), 1
     summary = _summary(plan.out)
     if not code and summary and summary["counts"]["errors"] == summary["counts"]["rows"]:
-        stopped, code = "every question failed: see the errors in the rows; --retry-errors asks them again", 1
+        stopped, code = all_failed(plan.out), 1
     return Outcome(plan.out, summary, time.monotonic() - began, training, stopped, code)
 
 
@@ -365,4 +383,4 @@ def _summary(out: Path) -> dict[str, Any] | None:
 def _kept(out: Path) -> str:
     summary = _summary(out)
     rows = summary["counts"]["rows"] if summary else 0
-    return f"{rows:,} finished rows are kept in {out}"
+    return f"{counted(rows, 'finished row')} {'is' if rows == 1 else 'are'} kept in {out}"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
+import threading
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import typer
 
@@ -23,6 +26,21 @@ P = ParamSpec("P")
 def say(message: str) -> None:
     """One line for people, on standard error."""
     typer.echo(f"folkmoot: {one_line(message)}", err=True)
+
+
+def heed_interrupts() -> None:
+    """Let no Ctrl-C get lost: what Python drops of it in a finaliser or a callback is sent anew."""
+    before = sys.unraisablehook
+
+    def dropped(what: Any) -> None:
+        if not issubclass(what.exc_type, KeyboardInterrupt):
+            before(what)
+            return
+        again = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = dropped
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
@@ -60,6 +78,20 @@ def _unexpected(problem: Exception, debug: bool) -> int:
         hint = "" if debug else " (run it again with --debug for the traceback)"
         say(f"unexpected {type(problem).__name__}: {problem}{hint}")
     return STOPPED
+
+
+@contextmanager
+def warned() -> Iterator[None]:
+    """Say what the block warned of, a line each, when it has ended."""
+    with warnings.catch_warnings(record=True) as said:
+        for kind in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("always", kind)
+        try:
+            yield
+        finally:
+            kinds = (UserWarning, RuntimeWarning)
+            for message in dict.fromkeys(str(one.message) for one in said if issubclass(one.category, kinds)):
+                say(f"warning: {message}")
 
 
 @contextmanager

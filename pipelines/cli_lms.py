@@ -14,6 +14,7 @@ from ..modules.program import Program
 from .lms import DEFAULT_LM, SAMPLING, lm, replayed
 from .lms.store import read_lms
 from .saved import check_address
+from .settings import settings as settings_now
 
 EVERY = "*"
 _REPLAY = "replay/"
@@ -24,7 +25,10 @@ _PRICE = re.compile(r"\$?(\d+(?:\.\d+)?)\s*,\s*\$?(\d+(?:\.\d+)?)")
 
 @dataclass
 class LMOptions:
-    """What the options say about LMs: `--lm` and `--api-base` as given, and settings that all LMs share."""
+    """What the options say about LMs: `--lm` and `--api-base` as given, and settings that all LMs share.
+
+    `keyless` LMs are for plans, which ask nobody: `openai/…` without a key is then no error.
+    """
 
     names: Sequence[str] = ()
     bases: Sequence[str] = ()
@@ -34,6 +38,7 @@ class LMOptions:
     threads: int | None = None
     concurrency: int = 64
     prices: Sequence[str] = ()
+    keyless: bool = False
     _made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def make(
@@ -50,6 +55,8 @@ class LMOptions:
         base = _find(bases, seat) or bases.get(EVERY)
         if addressed and base is None:
             check_address(name or DEFAULT_LM, seat)
+        if base is None and self.keyless and (name or DEFAULT_LM).startswith("openai/"):
+            base = settings_now().openai_base_url  # an address that is given needs no key
         shared: dict[str, Any] = {
             "api_base": base if _has_address(name or DEFAULT_LM) else None,
             "temperature": self.temperature,

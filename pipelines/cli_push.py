@@ -27,6 +27,9 @@ def push(
     from .push import push as send
     from .unsent import waiting
 
+    for folder in folders or ():
+        if not folder.is_dir():
+            raise UserError(f"there is no folder {folder}: name the folder of a finished run")
     told, failed = [], False
     with clean_stdout():
         for folder in folders if folders else waiting():

@@ -19,7 +19,7 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The page. Default: report.html in the first run's folder."),
+        typer.Option(metavar="FILE", help="The page. Default: report.html in the first folder."),
     ] = None,
     names: Annotated[
         str | None, typer.Option(metavar="A,B,…", help="What to call the runs. Default: what they ran.")

@@ -129,6 +129,7 @@ def reproduce(
             budget=budget,
             cache=cache,
             tracking=track,
+            dry_run=dry_run,
         )
         planned = plan(request)
         if not quiet:

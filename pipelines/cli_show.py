@@ -17,6 +17,7 @@ from rich.text import Text
 
 from ..modules.fence import clean
 from ..optimizers.statistics import wilson
+from .wording import counted, shows
 
 if TYPE_CHECKING:
     from .evaluate import Progress
@@ -66,7 +67,7 @@ def duration(seconds: float) -> str:
 def used(usage: Mapping[str, Any]) -> str:
     cached = f" ({usage['cached_calls']:,} of them recorded or cached)" if usage["cached_calls"] else ""
     tokens = f"{usage['prompt_tokens']:,} + {usage['completion_tokens']:,} tokens"
-    return f"{usage['calls']:,} calls{cached}, {tokens}, {money(usage['cost_usd'])}"
+    return f"{counted(usage['calls'], 'call')}{cached}, {tokens}, {money(usage['cost_usd'])}"
 
 
 def answered(answer: str | None, choices: Mapping[str, str] | None) -> str:
@@ -107,7 +108,11 @@ def show_result(out: Console, title: str, lines: Mapping[str, str]) -> None:
 def result_lines(summary: Mapping[str, Any], seconds: float) -> dict[str, str]:
     """The figures of `summary.json` that are worth a line each."""
     counts, usage = summary["counts"], summary["usage"]
-    lines = {name.replace("_", " "): percent(score) for name, score in summary["scores"].items()}
+    if counts["errors"] < counts["rows"]:
+        lines = {name.replace("_", " "): percent(score) for name, score in summary["scores"].items()}
+    else:
+        what = "every question failed" if counts["rows"] else "no question is finished"
+        lines = {"accuracy": f"not measured: {what}"}
     lines["questions"] = f"{counts['correct']:,} right of {counts['rows']:,}"
     if counts["rows"] < counts["questions"]:
         lines["questions"] += f" finished ({counts['questions']:,} asked for)"
@@ -120,7 +125,7 @@ def result_lines(summary: Mapping[str, Any], seconds: float) -> dict[str, str]:
     latency = summary.get("seconds") or {}
     median = f"; a question takes {duration(latency['p50'])} (median)" if latency else ""
     lines["time"] = f"{duration(seconds)}{median}"
-    return lines | highlights(summary.get("report") or {})
+    return lines | (highlights(summary.get("report") or {}) if counts["errors"] < counts["rows"] else {})
 
 
 def plan_lines(plan: Plan, budget: str | None) -> list[str]:
@@ -137,15 +142,12 @@ def plan_lines(plan: Plan, budget: str | None) -> list[str]:
     time = "time unknown before the first answers"
     if plan.seconds is not None:
         time = f"{duration(plan.seconds[0])} to {duration(plan.seconds[1])}"
-    shows = "too few questions to show any difference between two programs"
-    if plan.smallest_difference < 1:
-        points = f"{100 * plan.smallest_difference:.1f} points"
-        shows = f"{plan.questions:,} questions show differences from {points} up (power 80%, 8% discordant)"
     return [
-        f"at most {plan.calls[1]:,} calls, {plan.most_calls:,} if every answer has to be asked for twice",
+        f"at most {counted(plan.calls[1], 'call')}, {plan.most_calls:,} if every answer has to be asked for "
+        "twice",
         f"estimated: {prompt} prompt tokens, {completion} completion tokens; {cost}; {time}",
         *([f"budget: {budget}"] if budget else []),
-        shows,
+        shows(plan.questions),
     ]
 
 
@@ -163,9 +165,8 @@ def training_lines(training: Mapping[str, Any] | None) -> dict[str, str]:
     if training is None:
         return {}
     weights = ", ".join(f"{name} {weight:.2f}" for name, weight in training["weights"].items())
-    return {
-        "weights": f"{weights}; fitted on {training['questions']:,} questions with {used(training['usage'])}"
-    }
+    learnt = counted(training["questions"], "question")
+    return {"weights": f"{weights}; fitted on {learnt} with {used(training['usage'])}"}
 
 
 def highlights(report: Mapping[str, Any]) -> dict[str, str]:
@@ -232,8 +233,8 @@ def progress_parts(state: Progress) -> Iterable[str]:
         low, high = wilson(state.correct, state.done)
         yield f"accuracy {state.correct / state.done:.1%} ± {(high - low) / 2:.1%}"
     if state.errors:
-        yield f"{state.errors:,} errors"
-    yield f"{state.usage.calls:,} calls"
+        yield counted(state.errors, "error")
+    yield counted(state.usage.calls, "call")
     yield money(state.usage.cost_usd)
     if state.seconds_left is not None:
         yield f"{duration(state.seconds_left)} left"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -201,22 +203,23 @@ def evaluate_outcomes(
 
 
 def show(found: dict[str, Any], out: str, *, as_json: bool, quiet: bool, track: bool) -> None:
-    """The scores as JSON or as a table; of a training without a test, where the network is."""
+    """The scores as JSON or as a table; of a training, how it ended, where the network is, and what next."""
     from . import cli_show
 
     if as_json:
         cli_show.print_json(found)
-    elif "consensus" in found:
+        return
+    if "consensus" in found:
         _table(found, quiet=quiet)
     elif "scores" in found:
         lines = {"accuracy": cli_show.percent(found["scores"]["accuracy"])}
         if not quiet:
             lines = cli_show.result_lines(found, found["took"])
-            lines["network"] = f"network:{out}"
-            lines |= {"look at it": "folkmoot ui"} if track else {}
         cli_show.show_result(cli_show.console(), "network", lines)
-    elif not quiet:
-        cli_show.show_result(cli_show.console(), "network", {"trained": f"network:{out}"})
+    if "training" in found and not quiet:
+        from .cli_train_show import training_lines
+
+        cli_show.show_result(cli_show.console(), "training", training_lines(found, out, track=track))
 
 
 def _replay(
@@ -231,7 +234,7 @@ def _replay(
 ) -> dict[str, Any]:
     from .cli_train_show import TrainingProgress
     from .outcomes import read_outcomes
-    from .train import replay
+    from .train import idle, recent, replay
 
     table = read_outcomes(outcomes)
     tested = read_outcomes(test) if test else None
@@ -239,8 +242,12 @@ def _replay(
         say(
             f"warning: {table.missing:,} of {table.given.size:,} training answers are missing: taken as wrong"
         )
+    if warning := idle(table, settings):
+        say(f"warning: {warning}")
     bar = TrainingProgress()
-    with bar.shown(quiet=quiet):
+    with bar.shown(quiet=quiet), warnings.catch_warnings():
+        if warning:  # is told already
+            warnings.filterwarnings("ignore", message=re.escape(warning))
         trained = replay(
             table,
             out,
@@ -259,13 +266,17 @@ def _replay(
         "strategies": list(table.strategies),
         "missing": table.missing,
         "epochs": trained.log.epochs,
+        **recent(trained.log),
     }
     return {"out": str(out), "training": training, **scores}
 
 
 def _warn(scores: dict[str, Any], errors: int) -> None:
+    from .wording import counted
+
     if errors:
-        say(f"warning: {errors:,} rows of failed questions are left out")
+        are = "is" if errors == 1 else "are"
+        say(f"warning: {counted(errors, 'row')} of failed questions {are} left out")
     if scores.get("missing"):
         say(f"warning: {scores['missing']:,.1f} answers that were chosen are not in the test outcomes: wrong")
 

@@ -24,7 +24,9 @@ from .evaluate import Evaluation, evaluate
 from .lms import engine_of
 from .lms.ledger import totals
 from .plan import Plan, plan
+from .train import recent
 from .train_live import CALLS, fresh_network, live
+from .wording import counted
 
 _OF_PROGRAM = ("samples", "sampling")  # settings of the program, which nothing is learned about
 
@@ -78,7 +80,7 @@ def run(request: Request, *, dry_run: bool, yes: bool, quiet: bool) -> tuple[dic
         plan(ready.network, ready.test, ready.lm, concurrency=request.concurrency) if ready.test else None
     )
     times = min(int(ready.training.epochs), len(ready.network.state.config.strategies))
-    told = {
+    told: dict[str, Any] = {
         "out": str(request.out),
         "training": {"questions": len(ready.questions), "most_calls": times * learning.calls[1]},
         "test": testing.to_dict() if testing else None,
@@ -96,7 +98,7 @@ def run(request: Request, *, dry_run: bool, yes: bool, quiet: bool) -> tuple[dic
         with bound(ACCOUNTS, (account,) if account is not None else ()):
             bar = TrainingProgress()
             with bar.shown(quiet=quiet):
-                live(
+                trained = live(
                     ready.network,
                     ready.questions,
                     ready.training,
@@ -110,13 +112,15 @@ def run(request: Request, *, dry_run: bool, yes: bool, quiet: bool) -> tuple[dic
                     tracking=request.tracking,
                     progress=bar,
                 )
+            learnt = told["training"] | recent(trained.log)
+            learnt["paid"] = totals(request.out / CALLS).to_dict()
             if not ready.test:
-                return {"out": str(request.out), "training": told["training"]}, 0
+                return {"out": str(request.out), "training": learnt}, 0
             result = _tested(request, ready, quiet)
     except BudgetSpent as problem:
         say(str(problem))
         return None, STOPPED
-    found = {"out": str(request.out), "training": told["training"], **result.summary.to_dict()}
+    found = {"out": str(request.out), "training": learnt, **result.summary.to_dict()}
     if result.summary.stopped:
         say(result.summary.stopped)
     return {**found, "took": time.monotonic() - began}, STOPPED if result.summary.stopped else 0
@@ -172,8 +176,9 @@ def _lines(
 ) -> Sequence[str]:
     config = ready.network.state.config
     head = (
-        f"{len(ready.questions):,} training questions from {request.train}; {config.agents} agents, "
-        f"strategies {', '.join(config.strategies)}; {ready.training.epochs} epochs"
+        f"{counted(len(ready.questions), 'training question')} from {request.train}; "
+        f"{counted(config.agents, 'agent')}, strategies {', '.join(config.strategies)}; "
+        f"{counted(int(ready.training.epochs), 'epoch')}"
     )
     lines = [head, f"training: at most {times * learning.calls[1]:,} calls"]
     if testing is not None:

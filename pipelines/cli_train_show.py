@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from . import cli_show
+from .train import LAST
 
-LAST = 20  # batches that the figures so far are the mean of
 SCORES = {
     "individual": "one agent, its own choice",
     "consensus": "the group's vote",
@@ -73,6 +73,23 @@ class TrainingProgress:
         bar = ProgressBar(total=max(state.get("steps", 1), 1), completed=state.get("step", 0), width=24)
         row.add_row(Text("train"), bar, Text("  ".join(self.parts())))
         return row
+
+
+def training_lines(found: Mapping[str, Any], out: str, *, track: bool) -> dict[str, str]:
+    """How a training ended, line by line, and what to do with the network."""
+    told = found["training"]
+    lines = {"trained": f"network:{out}"}
+    if "reward" in told:
+        lines["last reward"] = f"{told['reward']:+.2f}"
+        lines["last right"] = f"one agent {told['individual']:.1%}, group {told['consensus']:.1%}"
+    if told.get("paid") is not None:
+        lines["paid in training"] = cli_show.used(told["paid"])
+    if not {"scores", "consensus"} & found.keys():
+        kind = "--outcomes TEST.jsonl" if told.get("paid") is None else "--data QUESTIONS"
+        lines["test it"] = f"folkmoot evaluate network:{out} {kind}"
+    else:
+        lines["use it"] = f"folkmoot evaluate network:{out} --data QUESTIONS"
+    return lines | ({"look at it": "folkmoot ui"} if track else {})
 
 
 def score_table(out: Console, scores: Mapping[str, Any]) -> None:

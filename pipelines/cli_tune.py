@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..modules.errors import UserError
-from .cli_guard import INTERRUPTED, STOPPED, clean_stdout, say
+from .cli_guard import INTERRUPTED, STOPPED, clean_stdout, say, warned
 from .cli_options import (
     AnswerForm,
     Bases,
@@ -69,6 +69,12 @@ def tune(
         str | None, typer.Option(metavar="NAME", help="Enter the winner into MLflow's model registry.")
     ] = None,
     sets: Sets = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--columns", metavar="FIELD=COLUMN", help="Column that holds a field, such as question=text."
+        ),
+    ] = None,
     kind: Kind = None,
     lm: Names = None,
     api_base: Bases = None,
@@ -119,6 +125,7 @@ def tune(
             train=(train, train_split, train_limit),
             validation=(validation, validation_split, validation_limit),
             kind=kind,
+            columns=columns or (),
             options={
                 "trials": trials,
                 "objectives": [name.strip() for name in objective.split(",")],
@@ -142,7 +149,7 @@ def tune(
         elif yes or not planned.asks_first or show.agreed():
             live = LiveStudy()
             try:
-                with live.shown(errors, quiet=quiet):
+                with warned(), live.shown(errors, quiet=quiet):
                     done = run(
                         planned.space,
                         planned.train,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
@@ -16,8 +17,10 @@ from rich.text import Text
 
 from ..modules.errors import UserError
 from ..modules.question import Question
-from ..modules.space import options
+from ..modules.space import key_of, options
 from . import cli_show, data
+from .cli_evaluate import parse_columns
+from .cli_guard import say
 from .cli_lms import EVERY, LMOptions, by_seat, parse_prices
 from .plan import Plan as Forecast
 from .plan import plan as forecast
@@ -26,6 +29,7 @@ from .study_storage import is_local
 from .study_storage import shown as place
 from .tune import Study, StudyProgress
 from .tune_check import checked
+from .tune_network import OF_TURNS, halves, training_turns
 from .tune_space import TuneSpace
 from .tune_yaml import space_of
 
@@ -44,6 +48,7 @@ class Request:
     train: Source
     validation: Source
     kind: str | None
+    columns: Sequence[str]
     options: dict[str, Any]
 
 
@@ -59,21 +64,44 @@ class Planned:
     settings: dict[str, Any]
     forecast: Forecast
     most_calls: int
+    learnt: list[Question] = field(default_factory=list)
+    most_training: int = 0
 
     @property
     def asks_first(self) -> bool:
         cost = self.forecast.cost_usd
-        return cost is not None and cost[1] * self.request.options["trials"] > EXPENSIVE_USD
+        if cost is None:
+            return False
+        turns = self.forecast.calls[1]  # a training asks as the trial does, for as much a call
+        more = self.most_training * len(self.learnt) / turns if turns else 0.0
+        return bool(cost[1] * (1 + more) * self.request.options["trials"] > EXPENSIVE_USD)
 
     def to_dict(self) -> dict[str, Any]:
         known = {name: str(value) for name, value in self.request.options.items() if name != "storage"}
         known["storage"] = place(self.request.options["storage"])
         trial = self.forecast.to_dict()
-        return {**known, "most_calls": self.most_calls, "default_trial": trial, "space": self.space.to_dict()}
+        learnt = {"most_training_calls": self.most_training * len(self.learnt)} if self.learnt else {}
+        return {
+            **known,
+            "most_calls": self.most_calls,
+            **learnt,
+            "default_trial": trial,
+            "space": self.space.to_dict(),
+        }
 
 
 def plan(request: Request) -> Planned:
-    """Read and check all input. Raises UserError before any LM is called."""
+    """Read and check all input, and say what it warns of. Raises UserError before any LM is called."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", UserWarning)
+        planned = _planned(request)
+    for warning in said:
+        if issubclass(warning.category, UserWarning):
+            say(f"warning: {warning.message}")
+    return planned
+
+
+def _planned(request: Request) -> Planned:
     if request.lms.replays is not None:
         raise UserError("a recorded run cannot answer what a study asks: name an LM instead of replay/DIR")
     names, bases = by_seat(request.lms.names, "--lm"), by_seat(request.lms.bases, "--api-base")
@@ -87,9 +115,9 @@ def plan(request: Request) -> Planned:
     for name in parse_prices(request.lms.prices):
         if not any(name in one for one in used):
             raise UserError(f"--price names {name!r}, which is no LM of this study: correct it")
-    train, validation = (_load(source, request.kind) for source in (request.train, request.validation))
+    train, validation = (_load(source, request) for source in (request.train, request.validation))
     given = request.options
-    checked(
+    given["objectives"] = checked(
         space,
         train,
         validation,
@@ -99,30 +127,49 @@ def plan(request: Request) -> Planned:
         given["trials"],
         given["workers"],
         given["concurrency"],
+        given["seed"],
     )
     _, default = space.default()
-    one = forecast(default, train, language_model, concurrency=given["concurrency"])
-    most = _most_turns(space)
-    calls = most * (len(train) * given["trials"] + 2 * len(validation))
+    learnt, scored = halves(train) if space.trains else ([], train)
+    one = forecast(default, scored, language_model, concurrency=given["concurrency"])
+    most, most_training = _most_turns(space)
+    calls = most * (len(scored) * given["trials"] + 2 * len(validation))
+    calls += most_training * len(learnt) * (given["trials"] + 1)  # the default may be no trial
     settings = {
         "command": "tune",
         "data": request.train[0],
         "split": request.train[1],
+        "limit": request.train[2],
+        "kind": request.kind,
+        "columns": list(request.columns),
         "validation": request.validation[0],
+        "validation_split": request.validation[1],
+        "validation_limit": request.validation[2],
         "space": request.space,
         "sets": list(request.sets),
         "budget": given["budget"],
     }
-    return Planned(request, space, language_model, train, validation, settings, one, calls)
+    return Planned(
+        request, space, language_model, train, validation, settings, one, calls, learnt, most_training
+    )
 
 
 def lines(planned: Planned) -> list[str]:
     """The plan in words."""
     given = planned.request.options
     goals = ", ".join(given["objectives"])
+    scored = len(planned.train) - len(planned.learnt)
     found = [
-        f"{given['trials']} trials by {given['sampler']} for {goals}; {len(planned.train):,} questions each, "
+        f"{given['trials']} trials by {given['sampler']} for {goals}; {scored:,} questions each, "
         f"{len(planned.validation):,} others for the winner and the default",
+        *(
+            [
+                f"{len(planned.learnt):,} more to train networks on: at most "
+                f"{planned.most_training * len(planned.learnt):,} calls a setting"
+            ]
+            if planned.learnt
+            else []
+        ),
         f"at most {planned.most_calls:,} calls, if no two trials shared one and none was stopped early",
         "a trial of the default: " + cli_show.plan_lines(planned.forecast, None)[1],
         cli_show.plan_lines(planned.forecast, None)[-1],
@@ -134,9 +181,11 @@ def lines(planned: Planned) -> list[str]:
 
 
 def shown(study: Study) -> dict[str, Any]:
-    """The report without the table of trials and the space, which `study.json` has."""
+    """The report without the table of trials and the space, which `study.json` has; `calls_made` counts all
+    that were paid, also for the validation."""
     kept = {name: value for name, value in study.report.items() if name not in ("table", "space", "versions")}
-    return {"out": str(study.folder), **kept}
+    calls = {"calls_made": kept["paid"]["calls"], "calls_saved": kept["calls"]["saved"]}
+    return {"out": str(study.folder), **kept, **calls}
 
 
 def result_lines(found: Mapping[str, Any], *, quiet: bool, track: bool) -> dict[str, str]:
@@ -207,19 +256,31 @@ class LiveStudy:
         return row
 
 
-def _load(source: Source, kind: str | None) -> list[Question]:
+def _load(source: Source, request: Request) -> list[Question]:
     name, split, limit = source
-    questions = data.load(name, split, limit, kind=kind)
+    columns = parse_columns(request.columns)
+    questions = data.load(name, split, limit, columns=columns, kind=request.kind)
     data.check_labelled(questions)
     return questions
 
 
-def _most_turns(space: TuneSpace) -> int:
-    """The most calls that a question can take, among points of the space drawn at random."""
+def _most_turns(space: TuneSpace) -> tuple[int, int]:
+    """The most calls that a question can take, and that training a network can ask of one, among points of
+    the space drawn at random."""
     dice = random.Random(0)
 
     def draw(_: str, values: Any) -> Any:
         known = options(values)
         return dice.choice(known) if known else dice.uniform(values.low, values.high)
 
-    return max(space.program(space.point(draw)).most_turns() for _ in range(TRIED))
+    found: dict[str, tuple[int, int]] = {}
+    for _ in range(TRIED):
+        setting = space.point(draw)
+        branch, own, _ = space.own(setting)
+        if branch.trains:  # building one takes long, and most settings do not change what it asks
+            own = {name: value for name, value in own.items() if name in OF_TURNS}
+        key = key_of({"": branch.label, **own})
+        if key not in found:
+            program = branch.build(branch.parameters(own), {}, space.make_lm)
+            found[key] = program.most_turns(), training_turns(program)
+    return max(turns for turns, _ in found.values()), max(training for _, training in found.values())

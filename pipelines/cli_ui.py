@@ -76,7 +76,7 @@ def newest_runs(address: str) -> str:
 
 
 def server_command(host: str, port: int) -> list[str]:
-    """MLflow's server; its store is in STORE, since everybody on a machine can read what a process is given."""
+    """MLflow's server; its store is in STORE: what stands in a command can be read by the whole machine."""
     where = ["--host", host, "--port", str(port)]
     quiet = ["--workers", "1", "--uvicorn-opts", "--log-level warning"]
     return [sys.executable, "-m", "mlflow", "server", *where, *quiet]

@@ -25,6 +25,7 @@ from .earlier import earlier
 from .evaluate import Evaluation
 from .summary import rate
 from .tracking_values import run_name
+from .wording import counted, failed_note
 
 
 def compare(
@@ -38,15 +39,17 @@ def compare(
     Args:
         first: the run that the others are measured against: an evaluation, or the folder of an earlier one.
         others: runs over the same questions; at least one. What is not in every run is left out, and `notes`
-            say how much that is. Unreadable answers and errors are wrong.
+            say how much that is. Unreadable answers and errors are wrong; of a run that failed on half of the
+            questions or more, there is no verdict.
         names: what to call the runs, first to last; by default what they ran, made distinct.
         seed: of the bootstrap.
 
     Returns one Pair an other run, the other as `a` and the first as `b`, p-values Holm-corrected.
 
     Raises:
-        UserError: nothing to compare with, a folder without a run, names that do not fit, no shared question,
-            or a question that differs between the runs in its text, its options or its gold answer.
+        UserError: nothing to compare with, what is no run, a folder without one, names that do not fit, no
+            shared question, or a question that differs between the runs in its text, its options or its gold
+            answer.
     """
     if not others:
         raise UserError("a comparison needs at least two runs: name another one")
@@ -67,7 +70,8 @@ def compare(
         _pair((titles[index], titles[0]), shared[index], shared[0], *tested[index - 1], p, seed)
         for index, p in enumerate(adjusted, start=1)
     ]
-    return Comparison(compared, pairs, _notes(compared, len(ids)), dict(zip(titles, runs, strict=True)))
+    notes = _notes(compared, [run.summary.counts["errors"] for run in runs], len(ids))
+    return Comparison(compared, pairs, notes, dict(zip(titles, runs, strict=True)))
 
 
 def names_of(runs: Sequence[Evaluation]) -> list[str]:
@@ -194,6 +198,8 @@ def _pair(
         seconds_ratio=_ratio(bought[0].seconds, bought[1].seconds),
         only_a=only_a,
         only_b=only_b,
+        failed_a=sum(mark.failed for mark in a),
+        failed_b=sum(mark.failed for mark in b),
     )
 
 
@@ -217,11 +223,15 @@ def _ratio(a: float | None, b: float | None) -> float | None:
     return a / b if a is not None and b else None
 
 
-def _notes(runs: Sequence[Compared], shared: int) -> list[str]:
+def _notes(runs: Sequence[Compared], errors: Sequence[int], shared: int) -> list[str]:
     left = [f"{run.left_out:,} of {run.name}" for run in runs if run.left_out]
     notes = []
     if left:
-        notes.append(f"Only the {shared:,} shared questions are compared: left out are {', '.join(left)}.")
+        only = f"the {counted(shared, 'shared question')} {'is' if shared == 1 else 'are'} compared"
+        notes.append(f"Only {only}: left out are {', '.join(left)}.")
+    notes += [
+        failed_note(run.name, failed, run.rows) for run, failed in zip(runs, errors, strict=True) if failed
+    ]
     notes += [
         f"{run.name} is not finished: {run.rows:,} of its {run.questions:,} questions have a row."
         for run in runs

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from itertools import chain, zip_longest
 from typing import Any, overload
 
-from ..optimizers.statistics import Difference, Odds, minimum_detectable_difference
+from ..optimizers.statistics import Difference, Odds
 from .evaluate import Evaluation
+from .wording import mostly_failed, run_failed, smallest_difference
 
 SHOWN = 5  # discordant questions that are shown unless more are asked for
 
@@ -45,7 +46,8 @@ class Pair:
     those that only one of them answered right) with its exact interval. `f1` is the difference in F1 over
     span questions, None without any. Ratios are a's over b's, None where b's is zero or unknown: `call_ratio`
     over all `n` questions; tokens, cost and seconds over the `paid` ones, on which neither run had an answer
-    from a record or cache.
+    from a record or cache. `failed_a` and `failed_b` of the questions failed and count as wrong; from half of
+    them up the figures are about the failure, and there is no verdict.
     """
 
     a: str
@@ -67,23 +69,44 @@ class Pair:
     seconds_ratio: float | None
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
+    failed_a: int = 0
+    failed_b: int = 0
+
+    @property
+    def failure(self) -> str | None:
+        """Which of the two failed, and what to do; None while there is a verdict. Without a full stop."""
+        runs = ((self.b, self.failed_b), (self.a, self.failed_a))
+        return "; ".join(run_failed(run, n, self.n) for run, n in runs if mostly_failed(n, self.n)) or None
+
+    @property
+    def smallest(self) -> float:
+        """The smallest true difference (0 … 1) that as many questions, as often discordant, show at 80%
+        power; 1 where they are too few to show any."""
+        discordant = (len(self.only_a) + len(self.only_b)) / self.n
+        return smallest_difference(self.n, max(discordant, 1 / self.n))
 
     @property
     def verdict(self) -> str:
         """The outcome in a sentence, no bolder than the interval allows."""
+        if self.failure is not None:
+            return f"No verdict on {self.a} and {self.b}: {self.failure}."
         points, low, high = (100 * value for value in (self.difference, self.low, self.high))
         gap = f"{abs(points):.1f} points (95% interval {low:+.1f} to {high:+.1f}, n = {self.n})"
         if self.p_adjusted < 0.05 and self.low > 0:
             return f"{self.a} beats {self.b} by {gap}."
         if self.p_adjusted < 0.05 and self.high < 0:
             return f"{self.a} does worse than {self.b} by {gap}."
-        discordant = (len(self.only_a) + len(self.only_b)) / self.n
-        smallest = 100 * minimum_detectable_difference(self.n, max(discordant, 1 / self.n))
-        return (
-            f"No difference between {self.a} and {self.b} is shown: {points:+.1f} points (95% interval "
-            f"{low:+.1f} to {high:+.1f}); with n = {self.n}, differences under about {smallest:.0f} points "
-            "go unseen."
+        found = (
+            f"{points:+.1f} points (95% interval {low:+.1f} to {high:+.1f})"
+            if self.only_a or self.only_b
+            else "no question was right in only one of the two"
         )
+        unseen = (
+            f"differences under about {100 * self.smallest:.0f} points go unseen"
+            if self.smallest < 1
+            else "so few questions can show no difference at all"
+        )
+        return f"No difference between {self.a} and {self.b} is shown: {found}; with n = {self.n}, {unseen}."
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: tuples by name, and an odds ratio without a finite value as null."""
@@ -130,8 +153,8 @@ class Comparison(Sequence[Pair]):
     def discordant(self, pair: Pair, most: int = SHOWN) -> list[dict[str, Any]]:
         """Questions that only one of the two answered right, its two kinds in turn and in the data's order.
 
-        Dicts with id, question, choices, gold, `right` (the name of the run that had it) and `answers` by
-        run's name.
+        Dicts with id, question, choices, gold, `right` (the name of the run that had it), `answers` by run's
+        name, and `errors` by the name of the run that failed.
         """
         turns = chain.from_iterable(zip_longest(pair.only_a, pair.only_b))
         chosen = [name for name in turns if name is not None][:most]
@@ -143,6 +166,7 @@ class Comparison(Sequence[Pair]):
                     shown |= {key: row.get(key) for key in ("id", "question", "choices", "gold")}
                     shown["right"] = run if row["correct"] else shown.get("right")
                     shown.setdefault("answers", {})[run] = row["answer"]
+                    shown.setdefault("errors", {}).update({run: row["error"]} if row["error"] else {})
         return list(found.values())
 
     def to_dict(self) -> dict[str, Any]:

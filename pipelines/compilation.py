@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .compare import compare
 from .comparison import Pair
 from .evaluate import Evaluation
+from .wording import counted
 
 
 @dataclass
@@ -17,9 +18,9 @@ class Compilation:
 
     `winner` is `compiled`, or `given` where no candidate did better on the selection questions; `selection`
     has the scores of both on those, `comparison` the difference on held-out questions (None without any), and
-    `gain` whether it is one beyond chance. Scores have `value`, `low` and `high` in 0 … 1. `verdict` says all
-    that in a sentence. `calls_made` were paid for, over all attempts; `calls_saved` of this attempt came from
-    records or cache.
+    `gain` whether it is one beyond chance (None: not known). Scores have `value`, `low` and `high` in 0 … 1.
+    `verdict` says all that in a sentence. `calls_made` were paid for, over all attempts; `calls_saved` of
+    this attempt came from records or cache.
     """
 
     folder: Path
@@ -51,13 +52,18 @@ class Compilation:
         return self
 
 
-def judged(pair: Pair | None, kept: bool, held_out: int) -> tuple[bool | None, str]:
-    """Whether there is a gain beyond chance (None: not known), and what to do, in a sentence."""
+def judged(
+    pair: Pair | None, kept: bool, held_out: int, *, tried: int, answered: int, stopped: bool
+) -> tuple[bool | None, str]:
+    """Whether there is a gain beyond chance (None: not known), and what to do, in a sentence.
+
+    `tried` is how many candidates besides the given program have a score on selection questions, `answered`
+    how many of the `held_out` questions have an answer of the given program.
+    """
     if kept:
-        return (
-            False,
-            "no gain: no candidate did better on the selection questions, so the given program is kept",
-        )
+        gain, why = _kept(tried, stopped)
+        few = f" ({answered:,} of {counted(held_out, 'held-out question')} answered)"
+        return gain, why + (few if answered < held_out else "")
     if pair is None:
         why = "no held-out questions were given" if not held_out else "none was answered by both programs"
         return None, f"a candidate did better on the selection questions, but {why}: a gain is not shown"
@@ -65,13 +71,32 @@ def judged(pair: Pair | None, kept: bool, held_out: int) -> tuple[bool | None, s
     what = "F1" if pair.f1 is not None else "accuracy"
     told = (
         f"{what} {100 * found.difference:+.1f} points [{100 * found.low:+.1f}, {100 * found.high:+.1f}] on "
-        f"{pair.n:,} held-out questions (exact McNemar p = {pair.p:.3g})"
+        f"{f'{pair.n:,} of ' if pair.n < held_out else ''}{counted(held_out, 'held-out question')} "
+        f"(exact McNemar p = {pair.p:.3g})"
     )
     if found.low > 0:
         return True, f"a gain: {told}"
     if found.high < 0:
         return False, f"a loss: {told}; keep the program that was given"
     return False, f"no gain is shown: {told}; keep the program that was given"
+
+
+def _kept(tried: int, stopped: bool) -> tuple[bool | None, str]:
+    if stopped and not tried:
+        return (
+            None,
+            "nothing could be tried: it was stopped before a candidate was scored, so the given program is "
+            "kept, and whether there is something to gain is not known",
+        )
+    if not tried:
+        return False, "no gain: the optimizer made no other prompts to try, so the given program is kept"
+    if stopped:
+        return (
+            False,
+            f"no gain so far: of {counted(tried, 'candidate')} tried before it was stopped none did better "
+            "on the selection questions, so the given program is kept",
+        )
+    return False, "no gain: no candidate did better on the selection questions, so the given program is kept"
 
 
 def compared(before: Evaluation | None, after: Evaluation | None) -> Pair | None:
@@ -81,11 +106,6 @@ def compared(before: Evaluation | None, after: Evaluation | None) -> Pair | None
     if not any(row["id"] in ids for row in after.rows):
         return None
     return compare(before, after, names=["given", "compiled"])[0]
-
-
-def pair_dict(pair: Pair) -> dict[str, Any]:
-    found = asdict(pair)
-    return {**found, "f1": None if pair.f1 is None else pair.f1._asdict(), "odds": pair.odds._asdict()}
 
 
 def summed(evaluation: Evaluation | None) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ import random
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from .cli_checks import check_train
 from .compile_tracking import CompileTracker, NoCompileTracker, start_compile_run
 from .compile_work import COMPILE, Told, Work
 from .evaluate import CONCURRENCY
+from .evaluate_check import listed
 from .lms import engine_of, lm_identity
 from .lms.cache import open_cache
 from .lms.ledger import Ledger
@@ -52,8 +53,8 @@ _SAME = {
 
 def compile(
     program: Program,
-    train: Sequence[Question],
-    validation: Sequence[Question] | None = None,
+    train: Iterable[Question],
+    validation: Iterable[Question] | None = None,
     *,
     optimizer: str = DEFAULT_OPTIMIZER,
     preset: str = DEFAULT_PRESET,
@@ -94,13 +95,16 @@ def compile(
 
     Raises:
         UserError: an unknown optimizer or preset, unusable questions, training questions that are held out,
-            too, a folder of another compilation, and as `evaluate`. The best so far is in the folder.
+            too, a budget, seed or concurrency of another type, a folder of another compilation, and as
+            `evaluate`. The best so far is in the folder.
         KeyboardInterrupt: likewise.
     """
     began = time.monotonic()
     chosen = optimizer_of(optimizer, preset)
     language_model = lm or dspy.settings.lm
-    validation = list(validation or ())
+    train = listed(train, "train")
+    validation = listed(() if validation is None else validation, "validation")
+    _check_numbers(seed, concurrency)
     warned = checked(program, train, validation, chosen, concurrency)
     learn, select = split(train, chosen, preset, seed)
     seated = lms_of(program, language_model)
@@ -198,14 +202,16 @@ def checked(
     for questions in (train, validation):
         data.check_labelled(questions)
         data.check_contexts(questions)
-        seen: set[str] = set()
-        for question in questions:
-            if question.id in seen:
-                raise UserError(
-                    f"the question id {question.id!r} appears twice: give every question its own id"
-                )
-            seen.add(question.id)
+        data.check_ids(questions)
     return check_train(train, validation)
+
+
+def _check_numbers(seed: Any, concurrency: Any) -> None:
+    """Raises UserError for what is of another type than the annotations say."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise UserError(f"the seed is {seed!r}: give a whole number from 0 up")
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int):
+        raise UserError(f"concurrency is {concurrency!r}: give a number of questions in flight from 1 up")
 
 
 def advice(program: Program, chosen: PromptOptimizer, lm: Any) -> list[str]:

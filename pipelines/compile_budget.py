@@ -44,6 +44,25 @@ def without_reserve(budget: Budget, before: Usage, seconds: float) -> Budget:
     return found
 
 
+def kept_back(total: Budget, shared: Budget) -> str:
+    """What of a budget is kept for the comparison after, in words such as `1 call, 0.5 USD`."""
+    parts = []
+    for unit, whole, part in (
+        ("USD", total.usd, shared.usd),
+        ("calls", total.calls, shared.calls),
+        ("tokens", total.tokens, shared.tokens),
+        ("s", total.seconds, shared.seconds),
+    ):
+        if whole is not None and part is not None and whole > part:
+            left = whole - part
+            parts.append(f"{left:.4g} {unit}" if isinstance(left, float) else f"{left:,} {_one(unit, left)}")
+    return ", ".join(parts)
+
+
+def _one(unit: str, count: int) -> str:
+    return unit.removesuffix("s") if count == 1 else unit
+
+
 def minus(total: Usage, part: Usage) -> Usage:
     """What is left of a sum without one of its parts."""
     known = total.cost_usd is not None and part.cost_usd is not None

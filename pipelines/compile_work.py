@@ -22,8 +22,8 @@ from ..optimizers.prompt_optimizers import Bench, PromptOptimizer
 from ..optimizers.proposer import ProposalAdapter, Proposer
 from ..optimizers.student import Desk, Halted, Student
 from .budget import ACCOUNTS, Account, BudgetSpent
-from .compilation import Compilation, compared, judged, pair_dict, summed
-from .compile_budget import first_share, minus, without_reserve
+from .compilation import Compilation, compared, judged, summed
+from .compile_budget import first_share, kept_back, minus, without_reserve
 from .compile_record import CANDIDATES, PROMPTS, Lines, Proposals, logged, prompts_page
 from .compile_tracking import CompileTracker, NoCompileTracker
 from .evaluate import Evaluation, Progress, evaluate, taken_at_once
@@ -31,6 +31,7 @@ from .lms.cache import ACTIVE_CACHE
 from .lms.ledger import LEDGERS, Ledger, totals
 from .lms.store import ACTIVE, CallStore
 from .manifest import write_json
+from .wording import counted
 
 COMPILE, PROGRAM, BEFORE, AFTER = "compile.json", "program", "before", "after"
 
@@ -270,8 +271,9 @@ class Work:
         if mine is None or total is None or mine.uncounted or str(total.budget) == str(mine.budget):
             return str(problem)
         return (
-            f"budget {total.budget} spent ({total.spent.calls:,} calls) but for the comparison on held-out "
-            "questions: the best so far is kept; a larger budget goes on from there"
+            f"budget {total.budget} spent ({counted(total.spent.calls, 'call')} so far) but for "
+            f"{kept_back(total.budget, mine.budget)} kept back to ask the result the held-out questions: the "
+            "best so far is kept; a larger budget goes on from there"
         )
 
     def _scored(self, question: Question, prediction: Any, value: float) -> None:
@@ -308,7 +310,14 @@ class Work:
         if self.problem is not None:
             why = "interrupted" if isinstance(self.problem, KeyboardInterrupt) else said_by(self.problem)
             self.stopped = why
-        gain, verdict = judged(pair, kept, about["questions"]["validation"])
+        gain, verdict = judged(
+            pair,
+            kept,
+            about["questions"]["validation"],
+            tried=sum(one.name != first.name and bool(self._selected(one).scores) for one in self.candidates),
+            answered=self.before.summary.counts["rows"] if self.before is not None else 0,
+            stopped=self.stopped is not None,
+        )
         result = Compilation(
             folder=self.folder,
             optimizer=self.chosen.name,
@@ -323,7 +332,7 @@ class Work:
             },
             before=summed(self.before),
             after=summed(self.after),
-            comparison=None if pair is None else pair_dict(pair),
+            comparison=None if pair is None else pair.to_dict(),
             candidates=len(self.candidates),
             calls_made=self.ledger.total.calls,
             calls_saved=self.usage.cached_calls,
@@ -346,8 +355,11 @@ class Work:
         program.compilation = result
         return program
 
+    def _selected(self, candidate: Candidate) -> Candidate:
+        return self.candidates.selected(candidate)
+
     def _score(self, candidate: Candidate) -> dict[str, float] | None:
-        chosen = self.candidates.selected(candidate)
+        chosen = self._selected(candidate)
         if not chosen.scores:
             chosen = candidate
         if not chosen.scores:

@@ -20,8 +20,10 @@ from . import catalogue, hub, tables
 from .catalogue import SAMPLES, DatasetSpec
 from .settings import settings
 from .tables import Mapper, Row
+from .wording import counted
 
 _BARE_NAME = re.compile(r"[\w.-]+")
+_WHERE = "_where"  # attribute, not a field: where a question stands in its file
 _SPLIT_FILE = re.compile(r"(.+)-(train|validation|test)\.jsonl")
 
 
@@ -162,11 +164,15 @@ def fingerprint(questions: Iterable[Question]) -> str:
 
 def check_labelled(questions: Iterable[Question]) -> None:
     """Raises UserError if a question has no gold answer, before it could be scored."""
-    unlabelled = [question.id for question in questions if question.answer is None]
+    unlabelled = [question for question in questions if question.answer is None]
     if unlabelled:
+        first = unlabelled[0]
+        place = getattr(first, _WHERE, None)
+        where = f"at {place}, question {first.id!r}" if place else f"question {first.id!r}"
+        has = "has" if len(unlabelled) == 1 else "have"
         raise UserError(
-            f"{len(unlabelled)} questions have no answer (the first is {unlabelled[0]!r}); add the answers, "
-            "or name the column that holds them with columns answer=NAME"
+            f"{counted(len(unlabelled), 'question')} {has} no answer (the first {where}); add the answers, "
+            f"or name the column that holds them, {tables.naming('answer')}"
         )
 
 
@@ -317,7 +323,17 @@ def _questions(rows: Iterable[Row], kind: str | None, spec: DatasetSpec | None) 
                 f"{where}: the id {question.id!r} already stands at {seen[question.id]}; make ids unique"
             )
         seen[question.id] = where
+        setattr(question, _WHERE, where)
         yield question
+
+
+def check_ids(questions: Sequence[Question]) -> None:
+    """Raises UserError for an id that two questions share: one of them would be taken for the other."""
+    seen: set[str] = set()
+    for question in questions:
+        if question.id in seen:
+            raise UserError(f"the question id {question.id!r} appears twice: give every question its own id")
+        seen.add(question.id)
 
 
 def check_contexts(questions: Sequence[Question]) -> None:

@@ -46,6 +46,7 @@ from .manifest import lms_of, write_json
 from .match_budget import questions_of
 from .programs import MakeLM
 from .tracking_values import run_name
+from .wording import counted
 
 MARGIN = 0.02
 FEWEST = 4  # questions that a run must have to be split at all
@@ -369,14 +370,16 @@ def _notes(run: Evaluation, parts: Parts, margin: float, failed: int, lm: Mappin
     """What a reader must know before any money is spent, a sentence each."""
     notes = []
     if failed:
-        notes.append(f"{failed:,} questions that failed in {run.folder} are left out.")
+        are = "is" if failed == 1 else "are"
+        notes.append(f"{counted(failed, 'question')} that failed in {run.folder} {are} left out.")
     if not parts.shown:
         notes.append("No question is shown as a demonstration: too few were answered right.")
     fewest = fewest_questions(margin, CONFIDENCE)
     if len(parts.held_out) < fewest:
         notes.append(
-            f"{len(parts.held_out):,} questions in the last test cannot show a margin of {100 * margin:g} "
-            f"points, even if no answer differs: that takes {fewest:,}, so {2 * fewest:,} in the run."
+            f"The last test has {len(parts.held_out):,} of the run's questions, too few to show a margin of "
+            f"{100 * margin:g} points even if the two programs are right on the very same ones: for that it "
+            f"takes {fewest:,}, so {2 * fewest:,} in the run, and more the oftener one alone is right."
         )
     others = {used["name"] for used in run.summary.run["lms"].values()} - {lm["name"]}
     if others:

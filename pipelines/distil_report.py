@@ -11,7 +11,15 @@ import numpy as np
 from ..modules.question import Question
 from ..modules.router import ALWAYS, NEVER, Rule, asks_team, signs_of
 from ..modules.transcript import Task
-from ..optimizers.distil import CONFIDENCE, INFERIOR, NON_INFERIOR, NonInferiority, non_inferiority
+from ..optimizers.distil import (
+    CONFIDENCE,
+    INFERIOR,
+    NON_INFERIOR,
+    NOT_SHOWN,
+    NonInferiority,
+    fewest_questions,
+    non_inferiority,
+)
 from ..optimizers.routing import Answered, Learnt, learn_rule
 from .distil_candidates import Candidate, Parts
 from .distil_price import PerToken, Price, each_of, in_unit, price_of, total_of, unit_of
@@ -267,7 +275,7 @@ def sentences_of(report: Mapping[str, Any]) -> list[str]:
             "as much."
         )
     else:
-        said.append(f"{single['name']} {single['against_team']['sentence']}.")
+        said.append(f"{single['name']} {_tested(single['against_team'])}.")
     share = router["share_routed"]["value"]
     if router["rule"] == ALWAYS:
         said.append(
@@ -278,7 +286,7 @@ def sentences_of(report: Mapping[str, Any]) -> list[str]:
     else:
         said.append(
             f"The router sends {share:.0%} of the questions to the team and "
-            f"{programs['router']['against_team']['sentence']}."
+            f"{_tested(programs['router']['against_team'])}."
         )
     if report["errors"]:
         said.append(
@@ -286,6 +294,20 @@ def sentences_of(report: Mapping[str, Any]) -> list[str]:
             "for them again."
         )
     return said
+
+
+def _tested(test: Mapping[str, Any]) -> str:
+    """The verdict; where nothing is shown, also what the number of questions that it names assumes."""
+    if test["verdict"] != NOT_SHOWN:
+        return str(test["sentence"])
+    apart = test["gained"] + test["lost"]
+    share = f"{max(apart, 1) / test['n']:.1%} of the questions" + (", as here" if apart else "")
+    fewest = fewest_questions(test["margin"], test["confidence"])
+    return (
+        f"{test['sentence']} in the last test, so {2 * test['needed']:,} in the run, to show it four times "
+        f"in five if the two are equally good and one alone is right on {share} (on none, at this "
+        f"confidence: {fewest:,}, so {2 * fewest:,})"
+    )
 
 
 def _kept(programs: Mapping[str, Any]) -> str:

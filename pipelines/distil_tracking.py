@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..modules.errors import said_by
 from .manifest import git_commit, versions
 from .tracking import FINISH_SECONDS, MlflowTracker
 
@@ -52,8 +53,18 @@ class DistilTracker(MlflowTracker):
     def end(self, report: Mapping[str, Any], folder: Path) -> None:
         """Log figures, verdicts and programs, and end the run. Warns when something could not be logged."""
         left = ["figures", "programs", "the end of the run"]
+        figures: dict[str, float] = {}
+        try:
+            figures = metrics_of(report)
+        except Exception as problem:  # of ours, and no reason to leave the run open
+            warnings.warn(
+                f"the figures of {folder / REPORT} are not in MLflow because of a fault in folkmoot "
+                f"({type(problem).__name__}: {said_by(problem)}): please report it; the file has them all",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         self._problem = None
-        self._do(lambda: self._end(report, folder, left), FINISH_SECONDS)
+        self._do(lambda: self._end(report, figures, folder, left), FINISH_SECONDS)
         if left:
             why = " ".join(str(self._problem or "it does not answer in time").split())[:300]
             warnings.warn(
@@ -63,8 +74,10 @@ class DistilTracker(MlflowTracker):
                 stacklevel=3,
             )
 
-    def _end(self, report: Mapping[str, Any], folder: Path, left: list[str]) -> None:
-        self._log(metrics_of(report), 0, {"mlflow.note.content": "\n\n".join(report["sentences"])})
+    def _end(
+        self, report: Mapping[str, Any], figures: Mapping[str, float], folder: Path, left: list[str]
+    ) -> None:
+        self._log(figures, 0, {"mlflow.note.content": "\n\n".join(report["sentences"])})
         left.remove("figures")
         client, run_id = self._opened(), str(self.run_id)
         client.log_artifact(run_id, str(folder / REPORT))
@@ -77,10 +90,15 @@ class DistilTracker(MlflowTracker):
 
 
 def metrics_of(report: Mapping[str, Any]) -> dict[str, float]:
-    """The figures of the last test by program, such as `single/accuracy`, and the `share_routed`."""
+    """The figures of the last test by program, such as `single/accuracy`, and the `share_routed`.
+
+    A program that there is not (`single` where all were inferior, `cheap` of a router that always asks the
+    team) has none.
+    """
     found: dict[str, float] = {}
     for name, figures in (report["programs"] or {}).items():
-        found |= {f"{name}/{key}": value for key, value in _numbers(figures)}
+        if figures is not None:
+            found |= {f"{name}/{key}": value for key, value in _numbers(figures)}
     if report["router"] is not None and report["router"]["share_routed"] is not None:
         found["share_routed"] = report["router"]["share_routed"]["value"]
     return found

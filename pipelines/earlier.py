@@ -21,10 +21,13 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
     Scores are summed up from the rows as they are now: the summary of a run that was killed lags behind them.
 
     Raises:
-        UserError: no such folder, no run in it, a damaged file, or no finished row yet.
+        UserError: neither an evaluation nor the name of a folder, no such folder, no run in it, a damaged
+            file, or no finished row yet.
     """
     if isinstance(run, Evaluation):
         return run
+    if not isinstance(run, str | Path):
+        raise UserError(f"a run is {_short(run)}: pass an evaluation, or the name of the folder of one")
     folder = Path(run).expanduser()
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}: name one that an evaluation wrote")
@@ -43,6 +46,10 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
     if not summary.counts["rows"]:
         raise UserError(f"{folder} has no finished row yet: run its evaluation first")
     return Evaluation(folder, summary)
+
+
+def _short(value: object) -> str:
+    return str(value) if value is None else f"a {type(value).__name__}"
 
 
 def _read(path: Path) -> dict[str, Any] | None:

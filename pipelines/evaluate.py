@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,7 @@ from ..modules.program import Program
 from ..modules.question import Question
 from ..modules.sync import run_sync
 from .budget import ACCOUNTS, Budget, BudgetSpent, open_account
-from .data import check_contexts
+from .evaluate_check import ASYNCIO, RAY, check_concurrency, check_engine, check_program, checked
 from .lms import SAMPLING, engine_of
 from .lms.cache import ACTIVE_CACHE, open_cache
 from .lms.ledger import LEDGERS, Ledger
@@ -39,10 +39,10 @@ from .rows import RESULTS, RowFile, error_row, read_rows, rewrite, row_of
 from .summary import Summary, summarise
 from .traces import TraceFile, sample
 from .tracking import NoTracker, Tracker, start_tracking
+from .wording import counted
 
 SUMMARY = "summary.json"
 CONCURRENCY = 64
-ASYNCIO, RAY = ENGINES = ("asyncio", "ray")
 _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
 
 
@@ -99,6 +99,8 @@ class Evaluation:
         return float(self.summary.scores["accuracy"]["value"])
 
     def __repr__(self) -> str:
+        if not self.summary.counts["rows"]:
+            return "Evaluation(no question is finished)"
         accuracy = self.summary.scores["accuracy"]
         interval = f"[{accuracy['low']:.1%}, {accuracy['high']:.1%}]"
         return f"Evaluation({accuracy['value']:.1%} {interval}, n={self.summary.counts['rows']})"
@@ -106,7 +108,7 @@ class Evaluation:
 
 def evaluate(
     program: Program,
-    questions: Sequence[Question],
+    questions: Iterable[Question],
     *,
     lm: Any = None,
     concurrency: int = CONCURRENCY,
@@ -152,20 +154,18 @@ def evaluate(
         workers: Ray's worker processes, which share `concurrency`; None takes one a CPU.
 
     Raises:
-        UserError: no, unlabelled or repeated questions; an `out` folder of another run; a wrong key or
-            unknown model; too many failures; a disk that cannot be written; Ray missing or not starting. What
-            was finished is kept.
+        UserError: no program, or something else than questions; no, unlabelled or repeated questions; an
+            `out` folder of another run; a wrong key or unknown model; too many failures; a disk that cannot
+            be written; Ray missing or not starting. What was finished is kept.
         KeyboardInterrupt: likewise, after the summary so far has been written.
     """
-    _check(program, questions, concurrency)
+    check_program(program)
+    check_concurrency(concurrency)
+    questions = checked(questions)
     language_model = lm or dspy.settings.lm
-    _check_engine(engine, workers, program, language_model)
+    check_engine(engine, workers, program, language_model, budget=budget is not None or bool(ACCOUNTS.get()))
     _warn_of_sampling(program, language_model)
     wanted = sample([question.id for question in questions], traces) if tracking else frozenset()
-    if engine == RAY and (budget is not None or ACCOUNTS.get()):
-        raise UserError(
-            "a budget cannot be held by several processes yet: drop it, or use the engine asyncio"
-        )
     keep = tempfile.TemporaryDirectory(prefix="folkmoot-") if out is None else None
     folder = Path(keep.name if keep else str(out))
     with ExitStack() as held:
@@ -292,8 +292,9 @@ class _Job:
         self.tell()
         if self.max_failures is not None and self.state.errors >= self.max_failures and row["error"]:
             raise UserError(
-                f"stopped after {self.state.errors} failed questions, the last because {row['error']}; "
-                "finished rows are kept: mend the cause and run the same command with --retry-errors"
+                f"stopped after {counted(self.state.errors, 'failed question')}, the last because "
+                f"{row['error']}; finished rows are kept: mend the cause and run the same command with "
+                "--retry-errors"
             )
 
     def tell(self) -> None:
@@ -362,35 +363,3 @@ def _warn_of_sampling(program: Program, lm: Any) -> None:
     }
     for model, key in left_out:
         warnings.warn(f"{model} takes no {key}: what the seats set is left out", stacklevel=3)
-
-
-def _check_engine(engine: str, workers: int | None, program: Program, lm: Any) -> None:
-    if engine not in ENGINES:
-        raise UserError(f"there is no engine {engine!r}: choose {' or '.join(ENGINES)}")
-    if engine == RAY:
-        from .ray_engine import check_ray
-
-        check_ray(program, lm, workers)
-    elif workers is not None:
-        raise UserError("workers are processes of the engine ray: add --engine ray, or drop --workers")
-
-
-def _check(program: Program, questions: Sequence[Question], concurrency: int) -> None:
-    if not isinstance(program, Program):
-        raise UserError(
-            f"a {type(program).__name__} is no folkmoot program: give one such as fm.SingleAgent()"
-        )
-    if concurrency < 1:
-        raise UserError(f"concurrency is {concurrency}: give a number of questions in flight from 1 up")
-    if not questions:
-        raise UserError("there are no questions to evaluate: check the data, --split and --limit")
-    check_contexts(questions)
-    seen: set[str] = set()
-    for question in questions:
-        if question.answer is None:
-            raise UserError(
-                f"question {question.id!r} has no gold answer: evaluation needs labelled questions"
-            )
-        if question.id in seen:
-            raise UserError(f"the question id {question.id!r} appears twice: give every question its own id")
-        seen.add(question.id)

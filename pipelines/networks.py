@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +14,42 @@ from ..modules.saved_file import read_plain
 
 if TYPE_CHECKING:
     from ..modules.network.network import StrategyNetwork
+    from .untrained import Untrained
 
 SETTINGS, TENSORS = "network.json", "tensors.safetensors"
+OF_PROGRAM = ("samples", "sampling")
+
+
+class Unanswered(UserError):  # noqa: N818
+    """A training cannot go on, since a question has no answer; `what` says which and why."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: what is finished is kept, and the same command goes on from there")
+        self.what = what
+
+
+class ToTrain:
+    """Makes networks that are still to be trained, from settings of network, training and program.
+
+    Its signature has all of their names, which PyTorch has to be imported for.
+    """
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        from ..modules.network.config import NetworkConfig
+        from ..optimizers.training_settings import TrainingSettings
+
+        of = (field.name for kind in (NetworkConfig, TrainingSettings) for field in fields(kind))
+        names = dict.fromkeys((*of, *OF_PROGRAM))
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return inspect.Signature([inspect.Parameter(name, kind, default=None) for name in names])
+
+    def __call__(self, **settings: Any) -> Untrained:
+        """Raises UserError for settings that cannot be."""
+        from .untrained import Untrained
+
+        program = {name: settings.pop(name) for name in OF_PROGRAM if name in settings}
+        return Untrained(settings, **program)
 
 
 def trained_network(

@@ -151,7 +151,7 @@ def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
             where = f"{path}, line {number}"
             if "transcript" in line:
                 for outcome in _of_result(line, run, where, table):
-                    table.add(outcome, where)
+                    table.add(outcome, where, str(line["id"]))
             else:
                 table.add(outcome_of(line, where), where)
         if table.rows == before:
@@ -193,6 +193,7 @@ class _Question:
     place: int
     text: str
     group: str | None
+    where: str
     codes: dict[str, int] = field(default_factory=dict)
     right: dict[str, bool] = field(default_factory=dict)
 
@@ -208,16 +209,24 @@ class _Table:
         self._ways: dict[str | None, int] = {}
         self._cells: dict[tuple[int, int, int], tuple[int, bool]] = {}
 
-    def add(self, outcome: Outcome, where: str) -> None:
-        name, answer = outcome.question_id, outcome.answer
+    def add(self, outcome: Outcome, where: str, own: str | None = None) -> None:
+        """Take a row in; `own` is the id that users know the question by, where it is another."""
+        name, answer = own or outcome.question_id, outcome.answer
         asked = self._questions.setdefault(
-            name, _Question(len(self._questions), outcome.question, outcome.group)
+            outcome.question_id, _Question(len(self._questions), outcome.question, outcome.group, where)
         )
-        if asked.text != outcome.question or asked.group != outcome.group:
-            what = "text" if asked.text != outcome.question else "group"
+        if asked.text != outcome.question:
             raise UserError(
-                f"{where}: the question {name!r} has another {what} than before; "
-                "give each question its own id"
+                f"{where}: the question {name!r} has another text than at {asked.where}; give each question "
+                "its own id"
+            )
+        if asked.group != outcome.group:
+            here, there = [
+                f"the group {one!r}" if one else "no group" for one in (outcome.group, asked.group)
+            ]
+            mend = "give it one group" if own is None else "evaluate both runs on the same data file"
+            raise UserError(
+                f"{where}: the question {name!r} has {here} here, but {there} at {asked.where}; {mend}"
             )
         if self._ways and (None in self._ways) != (outcome.strategy is None):
             raise UserError(

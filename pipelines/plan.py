@@ -16,10 +16,10 @@ from ..modules.prompt import MAX_EVIDENCE_CHARS, chat_messages, plain_prompt
 from ..modules.question import Question
 from ..modules.seat import Seat
 from ..modules.transcript import Task
-from ..optimizers.statistics import minimum_detectable_difference
 from ..signatures.frame import SYSTEM
 from .lms import engine_of
 from .rows import RESULTS
+from .wording import smallest_difference
 
 CHARS_PER_TOKEN = 4  # of English text, roughly, with the tokenisers of today
 SAMPLE = 200  # questions whose requests are written out; more would say the same
@@ -27,7 +27,6 @@ PASSAGES = 3  # that an agent with evidence is assumed to be shown
 ANSWER_TOKENS = (5, 30)  # of a reply that is an answer only …
 ARGUED_TOKENS = (40, 400)  # … that argues first …
 THOUGHT_TOKENS = (200, 3000)  # … or comes from an LM without a limit on tokens, which may think
-DISCORDANT, POWER = 0.08, 0.8
 
 Range = tuple[float, float]
 
@@ -40,7 +39,8 @@ class Plan:
     every answer had to be asked for twice. `cost_usd` is None when a price is unknown (`unpriced` names those
     LMs), `seconds` when nothing tells how long a call takes. `smallest_difference` is the true difference in
     accuracy, 0 to 1, that so many paired questions show with a power of 80% when 8% of them tell two programs
-    apart. What records or the call cache answer costs nothing and is not known to a plan.
+    apart (or, where the difference is larger than that, no more than it takes), and 1 where there are too few
+    to show any. What records or the call cache answer costs nothing and is not known to a plan.
     """
 
     questions: int
@@ -112,7 +112,7 @@ def plan(
         seconds=None
         if seconds_per_call is None
         else _seconds(least, most, seconds_per_call, at_once, concurrency),
-        smallest_difference=minimum_detectable_difference(len(questions), DISCORDANT, POWER),
+        smallest_difference=smallest_difference(len(questions)),
     )
 
 

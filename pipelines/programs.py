@@ -23,6 +23,7 @@ from ..modules.environment import (
 )
 from ..modules.errors import UserError, did_you_mean
 from ..modules.nearest import NearestDemos
+from ..modules.network import space as network_space
 from ..modules.program import Program
 from ..modules.replays import Replays
 from ..modules.router import Router
@@ -30,7 +31,7 @@ from ..modules.single import SingleAgent
 from ..modules.space import Space
 from ..modules.team import SupervisedTeam
 from .lms import SAMPLING, lm
-from .networks import trained_network
+from .networks import ToTrain, trained_network
 from .settings import settings
 
 YAML_SUFFIXES = (".yaml", ".yml")
@@ -117,6 +118,14 @@ PROTOCOLS: dict[str, Protocol] = {
     "router": Protocol(Router, _read_router, "router:self_consistency:deliberation:intuitive,reasoner:judge"),
     "network": Protocol(trained_network, _read_network, "network:runs/network"),
 }
+
+TO_TRAIN = Protocol(
+    ToTrain(),
+    lambda parts: {"strategies": list(network_space.PAPER_STRATEGIES)},
+    "network",
+    network_space.SPACE,
+)
+"""What only a study makes: a strategy network that it trains."""
 
 COMPILED = {"nearest": Protocol(NearestDemos, lambda parts: {}, "runs/compiled/program")}
 """What only a compilation makes: found in saved programs, without a short spec."""
@@ -238,12 +247,12 @@ def _build(where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_l
     return program
 
 
-def made(where: str, name: str, parameters: Mapping[str, Any]) -> Program:
+def made(where: str, name: str, parameters: Mapping[str, Any], protocol: Protocol | None = None) -> Program:
     """The protocol of that name with these parameters, members and environments made already.
 
     Raises UserError for a name that no protocol has, and parameters that it does not take.
     """
-    protocol = PROTOCOLS.get(name) or COMPILED.get(name)
+    protocol = protocol or PROTOCOLS.get(name) or COMPILED.get(name)
     if protocol is None:
         raise _no_protocol(name)
     _check_names(name, protocol, parameters)

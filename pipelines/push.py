@@ -17,17 +17,30 @@ from .summary import Summary
 from .unsent import is_copy, marked, unmark
 
 SUMMARY = "summary.json"
+_OTHERS = {
+    "compile.json": "compilation",
+    "study.json": "study",
+    "distil.json": "distillation",
+    "training.json": "training",
+}
+"""What stands in folders that hold more than one run, or none; their commands log them."""
 
 
 def push(folder: Path) -> list[str]:
     """Log a finished run's folder, into the MLflow run that it has or a new one; what the store did not take.
 
     A folder without a mark is logged all the same, whole. Raises UserError for a folder that holds no
-    finished run, or one that another process is writing to.
+    finished run, such as that of a compilation or study, or one that another process is writing to.
     """
     from .saved import load_program
     from .tracking import SAVED, MlflowTracker
 
+    for name, what in _OTHERS.items():
+        if (folder / name).is_file() and not (folder / MANIFEST).exists():
+            raise UserError(
+                f"{folder} holds a {what}, whose own MLflow run is logged by giving its command again, which "
+                "asks nothing anew"
+            )
     about = marked(folder) or {"status": "FINISHED", "key": None}
     with _alone(folder):
         try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,14 @@ from .report_page import Folder, Group, page_of
 from .report_verdict import Verdict, judged
 from .rows import RESULTS
 from .tracking_values import scrubbed
+from .wording import counted, failed_note, mostly_failed, run_failed
 
 REPORT = "report.html"
 FOUND = {"compile.json": "compile", "study.json": "tuning study"}
 """What other commands leave in their folders, and what it is."""
 
-PARTS = ("before", "after", "validation/default", "validation/winner")
-"""The folders in theirs that hold runs worth comparing."""
+VALIDATED = ("validation/default", "validation/winner")
+"""The folders in a study's that hold runs worth comparing."""
 
 
 class Report:
@@ -53,24 +55,24 @@ def report(
     Args:
         runs: evaluations, or folders that `evaluate`, `compile` or `tune` wrote; at least one. The first is
             what the others over the same data are measured against; runs over other data are shown apart.
-        out: the page's file; None writes `report.html` into the first run's folder.
+        out: the page's file; None writes `report.html` into the first folder.
         names: what to call the runs, one each; by default what they ran.
         tracking: also add the page to the runs' MLflow runs, where they have one. A store that is down is
             told by a warning.
         seed: of the bootstrap.
 
     Raises:
-        UserError: no run, a folder that holds none, none with a finished row, names that do not fit, or a
-            file that cannot be written.
+        UserError: no run, what is none, a folder that holds none, none with a finished row, names that do
+            not fit, or a file that cannot be written.
     """
-    given = [runs] if isinstance(runs, Evaluation | str | Path) else list(runs)
+    given = list(runs) if isinstance(runs, Iterable) and not isinstance(runs, str | Path) else [runs]
     if not given:
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
     evaluations, folders, notes = _opened(given)
     groups, apart = _grouped(evaluations, _named(names, evaluations), seed)
     notes += apart + [note for group in groups for note in _warnings(group)]
-    path = _target(out, evaluations, folders)
-    headline = _headline(groups, folders)
+    path = Path(out).expanduser() if out is not None else _home(given[0]) / REPORT
+    headline = _headline(groups, folders, len(folders) == len(given))
     _write(path, page_of(groups, folders, notes, headline))
     if tracking:
         _track(path, evaluations)
@@ -84,21 +86,54 @@ def _opened(given: Sequence[Evaluation | str | Path]) -> tuple[list[Evaluation],
     empty: list[Path] = []
     for run in given:
         if isinstance(run, Evaluation):
-            evaluations.append(run)
+            if run.summary.counts["rows"]:
+                evaluations.append(run)
+            else:
+                empty.append(run.folder)
             continue
+        if not isinstance(run, str | Path):
+            earlier(run)  # says what is wrong with it
         folder = Path(run).expanduser()
         told = _told(folder)
-        folders += told
-        within = [folder / name for name in PARTS if told and (folder / name / MANIFEST).exists()]
-        for place in within or ([] if told else [folder]):
+        within: list[Evaluation] = []
+        for place in _places(folder, told) if told else [folder]:
             rows = place / RESULTS
             if (place / MANIFEST).exists() and not (rows.exists() and rows.stat().st_size):
                 empty.append(place)
             else:
-                evaluations.append(earlier(place))
+                within.append(earlier(place))
+        evaluations += within
+        folders += [replace(one, failure=_failure(within)) for one in told]
     if not evaluations and not folders:
         raise UserError(f"{empty[0]} has no finished row yet: run its evaluation first")
     return evaluations, folders, [f"Left out: {folder} has no finished row yet." for folder in empty]
+
+
+def _places(folder: Path, told: Sequence[Folder]) -> list[Path]:
+    """The runs within: of a compilation the one before and that of the winner after it; of a study the
+    validation of the default and of the winner."""
+    found = [folder / "before"]
+    after = folder / "after"  # where the winner was before each candidate had a folder of its own
+    for one in told:
+        result = one.told.get("result")
+        selection = result.get("selection") if isinstance(result, dict) else None
+        winner = selection.get("candidate") if isinstance(selection, dict) else None
+        if (
+            isinstance(winner, str) and winner not in ("..", "") and winner == Path(winner).name
+        ):  # a name, and no way out of the folder
+            after = after / winner if (after / winner / MANIFEST).exists() else after
+    found += [after, *(folder / name for name in VALIDATED)]
+    return [place for place in found if (place / MANIFEST).exists()]
+
+
+def _failure(runs: Sequence[Evaluation]) -> str:
+    """Which runs failed on at least half of their questions, in words."""
+    found = [(names_of([run])[0], run.summary.counts) for run in runs]
+    return "; ".join(
+        run_failed(name, counts["errors"], counts["rows"])
+        for name, counts in found
+        if mostly_failed(counts["errors"], counts["rows"])
+    )
 
 
 def _told(folder: Path) -> list[Folder]:
@@ -153,13 +188,20 @@ def _judged(found: Comparison) -> tuple[Verdict, ...]:
     )
 
 
-def _headline(groups: Sequence[Group], folders: Sequence[Folder]) -> str:
+def _headline(groups: Sequence[Group], folders: Sequence[Folder], alone: bool) -> str:
+    """What the folders of other commands say themselves, if nothing else is shown; else what is compared."""
+    own = [one.verdict for one in folders]
+    if alone and all(own):
+        several = len(own) > 1
+        return "; ".join(f"{one.name}: {one.verdict}" if several else one.verdict for one in folders)
     leads = [group.lead for group in groups]
     said = [lead.headline for lead in leads if lead is not None]
     if said:
         return "; ".join(said)
     if not groups:
-        return f"A {folders[0].kind}: {folders[0].path.name}"
+        return f"A {folders[0].kind}: {folders[0].name}"
+    if groups[0].failure is not None:
+        return f"No verdict: {groups[0].failure}"
     accuracy = groups[0].runs[0].summary.scores["accuracy"]
     return (
         f"{groups[0].names[0]} is right on {accuracy['value']:.1%} "
@@ -171,15 +213,12 @@ def _warnings(group: Group) -> list[str]:
     found = list(group.comparison.notes) if group.comparison is not None else []
     for name, run in zip(group.names, group.runs, strict=True):
         counts = run.summary.counts
-        if counts["errors"]:
-            found.append(
-                f"{counts['errors']:,} of the {counts['rows']:,} questions of {name} failed and count as "
-                "wrong: folkmoot evaluate --retry-errors asks them again."
-            )
+        if counts["errors"] and group.comparison is None:
+            found.append(failed_note(name, counts["errors"], counts["rows"]))
         if counts["unreadable"]:
             found.append(
-                f"{counts['unreadable']:,} of the {counts['rows']:,} answers of {name} could not be read and "
-                "count as wrong."
+                f"{counts['unreadable']:,} of the {counted(counts['rows'], 'answer')} of {name} could not be "
+                f"read and {'counts' if counts['unreadable'] == 1 else 'count'} as wrong."
             )
         if counts["rows"] < counts["questions"] and group.comparison is None:
             found.append(
@@ -220,10 +259,9 @@ def _figures(groups: Sequence[Group], folders: Sequence[Folder]) -> dict[str, An
     }
 
 
-def _target(out: str | Path | None, runs: Sequence[Evaluation], folders: Sequence[Folder]) -> Path:
-    if out is not None:
-        return Path(out).expanduser()
-    return (runs[0].folder if runs else folders[0].path) / REPORT
+def _home(given: Evaluation | str | Path) -> Path:
+    """The folder that was named first: also that of a compilation or a study, not of a run within."""
+    return given.folder if isinstance(given, Evaluation) else Path(given).expanduser()
 
 
 def _write(path: Path, page: str) -> None:

@@ -15,12 +15,13 @@ from markupsafe import Markup
 
 from ..modules.fence import clean
 from ..optimizers.statistics import mcnemar_exact, wilson
-from .comparison import Comparison
+from .comparison import Compared, Comparison
 from .evaluate import Evaluation
 from .report_dialogues import FEW, MOST, Picked, ShownDialogue, shown
 from .report_plots import Picture, front_plot, price_axis, protocol_plots
 from .report_verdict import Lead, Verdict, lead_of
 from .tracking_values import params_of, scrubbed
+from .wording import counted, mostly_failed, run_failed
 
 LONGEST_SETTING = 300
 MOST_LEAVES = 80
@@ -37,23 +38,44 @@ class Group:
     verdicts: tuple[Verdict, ...] = ()
 
     @property
+    def failure(self) -> str | None:
+        """What to do about the only run, if most of its questions failed; without a full stop."""
+        counts = self.runs[0].summary.counts
+        if self.comparison is not None or not mostly_failed(counts["errors"], counts["rows"]):
+            return None
+        return run_failed(self.names[0], counts["errors"], counts["rows"])
+
+    @staticmethod
+    def failed(run: Compared) -> bool:
+        """Whether a run failed on so many of the compared questions that its scores are not the program's."""
+        return mostly_failed(run.errors, round(run.accuracy["n"]))
+
+    @property
     def lead(self) -> Lead | None:
         return lead_of(self.comparison, self.verdicts) if self.comparison is not None else None
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of another command: what kind, and what it says."""
+    """A folder of another command: what kind, what it says, and which runs in it failed, in words."""
 
     path: Path
     kind: str
     told: dict[str, Any]
+    failure: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
 
     @property
     def verdict(self) -> str:
-        """What the command itself concluded; empty when it said nothing."""
+        """What the command itself concluded, unless its runs failed; empty when it said nothing."""
+        if self.failure:
+            return f"No verdict: {self.failure}"
         result = self.told.get("result")
-        return str((result if isinstance(result, Mapping) else self.told).get("verdict") or "")
+        said = str((result if isinstance(result, Mapping) else self.told).get("verdict") or "")
+        return said[:1].upper() + said[1:]
 
 
 @dataclass(frozen=True)
@@ -139,13 +161,14 @@ def page_of(groups: Sequence[Group], folders: Sequence[Folder], notes: Sequence[
             groups=list(zip(groups, runs, strict=True)),
             fronts=[
                 front_plot(group.comparison.runs) if group.comparison is not None else None
-                for group in groups
+                for group in groups  # None, too, where all runs failed
             ],
             prices=[
                 price_axis(group.comparison.runs) if group.comparison is not None else None
                 for group in groups
             ],
             runs=everything,
+            counted=counted,
             folders=[(folder, list(_leaves(scrubbed(folder.told)))) for folder in folders],
             settings=_settings(everything),
             notes=[scrubbed(note) for note in notes],

@@ -13,6 +13,7 @@ from ..modules.errors import UserError
 from .comparison import Compared
 from .network_plots import network_plot, trust_plot
 from .plots import BLUE, GREY, ORANGE, causal_plot, deliberation_plot, team_plot
+from .wording import mostly_failed
 
 PROTOCOLS: Mapping[str, Any] = {
     "deliberation": (
@@ -85,8 +86,14 @@ def front(prices: Sequence[float], accuracies: Sequence[float]) -> list[int]:
     return found
 
 
-def front_plot(runs: Sequence[Compared]) -> Picture:
-    """Accuracy with its interval against price a question; a line joins the runs of the front."""
+def front_plot(compared: Sequence[Compared]) -> Picture | None:
+    """Accuracy with its interval against price a question; a line joins the runs of the front.
+
+    Runs that failed are left out, as their failures would pass for cheap answers; None when all did.
+    """
+    runs = [run for run in compared if not mostly_failed(run.errors, round(run.accuracy["n"]))]
+    if not runs:
+        return None
     price = price_axis(runs)
     accuracies = [run.accuracy["value"] for run in runs]
     best = front(price.each, accuracies)
@@ -133,6 +140,9 @@ def front_plot(runs: Sequence[Compared]) -> Picture:
     )
     on_it = f"{'is' if len(best) == 1 else 'are'} {' and '.join(runs[place].name for place in best)}"
     others = " Others are crosses." if len(best) < len(runs) else ""
+    failed = [run.name for run in compared if run not in runs]
+    if failed:
+        others += f" Left out, as most of their questions failed: {', '.join(failed)}."
     caption = (
         f"Up is more often right, left is cheaper; bars are 95% intervals. On the front {on_it}: no other "
         f"run here is both cheaper and more often right.{others}"

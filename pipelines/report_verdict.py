@@ -6,25 +6,26 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from ..optimizers.statistics import minimum_detectable_difference
 from .comparison import Compared, Comparison, Pair
+from .wording import counted
 
 SAME_PRICE = 0.05
 """Prices that differ by no more than this share count as the same."""
 
 SURE = 0.05
-BETTER, WORSE, UNSHOWN = "better", "worse", "no difference shown"
+BETTER, WORSE, UNSHOWN, NO_VERDICT = "better", "worse", "no difference shown", "no verdict"
 WORTH_IT, NOT_WORTH_IT, YOUR_CALL, OPEN = "worth it", "not worth it", "your call", "open"
+RUN_AGAIN = "run it again"
 
 
 @dataclass(frozen=True)
 class Verdict:
     """One program against another, in words.
 
-    `outcome` is BETTER, WORSE or UNSHOWN; `worth` WORTH_IT, NOT_WORTH_IT, YOUR_CALL or OPEN. `headline` says
-    which and by how much, `scores` how often each is right, `sure` how sure that is, `price` what it takes
-    beside the other, `advice` what follows. `smallest` is the smallest difference (0 … 1) that these
-    questions could show, where none is shown.
+    `outcome` is BETTER, WORSE, UNSHOWN, or NO_VERDICT where a run failed; `worth` WORTH_IT, NOT_WORTH_IT,
+    YOUR_CALL, OPEN or RUN_AGAIN. `headline` says which and by how much, `scores` how often each is right,
+    `sure` how sure that is, `price` what it takes beside the other, `advice` what follows. `smallest` is the
+    smallest difference (0 … 1) that these questions could show, where none is shown; 1 if they are too few.
     """
 
     outcome: str
@@ -42,13 +43,15 @@ class Verdict:
 
 def judged(pair: Pair, a: Compared, b: Compared, *, several: bool = False) -> Verdict:
     """What to make of a pair; `several` says that its p is corrected for other pairs."""
+    if pair.failure is not None:
+        return _of_failed(pair, pair.failure)
     points, low, high = (100 * value for value in (pair.difference, pair.low, pair.high))
     corrected = " after Holm's correction" if several else ""
     interval = f"95% interval {low:+.1f} to {high:+.1f} points"
     sure = (
         f"{interval}; McNemar's exact p{corrected} is {_p(pair.p_adjusted)}, n = {pair.n:,}."
         if pair.only_a or pair.only_b
-        else f"Not one of the {pair.n:,} shared questions was right in only one of the two."
+        else f"Not one of the {counted(pair.n, 'shared question')} was right in only one of the two."
     )
     outcome = UNSHOWN
     if pair.p_adjusted < SURE and (pair.low > 0 or pair.high < 0):
@@ -63,16 +66,27 @@ def judged(pair: Pair, a: Compared, b: Compared, *, several: bool = False) -> Ve
     else:
         headline = f"No difference shown between {pair.a} and {pair.b} ({points:+.1f} points)"
         worth, advice = _of_unshown(pair, dearer)
-        smallest = smallest_shown(pair)
-        sure += f" The smallest difference this sample could detect is about {100 * smallest:.0f} points."
+        smallest = pair.smallest
+        sure += (
+            f" The smallest difference this sample could detect is about {100 * smallest:.0f} points."
+            if smallest < 1
+            else f" {counted(pair.n, 'question').capitalize()} can show no difference at all."
+        )
     scores = f"{pair.accuracy_a:.1%} right ({pair.a}) against {pair.accuracy_b:.1%} ({pair.b})."
     return Verdict(outcome, worth, headline, scores, sure, price_of(pair), advice, smallest)
 
 
-def smallest_shown(pair: Pair) -> float:
-    """The smallest true difference (0 … 1) that as many questions, as often discordant, show at 80% power."""
-    discordant = (len(pair.only_a) + len(pair.only_b)) / pair.n
-    return minimum_detectable_difference(pair.n, max(discordant, 1 / pair.n))
+def _of_failed(pair: Pair, failure: str) -> Verdict:
+    return Verdict(
+        NO_VERDICT,
+        RUN_AGAIN,
+        f"No verdict on {pair.a} and {pair.b}: {failure}",
+        f"Not known: {pair.failed_a:,} ({pair.a}) and {pair.failed_b:,} ({pair.b}) of "
+        f"{counted(pair.n, 'question')} failed, which count as wrong.",
+        "Not at all: from half of the questions up, failures say nothing about a program.",
+        "Not known: a question that failed is no answer for its price.",
+        f"{failure}.",
+    )
 
 
 class Lead(NamedTuple):
@@ -84,16 +98,24 @@ class Lead(NamedTuple):
 
 def lead_of(found: Comparison, verdicts: Sequence[Verdict]) -> Lead:
     """What stands first of several: the best run that beats the baseline, else that none does."""
+    baseline = found.runs[0].name
+    judged_ones = [verdict for verdict in verdicts if verdict.outcome != NO_VERDICT]
+    if not judged_ones and len(verdicts) > 1:
+        return Lead(f"No verdict on any of the {len(verdicts)} others beside {baseline}: runs failed", None)
     better = [place for place, verdict in enumerate(verdicts) if verdict.outcome == BETTER]
     if len(verdicts) == 1:
         return Lead(verdicts[0].headline, verdicts[0])
     if better:
         best = max(better, key=lambda place: found.pairs[place].accuracy_a)
         return Lead(verdicts[best].headline, verdicts[best])
-    baseline = found.runs[0].name
-    if all(verdict.outcome == WORSE for verdict in verdicts):
-        return Lead(f"Nothing here is as good as {baseline}: all {len(verdicts)} others do worse", None)
-    return Lead(f"None of the {len(verdicts)} others is shown to beat {baseline}", None)
+    left = "" if len(judged_ones) == len(verdicts) else " that did not fail"
+    if len(judged_ones) == 1:
+        return Lead(judged_ones[0].headline, judged_ones[0])
+    if all(verdict.outcome == WORSE for verdict in judged_ones):
+        return Lead(
+            f"Nothing here is as good as {baseline}: all {len(judged_ones)} others{left} do worse", None
+        )
+    return Lead(f"None of the {len(judged_ones)} others{left} is shown to beat {baseline}", None)
 
 
 def price_of(pair: Pair) -> str:

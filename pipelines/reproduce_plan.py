@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ TRAINING_CALLS = "training"
 
 @dataclass
 class Request:
-    """A reproduction as a user asks for it: `spec` is PAPER/TABLE[/ROW]."""
+    """A reproduction as a user asks for it: `spec` is PAPER/TABLE[/ROW]; a `dry_run` needs no OpenAI key."""
 
     spec: str
     lms: PaperLMs = field(default_factory=PaperLMs)
@@ -50,6 +50,7 @@ class Request:
     budget: str | None = None
     cache: bool = True
     tracking: bool = True
+    dry_run: bool = False
 
 
 @dataclass
@@ -172,7 +173,7 @@ class _Maker:
         questions = self.questions(preset.data)
         training = self.training(preset, questions)
         program = self.program(preset, training)
-        lm = request.lms.options(preset).seat(program)
+        lm = replace(request.lms.options(preset), keyless=request.dry_run).seat(program)
         settings = self.settings(row, preset, questions, training)
         _check_folder(folder, program, questions, lm, training)
         return Run(

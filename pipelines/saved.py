@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import dspy
 from pydantic import TypeAdapter, ValidationError
 
 from ..modules.errors import UserError
@@ -47,7 +48,8 @@ def load_program(
         protocols: protocols of your own by the name that their `describe()` gives.
 
     Warns when it was saved with other versions of what writes the prompts. Raises UserError, and loads
-    nothing, for a file that is damaged, newer, of an unknown protocol, or not plainly a saved program.
+    nothing, for what is no folder, LMs that are only named, or a file that is damaged, newer, of an unknown
+    protocol, or not plainly a saved program.
     """
     return saved_program(folder, lms=lms, environment=environment, protocols=protocols)
 
@@ -65,6 +67,10 @@ def saved_program(
 
     Raises UserError for a parameter that would change which seats there are.
     """
+    if not isinstance(folder, str | Path):
+        given = "None" if folder is None else f"a {type(folder).__name__}"
+        raise UserError(f"{given} is no folder: name one that program.save wrote")
+    _check_lms(lms)
     place = Path(folder).expanduser()
     if place.suffix in (".pkl", ".pickle"):
         raise UserError(f"{place} is a pickle, which could run anything: save with program.save('folder/')")
@@ -112,6 +118,18 @@ def saved_program(
     _seat(program, saved, where, lms or {}, make_lm)
     _warn_of_versions(saved, where)
     return program
+
+
+def _check_lms(lms: Any) -> None:
+    if lms is not None and not isinstance(lms, Mapping):
+        raise UserError(
+            f"lms is a {type(lms).__name__}: pass LMs by seat, such as lms={{'judge': fm.lm('…')}}"
+        )
+    for seat, given in (lms or {}).items():
+        if isinstance(given, str):
+            raise UserError(f"lms has the name {given!r} for the seat {seat!r}: pass fm.lm({given!r})")
+        if given is not None and not isinstance(given, dspy.BaseLM):
+            raise UserError(f"lms has a {type(given).__name__} for the seat {seat!r}: pass fm.lm('…')")
 
 
 class _Builder:

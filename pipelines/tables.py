@@ -231,7 +231,7 @@ class Mapper:
                 if len(found) > 1:
                     raise UserError(
                         f"{where}: the columns {' and '.join(found)} could both be the {field}; "
-                        f"say which with columns {field}=NAME"
+                        f"say which {naming(field)}"
                     )
                 if found:
                     sources[field] = found[0]
@@ -240,7 +240,7 @@ class Mapper:
             if field not in sources:
                 raise UserError(
                     f"{where}: no {field}; the columns are {', '.join(names) or 'none'}, "
-                    f"so add one named {field!r} or say which with columns {field}=NAME"
+                    f"so add one named {field!r} or say which {naming(field)}"
                 )
         options: dict[str, str] = {}
         if "choices" not in sources:
@@ -265,6 +265,11 @@ class Mapper:
             is_passages = isinstance(parsed, list) and all(isinstance(passage, str) for passage in parsed)
             return parsed if field != "context" or is_passages else value
         return (_without_empty(value) or None) if isinstance(value, dict) else value
+
+
+def naming(field: str) -> str:
+    """How a user says which column holds a field, on the command line and in Python."""
+    return f'with --columns {field}=NAME (in Python columns={{"{field}": "NAME"}})'
 
 
 def _folded(name: str) -> str:

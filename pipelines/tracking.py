@@ -24,7 +24,7 @@ from .traces import TRACES
 from .traces_send import Sender, alone, send_traces
 from .tracking_begin import describe_run, experiment_of
 from .tracking_values import experiment_name, headline, masked, metrics_of, run_name, scrubbed, tags_of
-from .unsent import TRACES_LEFT, keep_copy, mark, unmark, waiting
+from .unsent import TRACES_LEFT, keep_copy, mark, unmark, waiting_beside
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -230,7 +230,7 @@ class MlflowTracker:
 
         from .push import push
 
-        others = [one for one in waiting(store_name(str(get_tracking_uri()))) if one != folder.absolute()]
+        others = waiting_beside(folder, store_name(str(get_tracking_uri())))
 
         def push_all() -> None:
             for one in others:

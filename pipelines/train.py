@@ -6,6 +6,8 @@ import fcntl
 import hashlib
 import json
 import os
+import textwrap
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,8 +28,11 @@ from .network_scores import Drawn, Fixed, Numbers, network_scores, verdict_of
 from .network_use import network_use
 from .outcomes import Outcomes
 from .train_tracking import NoTrainingTracker, TrainingTracker, start_training_run
+from .wording import counted
 
 ABOUT, LOG, SCORES, CHECKPOINT = "training.json", "training_log.json", "scores.json", "checkpoint"
+LAST = 20
+"""Batches that the figures of how far a training has come are the mean of."""
 DRAWS = 32
 """How often choices that are sampled are drawn for each test question."""
 
@@ -83,9 +88,11 @@ def replay(
         progress: called after every batch with its figures.
 
     Raises UserError for settings that do not fit, test questions that are in training, and a folder of
-    another training.
+    another training. Warns of outcomes that leave nothing to choose.
     """
     given = dict(settings or {})
+    if warning := idle(outcomes, given):
+        warnings.warn(warning, stacklevel=2)
     outcomes = _chosen(outcomes, given)
     config, training = configured(_fitted(outcomes, given), preset)
     if test is not None:
@@ -269,11 +276,12 @@ def read_about(folder: Path) -> dict[str, Any]:
 def check_apart(train: Outcomes, test: Outcomes) -> None:
     """Raises UserError when a test question was learned from; a text alone may stand in both."""
     learnt = set(zip(train.ids, train.questions, strict=True))
-    same = [name for name, text in zip(test.ids, test.questions, strict=True) if (name, text) in learnt]
+    # By their texts, since the ids of runs are of our own making.
+    same = [text for name, text in zip(test.ids, test.questions, strict=True) if (name, text) in learnt]
     if same:
         raise UserError(
-            f"{len(same)} of {len(test)} test questions are training questions (the first is {same[0]!r}): "
-            "test on others"
+            f"{len(same)} of {counted(len(test), 'test question')} are training questions (the first is "
+            f"{textwrap.shorten(same[0], 80, placeholder=' …')!r}): test on others"
         )
 
 
@@ -291,6 +299,27 @@ def fingerprint_of(outcomes: Outcomes) -> str:
     for values in (outcomes.answers, outcomes.correct, outcomes.given):
         digest.update(np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()
+
+
+def idle(outcomes: Outcomes, given: Mapping[str, Any]) -> str | None:
+    """A warning where the outcomes leave nothing to choose: one agent, with one strategy or none."""
+    chosen = _chosen(outcomes, given)
+    if len(chosen.agents) > 1 or len(chosen.strategies) > 1:
+        return None
+    way = f" with the strategy {chosen.strategies[0]!r}" if chosen.strategies else ""
+    return (
+        f"the outcomes are of one agent ({chosen.agents[0]}){way}, so there is nothing to choose between and "
+        "nothing to learn: give outcomes of several strategies or agents"
+    )
+
+
+def recent(log: TrainingLog) -> dict[str, float]:
+    """Reward and shares right (one agent's, the group's), each the mean over the last batches."""
+    last = log.steps[-LAST:]
+    if not last:
+        return {}
+    names = ("reward", "individual", "consensus")
+    return {name: float(np.mean([step[name] for step in last])) for name in names}
 
 
 def _chosen(outcomes: Outcomes, given: Mapping[str, Any]) -> Outcomes:

@@ -21,6 +21,7 @@ from .lms.cache import ACTIVE_CACHE, open_cache
 from .lms.ledger import LEDGERS, Ledger
 from .lms.store import ACTIVE, CallStore, write_lms
 from .manifest import lms_of
+from .networks import Unanswered
 from .summary import GROUPS
 from .train import Progress, Trained, described, learn, training_folder
 
@@ -51,8 +52,9 @@ def live(
     checkpoint, and what was answered since is not asked again. `lm` is that of every seat without one of its
     own; the other arguments are those of `evaluate` and of `replay`.
 
-    Raises UserError for settings that only a replay can meet, a call that failed for good, and a folder of
-    another training; BudgetSpent and KeyboardInterrupt go through, and what is finished is kept.
+    Raises UserError for settings that only a replay can meet and a folder of another training, and Unanswered
+    for a call that failed for good; BudgetSpent and KeyboardInterrupt go through, and what is finished is
+    kept.
     """
     if training.full_information:
         raise UserError(
@@ -131,10 +133,7 @@ def _told(network: StrategyNetwork, questions: Sequence[Question]) -> Asked:
             raise
         except CallError as problem:
             why = " ".join(str(problem).split())
-            raise UserError(
-                f"question {questions[question].id!r} could not be answered ({why}): what is finished is "
-                "kept, and the same command goes on from there"
-            ) from None
+            raise Unanswered(f"question {questions[question].id!r} could not be answered ({why})") from None
         return found
 
     return answer

@@ -21,14 +21,17 @@ from . import data
 from .budget import ACCOUNTS, Budget, BudgetSpent
 from .compare import compare
 from .evaluate import Evaluation, evaluate
+from .evaluate_check import listed
 from .lms import lm as make
 from .lms.cache import ACTIVE_CACHE, open_cache
 from .lms.ledger import LEDGERS, Ledger, totals
 from .manifest import git_commit, hashes, lms_of, versions, write_json
+from .networks import Unanswered
 from .programs import MakeLM
 from .study_storage import shown
 from .tune_check import checked
 from .tune_job import Job, work
+from .tune_network import training_calls
 from .tune_report import best_of, calls_of, counts, entries, verdict
 from .tune_space import TuneSpace
 from .tune_tracking import NoStudyTracker, StudyTracker, start_study
@@ -112,7 +115,9 @@ def tune(
     Args:
         space: what `space_of` takes: a protocol's name, a short spec that fixes a part, a YAML file, or what
             such a file holds.
-        train: labelled questions that every trial is scored on; the hopeless are stopped early.
+        train: labelled questions that every trial is scored on; the hopeless are stopped early. In a space
+            with strategy networks to train, one half of them, drawn by the seed, teaches networks, and trials
+            are scored on the other.
         validation: labelled questions for the winner and the default alone; none of them is in `train`.
         lm: the LM of every seat that has none of its own; None takes DSPy's configured one.
         trials: settings to try; those that a finished run tells without a call are extra.
@@ -136,14 +141,15 @@ def tune(
     """
     found = space if isinstance(space, TuneSpace) else space_of(space, make_lm=make_lm)
     language_model = lm or dspy.settings.lm
+    train, validation = listed(train, "train"), listed(validation, "validation")
     goals = checked(
-        found, train, validation, language_model, objectives, sampler, trials, workers, concurrency
+        found, train, validation, language_model, objectives, sampler, trials, workers, concurrency, seed
     )
     keep = tempfile.TemporaryDirectory(prefix="folkmoot-") if out is None else None
     folder = Path(keep.name if keep else str(out))
     job = Job(
         space=found,
-        train=list(train),
+        train=train,
         lm=language_model,
         objectives=goals,
         folder=folder,
@@ -152,7 +158,7 @@ def tune(
         trials=trials,
         sampler=sampler,
         seed=seed,
-        budget=Budget.parse(budget) if isinstance(budget, str) else budget,
+        budget=budget if budget is None or isinstance(budget, Budget) else Budget.parse(budget),
         concurrency=concurrency,
         cache=cache,
         settings=dict(settings or {}),
@@ -241,8 +247,8 @@ def _finish(
                     winner = bench.program(front[0]["setting"])
                 winner.save(job.folder / WINNER)
                 if study.user_attrs.get("home") in (None, bench.home):  # once, not once a machine
-                    found, evaluations = _validated(job, winner, validation, tracker)
-            except BudgetSpent as spent:
+                    found, evaluations = _validated(job, bench.default, winner, validation, tracker)
+            except (BudgetSpent, Unanswered) as spent:
                 stopped = stopped or str(spent)
     made = totals(job.folder)
     held_out = [totals(job.folder / VALIDATION / name) for name in ("winner", "default")]
@@ -253,9 +259,13 @@ def _finish(
         "objectives": job.objectives,
         "sampler": job.sampler,
         "seed": job.seed,
-        "questions": {"train": len(job.train), "validation": len(validation)},
+        "questions": {
+            "train": len(job.train),
+            **({"scored": len(bench.questions)} if job.space.trains else {}),
+            "validation": len(validation),
+        },
         "trials": counts(table),
-        "calls": calls_of(table, searched),
+        "calls": calls_of(table, searched, training_calls(job.folder) if job.space.trains else 0),
         "paid": made.to_dict(),
         "best": front[0] if front else None,
         "front": front,
@@ -274,10 +284,17 @@ def _finish(
 
 
 def _validated(
-    job: Job, winner: Program, validation: Sequence[Question], tracker: StudyTracker | NoStudyTracker
+    job: Job,
+    make_default: Callable[[], Program],
+    winner: Program,
+    validation: Sequence[Question],
+    tracker: StudyTracker | NoStudyTracker,
 ) -> tuple[dict[str, Any] | None, list[Evaluation]]:
-    """The winner on questions that no trial saw, beside the default on the same. Raises BudgetSpent."""
-    _, default = job.space.default()
+    """The winner on questions that no trial saw, beside the default on the same.
+
+    Raises BudgetSpent, and Unanswered when the default is a network that cannot be trained.
+    """
+    default = make_default()
     same = hashes(default) == hashes(winner) and lms_of(default, job.lm) == lms_of(winner, job.lm)
     evaluations = []
     for name, program in (("winner", winner), *(() if same else (("default", default),))):
@@ -290,7 +307,7 @@ def _validated(
             cache=job.cache,
             tracking=tracker.run_id is not None,
             parent=tracker.run_id,
-            settings={**job.settings, "run_name": f"{name} on validation"},
+            settings={**job.settings, **_held_out(job.settings), "run_name": f"{name} on validation"},
         )
         if result.summary.stopped:
             raise BudgetSpent(result.summary.stopped)
@@ -306,6 +323,12 @@ def _validated(
             "p": pair.p,
         }
     return found, evaluations
+
+
+def _held_out(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the validation questions come from, in the settings that a run's questions are found again by."""
+    named = {"data": "validation", "split": "validation_split", "limit": "validation_limit"}
+    return {name: settings[known] for name, known in named.items() if known in settings}
 
 
 def _progress(table: Sequence[Mapping[str, Any]], job: Job, total: int) -> StudyProgress:

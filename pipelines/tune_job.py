@@ -27,6 +27,7 @@ from .lms.ledger import LEDGERS, Ledger, totals
 from .study_storage import is_local, open_storage, shown
 from .tune_budget import SEARCH_SHARE, SharedAccount, share_of
 from .tune_loop import Worker
+from .tune_network import Networks, halves
 from .tune_space import TuneSpace
 from .tune_trial import Bench
 
@@ -62,9 +63,13 @@ class Job:
     def bench(self) -> Bench:
         order = np.random.default_rng(self.seed).permutation(len(self.train))
         asked = [self.train[place] for place in order]
-        return Bench(
+        bench = Bench(
             self.folder, self.space, asked, self.objectives, self.lm, self.concurrency, self.settings
         )
+        if self.space.trains:
+            learnt, bench.questions = halves(asked)
+            bench.train = Networks(self.folder, learnt, self.lm, self.cache).trained
+        return bench
 
     def account(self, share: float = SEARCH_SHARE) -> SharedAccount | None:
         """The account of a share of the budget. Raises UserError for a budget that could not be held."""

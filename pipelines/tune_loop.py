@@ -245,7 +245,7 @@ class Worker:
         for number in planned:
             own, others = self.bench.measured(setting, number, scored_already)
             if own.marks.errors == number:
-                trial.set_user_attr("failed", "every question failed")
+                trial.set_user_attr("failed", own.problem or "every question failed")
                 self._finish(trial, TrialState.FAIL, None)
                 return
             if len(objectives) == 1:

@@ -93,14 +93,16 @@ def counts(trials: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return found
 
 
-def calls_of(trials: Sequence[Mapping[str, Any]], made: int) -> dict[str, int]:
-    """`made` and paid for; `used`: what every setting would have taken alone; `saved`: the difference."""
+def calls_of(trials: Sequence[Mapping[str, Any]], made: int, training: int = 0) -> dict[str, int]:
+    """`made` and paid for; `used`: what every setting would have taken alone, `training` included; `saved`:
+    the difference.
+    """
     seen: dict[str, float] = {}
     for entry in trials:
         if "scores" in entry:
             calls = entry["scores"]["calls"]
             seen.setdefault(key_of(entry["setting"]), calls["value"] * calls["n"])
-    used = round(sum(seen.values()))
+    used = round(sum(seen.values())) + training
     return {"made": made, "used": used, "saved": max(0, used - made)}
 
 

@@ -30,7 +30,7 @@ from ..modules.space import (
     plain,
 )
 from .lms import lm
-from .programs import PROTOCOLS, MakeLM, Protocol, program_of
+from .programs import PROTOCOLS, TO_TRAIN, MakeLM, Protocol, made, program_of
 
 PROGRAM = "program"
 LMS = "lms."
@@ -53,8 +53,13 @@ class Branch:
     lms: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     @property
+    def trains(self) -> bool:
+        """Whether it is a strategy network to train, rather than one that a folder holds."""
+        return self.spec == "network" and "folder" not in (*self.fixed, *self.space)
+
+    @property
     def protocol(self) -> Protocol | None:
-        return PROTOCOLS.get(self.spec)
+        return TO_TRAIN if self.trains else PROTOCOLS.get(self.spec)
 
     def parameters(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """The constructor's parameters for a point of this branch."""
@@ -67,12 +72,14 @@ class Branch:
         """The program; LMs for seats that it does not have are passed over."""
         if self.protocol is None:
             program = program_of(self.spec, make_lm=make_lm)
+        elif self.trains:
+            program = made(self.spec, self.spec, parameters, TO_TRAIN)
         else:
             program = program_of({PROGRAM: self.spec, **parameters}, make_lm=make_lm)
         for seat, wanted in lms.items():
             if has_seat(program, seat):
-                made = make_lm(**wanted) if isinstance(wanted, Mapping) else make_lm(wanted)
-                program.assign({seat: made})
+                seated = make_lm(**wanted) if isinstance(wanted, Mapping) else make_lm(wanted)
+                program.assign({seat: seated})
         return program
 
 
@@ -83,6 +90,10 @@ class TuneSpace:
     where: str
     branches: tuple[Branch, ...]
     make_lm: MakeLM = lm
+
+    @property
+    def trains(self) -> bool:
+        return any(branch.trains for branch in self.branches)
 
     def point(self, draw: Draw) -> Setting:
         """A point, drawn parameter by parameter; seats' LMs last, as far as the program has the seats."""
@@ -137,6 +148,8 @@ class TuneSpace:
         own = located(branch.space, {**program.describe(), **parameters})
         if own is None:
             return None, program
+        if branch.trains:  # what depends on a condition that does not hold is left out, as in a trial
+            program = branch.build(branch.parameters(own), lms, self.make_lm)
         setting = self.whole(branch, own)
         for seat, wanted in lms.items():
             if has_seat(program, seat):
@@ -148,7 +161,7 @@ class TuneSpace:
         fixed = {name: _only(known.values) for name, known in branch.space.items() if known.joins is None}
         given = {name: found[0] for name, found in fixed.items() if found is not None}
         first = {**constructed({}, given), **branch.fixed}
-        for parameter in LISTS[:3]:
+        for parameter in (*LISTS[:3], "strategies"):
             known = branch.space.get(parameter)
             if known is not None and parameter not in first:
                 example = protocol.read(protocol.example.split(":", 2)[1:]).get(parameter)

@@ -9,7 +9,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from .budget import BudgetSpent
 from .evaluate import answer_row, taken_at_once
 from .lms.store import ACTIVE, CallStore
 from .manifest import MANIFEST, hashes, lms_of, open_run, save_run
+from .networks import Unanswered
 from .rows import RESULTS, RowFile, read_rows
 from .tune_space import LMS, Branch, TuneSpace, has_seat
 
@@ -63,10 +64,11 @@ class Marks:
 
 @dataclass(frozen=True)
 class Scored:
-    """A setting and its marks on the questions so far."""
+    """A setting and its marks on the questions so far; `problem` says why it could not be asked any."""
 
     setting: Setting
     marks: Marks
+    problem: str | None = None
 
 
 @dataclass
@@ -78,6 +80,7 @@ class Bench:
         questions: training questions in the order in which every setting is asked them.
         objectives: the first is `accuracy` or `f1`.
         lm: the LM of every seat without one of its own.
+        train: makes a trained network of one that is still to be trained.
     """
 
     folder: Path
@@ -87,6 +90,7 @@ class Bench:
     lm: Any
     concurrency: int = 64
     settings: Mapping[str, Any] = field(default_factory=dict)
+    train: Callable[[Program], Program] = lambda program: program
 
     @property
     def shares(self) -> bool:
@@ -104,6 +108,11 @@ class Bench:
         branch, own, lms = self.space.own(setting)
         parameters = branch.parameters(own)
         replays = branch.protocol.replays if branch.protocol else None
+        if branch.trains:
+            try:
+                self._program(branch, parameters, lms)
+            except Unanswered as problem:
+                return Scored(setting, Marks((None,) * questions, {}), f"training: {problem.what}"), []
         if replays is None or not (self.shares or replays.same_calls):
             return self._scored(setting, self._rows(branch, parameters, lms, questions)), []
         recorded = replays.record(parameters, _largest(branch, replays))
@@ -153,6 +162,11 @@ class Bench:
             program.fit_weights(self._rows(branch, recorded, lms, len(self.questions)))
         return program
 
+    def default(self) -> Program:
+        """The first program of the space as it is without tuning, trained where it has to be."""
+        _, program = self.space.default()
+        return self.train(program) if self.space.branches[0].trains else program
+
     @property
     def home(self) -> str:
         """What tells this folder from those of other machines."""
@@ -184,7 +198,8 @@ class Bench:
         return whole | {f"{prefix}{LMS}{seat}": lms[seat] for seat in seats}
 
     def _program(self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any]) -> Program:
-        return branch.build(parameters, lms, self.space.make_lm)
+        program = branch.build(parameters, lms, self.space.make_lm)
+        return self.train(program) if branch.trains else program
 
     def _folder(self, program: Program) -> Path:
         known = [hashes(program)["program_hash"], lms_of(program, self.lm)]

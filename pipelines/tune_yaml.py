@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 from ..modules.errors import UserError
 from ..modules.space import Choice, Parameter, Pick, Real, Space, Values, Whole
 from .lms import lm
-from .programs import PROTOCOLS, YAML_SUFFIXES, MakeLM, Protocol, read_yaml
+from .networks import default_embedding
+from .programs import PROTOCOLS, TO_TRAIN, YAML_SUFFIXES, MakeLM, Protocol, read_yaml
 from .tune_space import LISTS, PROGRAM, Branch, TuneSpace
 
 _RANGE = ("from", "to", "step")
 _PICK = ("of", "least", "most")
+_UNORDERED = ("strategies",)
 
 
 def space_of(
@@ -33,7 +36,7 @@ def space_of(
             a list itself, a list of lists), `{from: 1, to: 5, step: 1}`, or
             `{of: […], least: 1, most: 3}` for lists of items in every order. `lms` gives seats lists of LMs.
             `programs` is a list of such mappings, short specs and folders of saved programs, to choose the
-            protocol, too.
+            protocol, too. `network` without a folder is trained with each setting; `network:FOLDER` is not.
         sets: parameters to fix in every program that has them.
         lms: LMs for seats that the spec gives none, by name or by the arguments of `lm`.
         make_lm: makes the LMs under `lms`.
@@ -81,12 +84,18 @@ def _branch(where: str, entry: Any, sets: Mapping[str, Any], seated: Mapping[str
             f"{where}: there is no program {spec!r}: give one of {', '.join(PROTOCOLS)}, a YAML file or a "
             "saved program's folder"
         )
+    if name == "network" and parts == [""]:
+        raise UserError(f"{where}: {spec!r} names no folder: write network:FOLDER, or network to train some")
+    trains = name == "network" and not parts and "folder" not in (*fields, *sets)
+    protocol = TO_TRAIN if trains else protocol
     lms = {**_lm_choices(where, dict(seated)), **_lm_choices(where, fields.pop("lms", None))}
     read = protocol.read(parts) if any(parts) else {}
     mine = {key: value for key, value in sets.items() if key.partition(".")[0] in takes(protocol)}
     given = _flat({**read, **fields, **mine})
-    if name == "network" and "folder" not in given:
-        raise UserError(f"{where}: name the trained network: network:FOLDER")
+    if trains and "embedding" not in given:
+        given["embedding"], warning = default_embedding()
+        if warning is not None:
+            warnings.warn(warning.replace("--embedding ", "embedding="), stacklevel=4)
     space, fixed = dict(protocol.space), {}
     for parameter, value in given.items():
         values = _values(f"{where}: {parameter}", parameter, value, protocol.space.get(parameter))
@@ -149,7 +158,7 @@ def _written(where: str, name: str, value: Mapping[str, Any], declared: Paramete
         repeated = isinstance(known, Pick) and known.repeated
         if not 1 <= least <= most or (most > len(items) and not repeated):
             raise UserError(f"{where}: no list of {least} to {most} can be made of {len(items)} items")
-        ordered = not isinstance(known, Pick) or known.ordered
+        ordered = known.ordered if isinstance(known, Pick) else name not in _UNORDERED
         return Pick(tuple(items), least, most, ordered, repeated)
     low, high, step = value["from"], value["to"], value.get("step")
     for key, number in (("from", low), ("to", high), ("step", step)):

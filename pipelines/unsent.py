@@ -15,6 +15,8 @@ from .settings import settings
 
 UNSENT = "unsent.json"
 TRACES_LEFT = "traces"
+WHOLES = ("compile.json", "study.json", "study.journal", "distil.json")
+"""What is in a folder whose parts are runs."""
 
 
 def mark(folder: Path, about: Mapping[str, Any]) -> None:
@@ -65,6 +67,25 @@ def waiting(store: str | None = None) -> list[Path]:
         elif store is None or known.get("store") == store:
             found.append(folder)
     return sorted(found)
+
+
+def waiting_beside(folder: Path, store: str) -> list[Path]:
+    """Those that wait for a store and can be sent with the folder's run.
+
+    Other parts of the compilation or study that it is a part of are left out: as children of its run they are
+    sent in their turn.
+    """
+    whole = _whole(folder)
+    return [
+        one
+        for one in waiting(store)
+        if one != folder.absolute() and (whole is None or not one.is_relative_to(whole))
+    ]
+
+
+def _whole(folder: Path) -> Path | None:
+    parents = folder.absolute().parents
+    return next((one for one in parents if any((one / name).exists() for name in WHOLES)), None)
 
 
 def keep_copy(folder: Path) -> Path:

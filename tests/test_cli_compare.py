@@ -90,6 +90,43 @@ def test_three_runs_get_holms_column_and_any_can_be_the_baseline(
     assert [run["name"] for run in json.loads(named.stdout)["runs"]] == ["c", "a", "b"]
 
 
+def test_the_baseline_is_named_by_its_folder_too(
+    two: tuple[str, str], scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    for given in ("runs/talk", "./runs/talk/", tmp_path / "runs" / "talk"):
+        result = folkmoot("compare", *two, "--baseline", given, "--names", "one,talk", "--json")
+        assert result.exit_code == 0, result.stderr
+        assert [run["name"] for run in json.loads(result.stdout)["runs"]] == ["talk", "one"]
+    (tmp_path / "runs" / "talk").rename(tmp_path / "1")
+    words = ["compare", "runs/one", "1", "--names", "one,talk", "--json", "--baseline"]
+    refused(folkmoot(*words, "1"), "a folder and another run's place", scripted)
+    assert json.loads(folkmoot(*words, "./1").stdout)["runs"][0]["name"] == "talk"
+
+
+def test_failed_questions_are_called_so(scripted: ScriptedServer, tmp_path: Path) -> None:
+    ten = ten_questions(tmp_path)
+    assert evaluate(scripted, ten, "--out", "runs/one").exit_code == 0
+    scripted.reply = lambda body: (400, {}, {"error": {"message": "too hot"}})
+    assert evaluate(scripted, ten, "--out", "runs/cot", program="single:cot").exit_code == 1
+    shown = folkmoot("compare", "runs/one", "runs/cot").stdout
+    assert "single cot: failed (" in shown
+    assert "too hot" in shown
+    assert "no readable answer" not in shown
+    assert "Note: 10 of the 10 questions of single cot failed and count as wrong" in shown
+    assert "No verdict on single cot and single simple: single cot failed on 10 of 10 questions" in shown
+    assert re.search(r"single cot .* no verdict\s*$", shown, re.MULTILINE)
+
+
+def test_runs_that_part_nowhere_have_no_interval_of_nothing(
+    two: tuple[str, str], scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    evaluate(scripted, tmp_path / "questions.jsonl", "--out", "runs/again", program=SPEC)
+    shown = folkmoot("compare", two[1], "runs/again").stdout
+    assert "+0.0" not in shown
+    assert "none seen" in shown
+    assert "no question was right in only one of the two; with n = 10" in shown
+
+
 def test_one_question_fewer_is_said(two: tuple[str, str], scripted: ScriptedServer, tmp_path: Path) -> None:
     evaluate(scripted, tmp_path / "questions.jsonl", "--limit", 9, "--out", "runs/nine")
     result = folkmoot("compare", two[1], "runs/nine")

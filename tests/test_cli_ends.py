@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from cli_helpers import (
     KEY,
+    SPEC,
     child,
     evaluate,
     folkmoot,
@@ -64,8 +65,19 @@ def test_a_run_in_which_everything_failed_has_failed(scripted: ScriptedServer, t
     scripted.reply = bad_request
     result = evaluate(scripted, ten)
     assert result.exit_code == 1
-    assert "every question failed" in result.stderr
+    assert "every question failed, because " in result.stderr
+    assert "too hot" in result.stderr
+    assert result.stderr.splitlines()[-1].count("too hot") == 1
     assert "errors: 10" in result.stdout
+    assert "accuracy: not measured: every question failed" in result.stdout
+    assert evaluate(scripted, ten, "-q").stdout.strip() == "accuracy: not measured: every question failed"
+
+
+def test_nothing_is_measured_before_the_first_row(scripted: ScriptedServer, ten: Path) -> None:
+    result = evaluate(scripted, ten, "--budget", "1 calls", "--concurrency", "1", program=SPEC)
+    assert result.exit_code == 1
+    assert "accuracy: not measured: no question is finished" in result.stdout
+    assert "%" not in result.stdout
 
 
 def test_one_failed_question_is_no_failed_run(scripted: ScriptedServer, ten: Path) -> None:
@@ -200,6 +212,31 @@ def test_a_store_on_a_server_has_its_ui_there(monkeypatch: pytest.MonkeyPatch) -
     assert result.exit_code == 0
     assert "https://…@tracking.example" in result.stdout
     assert KEY not in result.output
+
+
+FINALISED = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if sys.argv[1] == "heeded":
+    from folkmoot.pipelines.cli_guard import heed_interrupts
+    heed_interrupts()
+class Thing:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        sum(number for number in range(1000))
+try:
+    Thing()
+    time.sleep(0.5)
+    print("went on")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize(("how", "said"), [("heeded", "interrupted"), ("not", "went on")])
+def test_ctrl_c_is_heeded_even_where_python_drops_exceptions(how: str, said: str) -> None:
+    done = subprocess.run([sys.executable, "-c", FINALISED, how], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == said
 
 
 SERVER = """

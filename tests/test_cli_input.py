@@ -106,7 +106,8 @@ def test_unreadable_data_is_refused(
     ("words", "told"),
     [
         (["single:cot", "  "], "blank"),
-        (["single:cot", "What?", "--choice", "one"], "1 choices"),
+        (["single:cot", "What?", "--choice", "one"], "--choice is given once: give it 2 to 26 times, or not"),
+        (["single:cot", "What?", *["--choice", "one"] * 27], "--choice is given 27 times: give it 2 to 26"),
         (["single:cot", "What?", "--choice", "A=x", "--choice", "y"], "'y' has no label"),
         (["single:cot", "What?", "--choice", "A=x", "--choice", "A=y"], "'A' twice"),
         (["single:cot", "What?", "--kind", "choice"], "no choices"),

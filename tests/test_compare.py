@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,17 +23,20 @@ CHOICES = {"A": "yes it is", "B": "no it is not"}
 
 
 class Knows(Program):
-    """Right on the questions whose number is among those given; makes no call."""
+    """Right on the questions whose number is among those given, failing on others; makes no call."""
 
-    def __init__(self, right: set[int]) -> None:
+    def __init__(self, right: set[int], fails: Set[int] = frozenset()) -> None:
         super().__init__()
-        self.right = right
+        self.right, self.fails = right, fails
 
     def describe(self) -> dict[str, Any]:
         return {"program": "knows", "right": sorted(self.right)}
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        return prediction_of(task, "A" if int(task.question.split()[-1]) in self.right else "B", "single", [])
+        number = int(task.question.split()[-1])
+        if number in self.fails:
+            raise dspy.utils.exceptions.LMError("the endpoint is away")
+        return prediction_of(task, "A" if number in self.right else "B", "single", [])
 
 
 class Says(Program):
@@ -60,9 +63,10 @@ def run(
     n: int,
     folder: Path | None = None,
     questions: Sequence[fm.Question] = (),
+    fails: Set[int] = frozenset(),
 ) -> fm.Evaluation:
     asked = questions or [ask(i) for i in range(n)]
-    return fm.evaluate(Knows(right), asked, lm=dspy.LM("openai/none"), out=folder, tracking=False)
+    return fm.evaluate(Knows(right, fails), asked, lm=dspy.LM("openai/none"), out=folder, tracking=False)
 
 
 def test_the_figures_of_a_pair() -> None:
@@ -91,6 +95,44 @@ def test_no_difference_is_not_called_a_win() -> None:
     assert "n = 100" in pair.verdict
 
 
+def test_a_run_that_failed_gets_no_verdict_and_its_failures_are_told() -> None:
+    base = run(set(range(50)), 100)
+    some, half = run(set(range(90)), 100, fails={99}), run(set(), 100, fails=set(range(50)))
+    found = fm.compare(base, some, half, names=["base", "some", "half"])
+    assert found[0].verdict.startswith("some beats base by 40.0 points")
+    assert found[1].verdict == (
+        "No verdict on half and base: half failed on 50 of 100 questions: run it again with --retry-errors "
+        "before judging it."
+    )
+    assert (found[0].failed_a, found[1].failed_a, found[1].failed_b) == (1, 50, 0)
+    assert found.notes == [
+        f"{told} as wrong: folkmoot evaluate --retry-errors asks again."
+        for told in (
+            "1 of the 100 questions of some failed and counts",
+            "50 of the 100 questions of half failed and count",
+        )
+    ]
+    assert fm.compare(half, base, names=["half", "base"])[0].verdict.startswith("No verdict on base and half")
+
+
+def test_without_a_discordant_question_no_interval_is_claimed() -> None:
+    right = set(range(50))
+    (pair,) = fm.compare(run(right, 100), run(right, 100), names=["base", "same"])
+    assert (pair.difference, pair.low, pair.high) == (0, 0, 0)
+    assert pair.verdict == (
+        "No difference between same and base is shown: no question was right in only one of the two; with "
+        "n = 100, differences under about 8 points go unseen."
+    )
+
+
+def test_fewer_than_six_questions_can_show_nothing() -> None:
+    (five,) = fm.compare(run(set(), 5), run(set(range(5)), 5), names=["base", "team"])
+    assert five.p > 0.05
+    assert five.verdict.endswith("with n = 5, so few questions can show no difference at all.")
+    (six,) = fm.compare(run(set(), 6), run(set(range(6)), 6), names=["base", "team"])
+    assert six.verdict.startswith("team beats base by 100.0 points")
+
+
 def test_p_values_are_corrected_for_the_number_of_comparisons() -> None:
     base, some = run(set(range(40)), 100), run(set(range(50)), 100)
     one = fm.compare(base, some)[0]
@@ -104,6 +146,12 @@ def test_only_shared_questions_are_compared_and_the_others_are_told() -> None:
     assert (found[0].n, found[0].accuracy_a, found[0].accuracy_b) == (10, 0.1, 0.2)
     assert found.notes == ["Only the 10 shared questions are compared: left out are 10 of team."]
     assert [one.left_out for one in found.runs] == [0, 10]
+
+
+@pytest.mark.parametrize("other", [None, 3, {"id": "1"}])
+def test_what_is_no_run_is_refused(other: Any) -> None:
+    with pytest.raises(fm.UserError, match=r"a run is .*: pass an evaluation, or the name of the folder"):
+        fm.compare(run(set(), 2), other)
 
 
 def test_runs_that_share_nothing_or_alone_are_refused() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -30,7 +32,8 @@ from folkmoot.optimizers.candidates import Candidates, prompts_of
 from folkmoot.optimizers.prompt_optimizers import OPTIMIZERS, PRESETS
 from folkmoot.optimizers.student import in_order
 from folkmoot.pipelines.budget import Budget
-from folkmoot.pipelines.compile_budget import first_share, without_reserve
+from folkmoot.pipelines.compilation import judged
+from folkmoot.pipelines.compile_budget import first_share, kept_back, without_reserve
 from folkmoot.signatures.strategies import Simple
 
 WRITERS = ["copro", "mipro", "gepa", "infer_rules", "better_together"]
@@ -350,6 +353,46 @@ def test_another_candidate_may_win_with_a_larger_budget(scripted: Any, tmp_path:
     assert found.compilation.calls_made == len(scripted.bodies)
 
 
+def test_a_budget_too_small_to_try_anything_claims_nothing(scripted: Any) -> None:
+    scripted.reply = of_instructions(share=100)
+    result = compiled(scripted.url, optimizer="copro", budget="3 calls", validation=4).compilation
+    assert result.gain is None
+    assert result.candidates == 1
+    assert result.verdict == (
+        "nothing could be tried: it was stopped before a candidate was scored, so the given program is kept, "
+        "and whether there is something to gain is not known (1 of 4 held-out questions answered)"
+    )
+    assert result.stopped == (
+        "budget 3 calls spent (2 calls so far) but for 1 call kept back to ask the result the held-out "
+        "questions: the best so far is kept; a larger budget goes on from there"
+    )
+
+
+def test_a_stop_after_worse_candidates_says_how_many_were_tried(scripted: Any) -> None:
+    scripted.reply = lambda body: proposing(body, "Guess.") if is_proposal(body) else answering(body, True)
+    result = compiled(scripted.url, optimizer="copro", budget="60 calls").compilation
+    assert (result.winner, result.gain) == ("given", False)
+    assert result.stopped is not None
+    assert re.match(r"no gain so far: of \d candidates? tried before it was stopped none", result.verdict)
+
+
+def test_part_of_the_held_out_questions_is_said_to_be_part() -> None:
+    def judge(n: int) -> str:
+        pair = SimpleNamespace(n=n, difference=0.5, low=0.4, high=0.6, p=0.01, f1=None)
+        return judged(cast(Any, pair), False, 9, tried=1, answered=n, stopped=True)[1]
+
+    assert " on 4 of 9 held-out questions " in judge(4)
+    assert " on 9 held-out questions " in judge(9)
+
+
+@pytest.mark.parametrize("amount", ["calls", "tokens", "usd", "seconds"])
+def test_what_is_kept_back_is_named(amount: str) -> None:
+    words = {"calls": "calls", "tokens": "tokens", "usd": "USD", "seconds": "s"}
+    total, part = Budget(**{amount: 90}), Budget(**{amount: 60})
+    assert kept_back(total, part) == f"30 {words[amount]}"
+    assert kept_back(total, total) == ""
+
+
 def test_time_is_a_ceiling_too(scripted: Any) -> None:
     import time
 
@@ -444,12 +487,32 @@ def test_bad_input_is_named_before_anything_is_asked(scripted: Any, tmp_path: Pa
     assert "light, medium, heavy" in refused(train, held, preset="huge")
     assert "4 of 4 test questions are training questions" in refused(train, train[:4])
     assert "at least 2 training questions" in refused(train[:1], held)
-    assert "have no answer" in refused(train, unlabelled)
+    assert "1 question has no answer" in refused(train, unlabelled)
     assert "appears twice" in refused([*train, train[0]], held)
     assert "concurrency is 0" in refused(train, held, concurrency=0)
+    assert "concurrency is '4': give a number" in refused(train, held, concurrency="4")
+    assert 'the budget is 100: give its unit, too, such as "100 calls"' in refused(train, held, budget=100)
+    assert "the budget is 2.5: give its unit" in refused(train, held, budget=2.5)
+    for seed in ("x", 1.5, -1, True):
+        assert f"the seed is {seed!r}: give a whole number" in refused(train, held, seed=seed)
+    assert "train is 'questions.jsonl', a name and no questions" in refused("questions.jsonl", held)
+    assert "validation[0] is a dict and no fm.Question" in refused(train, [{"id": "1"}])
     (tmp_path / "file").write_text("")
     assert "cannot be written" in refused(train, held, out=tmp_path / "file")
     assert not scripted.bodies
+
+
+def test_questions_may_come_from_a_generator(scripted: Any) -> None:
+    scripted.reply = of_demos()
+    options = {"optimizer": "labeled_few_shot", "tracking": False, "cache": False}
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    train, held = colours(8, "t"), colours(4, "v")
+    found = fm.compile(
+        fm.SingleAgent("simple"), (one for one in train), (one for one in held), lm=lm, **options
+    )
+    listed = fm.compile(fm.SingleAgent("simple"), train, held, lm=lm, **options)
+    assert state(found) == state(listed)
+    assert found.compilation.before["counts"]["rows"] == 4
 
 
 def test_questions_with_the_text_of_a_training_question_are_warned_of(scripted: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -74,7 +75,7 @@ def test_a_plan_first_and_figures_after(scripted: Any, files: list[str]) -> None
     assert "16 training questions (0 to learn from, 16 to select by), 9 held out" in done.stderr
     assert "at most" in done.stderr
     assert "verdict: a gain: accuracy +" in done.stdout
-    assert "held out, after: 100.0%" in done.stdout
+    assert re.search(r"held out, after: 100\.0% \[.*\], n = 9\n", done.stdout)
     assert "prompts: out/prompts.md" in done.stdout
     assert "Bootstrapped" not in done.stdout + done.stderr
     quiet = run(scripted, *files, "--optimizer", "copro", "--out", "out", "--quiet")
@@ -122,6 +123,33 @@ def test_a_spent_budget_ends_with_1(scripted: Any, files: list[str]) -> None:
     assert done.exit_code == 1
     assert json.loads(done.stdout)["stopped"].startswith("budget 30 calls spent")
     assert len(scripted.bodies) <= 30
+
+
+def test_a_tiny_budget_shows_how_little_was_answered(scripted: Any, files: list[str]) -> None:
+    scripted.reply = of_instructions(share=100)
+    done = run(scripted, *files, "--optimizer", "copro", "--out", "out", "--budget", "3 calls")
+    assert done.exit_code == 1
+    assert "verdict: nothing could be tried" in done.stdout
+    assert re.search(r"held out, before: 100\.0% \[.*\], n = 1 of 9\n", done.stdout)
+    assert "after" not in done.stdout
+    assert "candidates: 1, the given program among them" in done.stdout
+    assert "1 call kept back to ask the result the held-out questions" in done.stderr
+
+
+def test_json_is_strict_where_the_odds_ratio_is_infinite(scripted: Any, files: list[str]) -> None:
+    """The result is right wherever the given program is, and on more: no question counts against it."""
+    scripted.reply = of_instructions()
+    done = run(scripted, *files, "--optimizer", "copro", "--out", "out", "--json")
+    assert done.exit_code == 0, done.stderr
+
+    def strict(text: str) -> Any:
+        return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+    comparison = strict(done.stdout)["comparison"]
+    assert comparison["only_a"]
+    assert not comparison["only_b"]
+    assert comparison["odds"]["high"] is None
+    assert strict(Path("out/compile.json").read_text())["result"]["comparison"] == comparison
 
 
 @pytest.mark.parametrize(

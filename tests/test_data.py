@@ -340,11 +340,31 @@ def test_bad_limits(tmp_path: Path, limit: int) -> None:
 
 
 def test_unlabelled_questions_load_but_cannot_be_scored(tmp_path: Path) -> None:
-    found = load(write(tmp_path / "data.jsonl", [{"id": "1", "question": "A?"}, *simple(1)]))
-    assert found[0].answer is None
-    check_labelled(found[1:])
-    with pytest.raises(UserError, match=r"1 questions have no answer \(the first is '1'\)"):
-        check_labelled(found)
+    blank = [{"id": str(n), "question": "A?"} for n in (1, 2)]
+    path = write(tmp_path / "data.jsonl", [*simple(1), *blank])
+    found = load(path)
+    assert found[1].answer is None
+    check_labelled(found[:1])
+    for count, said in ((2, "1 question has no answer"), (3, "2 questions have no answer")):
+        with pytest.raises(UserError) as caught:
+            check_labelled(found[:count])
+        assert str(caught.value) == (
+            f"{said} (the first at {path}, line 2, question '1'); add the answers, or name the column that "
+            'holds them, with --columns answer=NAME (in Python columns={"answer": "NAME"})'
+        )
+    with pytest.raises(UserError, match=r"1 question has no answer \(the first question 'x'\)"):
+        check_labelled([Question(id="x", question="A?")])
+    assert fingerprint(found) == fingerprint([Question(**one.toDict()) for one in found])
+    assert found == [Question(**one.toDict()) for one in found]
+
+
+def test_how_to_name_a_column_is_said_for_the_command_line_and_for_python(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("question,answer\nA?,yes\n")
+    said = 'say which with --columns id=NAME (in Python columns={"id": "NAME"})'
+    assert refusal(path).endswith(said)
+    path.write_text("qid,uid,question\n1,2,A?\n")
+    assert refusal(path).endswith(said)
 
 
 # Names

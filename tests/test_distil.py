@@ -28,6 +28,7 @@ from folkmoot.optimizers.distil import (
     questions_needed,
     score_limits,
 )
+from folkmoot.pipelines import distil_tracking
 from folkmoot.pipelines.distil import Distilled, plan_distil
 from folkmoot.pipelines.lms.ledger import totals
 from folkmoot.pipelines.testing.server import Reply, ScriptedServer
@@ -327,13 +328,22 @@ def test_too_few_questions_are_named_before_anything_is_asked(scripted: Scripted
     team = Team(scripted, world(alone_cot), n=40)
     plan = plan_distil(team.run, team.questions, margin=0.02, lm=team.lm, out="found")
     assert plan.about["notes"] == [
-        "20 questions in the last test cannot show a margin of 2 points, even if no answer differs: that "
-        "takes 133, so 266 in the run."
+        "The last test has 20 of the run's questions, too few to show a margin of 2 points even if the two "
+        "programs are right on the very same ones: for that it takes 133, so 266 in the run, and more the "
+        "oftener one alone is right."
     ]
     assert not team.server.bodies
     found = team.distil(0.02)
     assert found.keep == "team"
-    assert "133 would be needed" in repr(found) or "would be needed" in repr(found)
+    test = found.report["programs"]["single"]["against_team"]
+    apart, needed, fewest = test["gained"] + test["lost"], test["needed"], 133
+    assert test["confidence"] == 0.95
+    assert (
+        f"about {needed:,} would be needed in the last test, so {2 * needed:,} in the run, to show it four "
+        f"times in five if the two are equally good and one alone is right on {max(apart, 1) / 20:.1%} of "
+        f"the questions{', as here' if apart else ''} (on none, at this confidence: {fewest}, so "
+        f"{2 * fewest})."
+    ) in repr(found)
     assert len(team.server.bodies) <= plan.most_calls
 
 
@@ -481,6 +491,46 @@ def test_evaluations_are_children_of_one_mlflow_run(tmp_path: Path, scripted: Sc
     assert len(client.search_runs([parent.info.experiment_id])) == len(runs)
 
 
+def of_the_store(folder: Path) -> Any:
+    """The parent's run in the store that the tests' folder has."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{folder}/mlflow.db")
+    runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
+    return next(one for one in runs if one.info.run_name.startswith("distil deliberation"))
+
+
+def test_a_router_that_always_asks_the_team_is_tracked(
+    tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch, recwarn: Any
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    found = Team(scripted, world(alone_guess)).distil(tracking=True)
+    programs = found.report["programs"]
+    assert (programs["cheap"], programs["single"]) == (None, None)
+    assert not [one for one in recwarn if "MLflow" in str(one.message)]
+    logged = of_the_store(tmp_path)
+    assert logged.info.status == "FINISHED"
+    assert logged.data.metrics["share_routed"] == 1
+    assert logged.data.metrics["router/accuracy"] == programs["router"]["accuracy"]["value"]
+    assert not [name for name in logged.data.metrics if name.startswith(("cheap/", "single/"))]
+
+
+def test_a_fault_of_our_own_is_no_outage_and_leaves_no_run_open(
+    tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setattr(distil_tracking, "metrics_of", lambda report: report["no such key"])
+    team = Team(scripted, world(alone_cot), n=40)
+    with pytest.warns(RuntimeWarning, match="because of a fault in folkmoot") as said:
+        team.distil(0.3, tracking=True)
+    (told,) = [str(one.message) for one in said if "MLflow" in str(one.message)]
+    assert "KeyError: 'no such key'" in told
+    assert "store is back" not in told
+    logged = of_the_store(tmp_path)
+    assert logged.info.status == "FINISHED"
+    assert logged.data.tags["mlflow.note.content"].startswith("Use the single agent")
+
+
 # What is refused --------------------------------------------------------------------------------------------
 
 
@@ -519,7 +569,7 @@ def test_failed_questions_are_left_out(scripted: ScriptedServer) -> None:
     lines[3] |= {"error": "no answer", "answer": None, "correct": False, "transcript": []}
     Path("team/results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = team.distil(0.2, run="team")
-    assert found.report["notes"] == ["1 questions that failed in team are left out."]
+    assert found.report["notes"] == ["1 question that failed in team is left out."]
     assert found.report["parts"]["selection"] + found.report["parts"]["held_out"] + 4 == 39
 
 

@@ -257,17 +257,29 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
         ([fm.Question(id="x", question="Why?")], {}, "'x' has no gold answer"),
         (questions(2) + questions(1), {}, "'q0' appears twice"),
         (questions(1), {"concurrency": 0}, "concurrency is 0"),
+        (questions(1), {"concurrency": "4"}, "concurrency is '4': give a number"),
+        (questions(1), {"concurrency": 2.0}, "concurrency is 2.0: give a number"),
+        (questions(1), {"concurrency": True}, "concurrency is True: give a number"),
+        ("q.jsonl", {}, r"pass fm\.load\('q\.jsonl'\)"),
+        (Path("q.jsonl"), {}, r"pass fm\.load\('q\.jsonl'\)"),
+        (None, {}, "questions is None: pass a list of fm.Question"),
+        ({"id": "1"}, {}, "questions is a dict: pass a list of fm.Question"),
+        ([*questions(1), {"id": "1"}], {}, r"questions\[1\] is a dict and no fm.Question: pass fm.load"),
         (questions(1), {"lm": "openai/gpt-4o"}, "'openai/gpt-4o'"),
         (questions(1), {"lm": object()}, "a object"),
         (questions(1), {"program": dspy.Predict("question -> answer")}, "Predict is no folkmoot program"),
     ],
 )
 def test_bad_input_is_named_before_any_call(
-    scripted: Any, asked: list[fm.Question], arguments: dict[str, Any], words: str
+    scripted: Any, asked: Any, arguments: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(fm.UserError, match=words):
         run(scripted, asked, **arguments)
     assert not scripted.bodies
+
+
+def test_a_generator_is_listed(scripted: Any) -> None:
+    assert [row["id"] for row in run(scripted, (one for one in questions(3))).rows] == ["q0", "q1", "q2"]
 
 
 def test_without_any_lm_the_seat_is_named() -> None:

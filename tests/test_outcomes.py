@@ -70,8 +70,12 @@ def test_rows_without_a_strategy_are_one_way_of_answering(tmp_path: Path) -> Non
         ([row(answer=None)], 1, "answer is null, and yet"),
         ([row(), row(agent="bob", correct=False)], 2, "right in one row and wrong in another"),
         ([row(), row()], 2, "'ann' has answered 'q1' with 'cot' before"),
-        ([row(), row(agent="bob", question="Other?")], 2, "another text than before"),
-        ([row(), row(agent="bob", group="g")], 2, "another group than before"),
+        ([row(), row(agent="bob", question="Other?")], 2, "'q1' has another text than at {path}, line 1"),
+        (
+            [row(), row(agent="bob", group="g")],
+            2,
+            "'q1' has the group 'g' here, but no group at {path}, line 1; give it one group",
+        ),
         ([row(), row(agent="bob", strategy=None)], 2, "with and without a strategy"),
         ([{"agent": "ann"}], 1, "has no 'question_id'"),
         ([{key: value for key, value in row().items() if key != "correct"}], 1, "has no 'correct'"),
@@ -84,7 +88,7 @@ def test_a_bad_row_is_refused_by_file_and_line(
     with pytest.raises(UserError) as told:
         read_outcomes(path)
     assert f"{path}, line {line}" in str(told.value)
-    assert said in str(told.value)
+    assert said.replace("{path}", str(path)) in str(told.value)
     assert "\n" not in str(told.value)
 
 
@@ -252,6 +256,20 @@ def test_failed_rows_are_left_out_and_counted(tmp_path: Path) -> None:
     failed = result([], id="q2", error="it did not answer")
     table = read_outcomes(write(tmp_path / "results.jsonl", result([turn("cot", "A")]), failed))
     assert (len(table), table.errors) == (1, 1)
+
+
+def test_runs_that_group_a_question_differently_are_told_by_its_own_id_and_both_files(tmp_path: Path) -> None:
+    paths = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(json.dumps({"settings": {"data": f"{name}.jsonl"}}))
+        paths.append(write(tmp_path / name / "results.jsonl", result([turn(name, "A")], meta={})))
+    with pytest.raises(UserError) as told:
+        read_outcomes([path.parent for path in paths])
+    assert str(told.value) == (
+        f"{paths[1]}, line 1: the question 'q1' has the group 'two' here, but the group 'one' at {paths[0]}, "
+        "line 1; evaluate both runs on the same data file"
+    )
 
 
 def test_equal_ids_of_different_questions_stay_apart(tmp_path: Path) -> None:

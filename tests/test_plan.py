@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_helpers import evaluate as evaluate_command
-from cli_helpers import isolate, ten_questions
+from cli_helpers import isolate, question, ten_questions, write
 from dspy.utils import DummyLM
 from mortal import Constant, questions
 
 import folkmoot as fm
-from folkmoot.optimizers.statistics import minimum_detectable_difference
+from folkmoot.optimizers.statistics import mcnemar_exact, minimum_detectable_difference
 from folkmoot.pipelines import cli_show
 from folkmoot.pipelines.plan import left_of, plan
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -112,6 +114,32 @@ def test_the_smallest_difference_is_that_of_all_questions(scripted: ScriptedServ
     assert planned.calls == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("n", "told"),
+    [
+        (1, "1 question can show no difference between two programs at all: it takes 6"),
+        (5, "5 questions can show no difference between two programs at all: it takes 6"),
+        (
+            6,
+            "6 questions show differences from 86.1 points up (power 80%, if all that tell two programs",
+        ),
+        (
+            60,
+            "60 questions show differences from 12.6 points up (power 80%, if all that tell two",
+        ),
+        (
+            250,
+            "250 questions show differences from 5.0 points up (power 80%, if 8% of them tell two programs",
+        ),
+    ],
+)
+def test_what_a_sample_shows_in_words(scripted: ScriptedServer, n: int, told: str) -> None:
+    planned = plan(fm.SingleAgent(), questions(n), priced(scripted))
+    assert cli_show.plan_lines(planned, None)[-1].startswith(told)
+    assert (planned.smallest_difference == 1) == (n < 6)
+    assert mcnemar_exact(n, 0) >= 0.05 or n >= 6
+
+
 def test_what_an_earlier_attempt_left(scripted: ScriptedServer, tmp_path: Path) -> None:
     scripted.delay = 0.05
     asked = questions(5)
@@ -154,6 +182,63 @@ def test_bad_input_is_refused_in_a_dry_run_too(scripted: ScriptedServer, tmp_pat
     ten = ten_questions(tmp_path)
     assert evaluate_command(scripted, ten, "--dry-run", "--budget", "lots").exit_code == 2
     assert evaluate_command(scripted, ten, "--dry-run", "--budget", "1 USD").exit_code == 2
+
+
+@pytest.mark.parametrize("words", [["--dry-run"], []])
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--out", "other"], "other holds another run"),
+        (["--out", "questions.jsonl"], "questions.jsonl cannot be written"),
+        (["--out", "questions.jsonl/run"], "cannot be written"),
+        (["--out", "x" * 300], "cannot be written (File name too long)"),
+        (["--record", "questions.jsonl"], "choose another --record"),
+        (["--engine", "spark"], "there is no engine 'spark'"),
+        (["--workers", "2"], "add --engine ray"),
+        (["--engine", "ray"], "ray"),
+    ],
+)
+def test_what_would_be_refused_is_refused_before_the_plan(
+    scripted: ScriptedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    given: list[str],
+    told: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
+    ten = ten_questions(tmp_path)
+    assert evaluate_command(scripted, ten, "--out", "other", program="single:cot").exit_code == 0
+    asked, before = len(scripted.bodies), set(tmp_path.rglob("*"))
+    result = evaluate_command(scripted, "questions.jsonl", *given, *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert len(scripted.bodies) == asked
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_without_permission_is_refused_before_the_plan(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ten = ten_questions(tmp_path)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    result = evaluate_command(scripted, ten, "--dry-run", "--out", "locked/run")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "cannot be written (no permission)" in result.stderr
+
+
+def test_a_run_with_fitted_weights_is_planned_again(scripted: ScriptedServer, tmp_path: Path) -> None:
+    ten, words = ten_questions(tmp_path), ["--out", "run", "--train", "train.jsonl"]
+    rows = [question(number, id=f"t{number}", question=f"What holds tea {number}?") for number in range(4)]
+    write(tmp_path / "train.jsonl", *rows)
+    spec = "ensemble:simple,cot:weighted"
+    assert evaluate_command(scripted, ten, *words, program=spec).exit_code == 0
+    again = evaluate_command(scripted, ten, *words, "--dry-run", program=spec)
+    assert again.exit_code == 0, again.stderr
+    write(tmp_path / "train.jsonl", *rows[1:])
+    other = evaluate_command(scripted, ten, *words, "--dry-run", program=spec)
+    assert "weights holds another run (its data differs)" in other.stderr
 
 
 def test_the_plan_of_a_resumed_run_is_of_what_is_left(scripted: ScriptedServer, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,7 @@ import dspy
 import mlflow
 import pytest
 from cli_helpers import folkmoot as command
+from planted import answering, compiled, is_proposal, of_instructions
 
 import folkmoot as fm
 from folkmoot.modules.program import Program, prediction_of
@@ -95,10 +96,21 @@ def ask(n: int, start: int = 0, **fields: Any) -> list[fm.Question]:
 
 
 def run(
-    right: int, n: int, folder: Path | None = None, name: str = "", asked: Sequence[fm.Question] = ()
+    right: int,
+    n: int,
+    folder: Path | None = None,
+    name: str = "",
+    asked: Sequence[fm.Question] = (),
+    fails: Container[int] = (),
 ) -> fm.Evaluation:
-    """One agent, right on the first so many of n questions."""
-    program = Talks(lambda i: [("one", 1, "A" if i < right else "B")])
+    """One agent, right on the first so many of n questions, and failing on those with the given numbers."""
+
+    def turns(i: int) -> list[tuple[str, int, str | None]]:
+        if i in fails:
+            raise dspy.utils.exceptions.LMError("the endpoint is away")
+        return [("one", 1, "A" if i < right else "B")]
+
+    program = Talks(turns)
     settings = {"run_name": name} if name else {}
     lm = dspy.LM("openai/none")
     return fm.evaluate(program, asked or ask(n), lm=lm, out=folder, tracking=False, settings=settings)
@@ -373,6 +385,9 @@ def test_folders_that_are_no_runs_are_refused_in_a_sentence(tmp_path: Path) -> N
         fm.report(tmp_path / "none")
     with pytest.raises(fm.UserError, match="needs a run"):
         fm.report([])
+    for nothing in (None, [None]):
+        with pytest.raises(fm.UserError, match="a run is None: pass an evaluation"):
+            fm.report(nothing)  # type: ignore[arg-type]
     run(5, 10, tmp_path / "run")
     (tmp_path / "run" / "results.jsonl").write_text("")
     with pytest.raises(fm.UserError, match="no finished row yet"):
@@ -399,11 +414,10 @@ def test_a_compile_and_a_study_are_shown_with_the_runs_in_them(tmp_path: Path) -
     told = {"optimizer": HOSTILE, "result": {"verdict": "Better.", "x": 0.25}, "api_key": "sk-canary"}
     (folder / "compile.json").write_text(json.dumps(told))
     found = fm.report(folder)
-    assert found.path == folder / "before" / "report.html"
-    assert found.headline == "after beats before by 40.0 points"
+    assert found.path == folder / "report.html"
+    assert found.headline == "Better."
     said = page(found).said
-    assert "A compile: out" in said
-    assert "Better." in said
+    assert said.index("Better.") < said.index("A compile: out") < said.index("after beats before by 40.0")
     assert "sk-canary" not in found.path.read_text()
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "study.json").write_text(json.dumps({"best": {"value": 0.5}}))
@@ -411,6 +425,125 @@ def test_a_compile_and_a_study_are_shown_with_the_runs_in_them(tmp_path: Path) -
     (tmp_path / "study" / "study.json").write_text("{")
     with pytest.raises(fm.UserError, match="is damaged"):
         fm.report(tmp_path / "study")
+
+
+def test_a_compilation_is_reported_with_the_winner_after_it(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_instructions(varied=True)
+    result = compiled(scripted.url, optimizer="copro", out=tmp_path / "out").compilation
+    (after,) = (tmp_path / "out" / "after").iterdir()
+    assert after.name == result.selection["candidate"]
+    found = fm.report(tmp_path / "out")
+    assert found.path == tmp_path / "out" / "report.html"
+    assert found.headline.startswith("A gain: accuracy +")
+    (group,) = found.figures["groups"]
+    assert [told["folder"] for told in group["runs"]] == [str(tmp_path / "out" / "before"), str(after)]
+    assert group["verdicts"][0]["outcome"] == "better"
+    said = page(found).said
+    assert said.index("A gain: accuracy +") < said.index("beats before")
+    (tmp_path / "else").mkdir()
+    told = json.loads((tmp_path / "out" / "compile.json").read_text())
+    told["result"]["selection"]["candidate"] = "../../out/before"  # no way out of the folder
+    (tmp_path / "else" / "compile.json").write_text(json.dumps(told))
+    assert fm.report(tmp_path / "else").figures["groups"] == []
+
+
+def test_a_compilation_that_keeps_the_given_program_says_so_first(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = lambda body: (
+        "rubbish" if is_proposal(body) else answering(body, "number 1" in body["messages"][-1]["content"])
+    )
+    out = tmp_path / "out"
+    result = compiled(scripted.url, optimizer="copro", validation=3, out=out).compilation
+    assert (result.winner, (out / "after").exists()) == ("given", False)
+    found = command("report", str(out), "--no-track")
+    assert found.exit_code == 0, found.output
+    assert found.stdout.splitlines()[0].casefold() == result.verdict.casefold()
+    assert (out / "report.html").exists()
+
+
+def test_a_study_is_headed_by_its_winner_against_the_default(tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    run(50, 100, study / "validation" / "default", "default")
+    run(90, 100, study / "validation" / "winner", "winner")
+    (study / "study.json").write_text(json.dumps({"verdict": "the winner is better than the default"}))
+    found = fm.report(study)
+    assert found.path == study / "report.html"
+    assert found.headline == "The winner is better than the default"
+    assert found.figures["groups"][0]["verdicts"][0]["headline"] == "winner beats default by 40.0 points"
+    (study / "study.json").write_text("{}")
+    assert fm.report(study).headline == "winner beats default by 40.0 points"
+
+
+# Runs that failed
+
+
+def test_there_is_no_verdict_on_a_run_that_failed(tmp_path: Path) -> None:
+    base, bad = run(60, 100, name="base"), run(0, 100, name="bad", fails=range(50, 100))
+    found = fm.report([base, bad], out=tmp_path / "r.html")
+    (told,) = found.figures["groups"][0]["verdicts"]
+    assert (told["outcome"], told["worth"]) == ("no verdict", "run it again")
+    assert found.headline == (
+        "No verdict on bad and base: bad failed on 50 of 100 questions: run it again with --retry-errors "
+        "before judging it"
+    )
+    (note,) = found.figures["warnings"]
+    assert note.startswith("50 of the 100 questions of bad failed and count as wrong: ")
+    said = page(found).said
+    assert "On the front is base" in said
+    assert "Left out, as most of their questions failed: bad." in said
+    for word in ("your call", "not worth it", "beats", "does worse"):
+        assert word not in said.casefold()
+    alone = fm.report(bad, out=tmp_path / "r.html")
+    assert alone.headline.startswith("No verdict: bad failed on 50 of 100 questions")
+    assert "right on" not in page(alone).said
+    both = fm.report([bad, run(0, 100, name="worse", fails=range(100))], out=tmp_path / "r.html")
+    assert "there is nothing to price" in page(both).said
+
+
+def test_some_failed_questions_are_told_and_judged(tmp_path: Path) -> None:
+    found = fm.report([run(10, 100, name="base"), run(60, 100, name="some", fails=[99])], out=tmp_path / "r")
+    assert found.headline == "some beats base by 50.0 points"
+    assert found.figures["warnings"][0].startswith(
+        "1 of the 100 questions of some failed and counts as wrong"
+    )
+
+
+def test_of_several_only_those_that_did_not_fail_are_judged(tmp_path: Path) -> None:
+    base, bad = run(60, 100, name="base"), run(0, 100, name="bad", fails=range(100))
+    same, worse = run(61, 100, name="same"), run(20, 100, name="worse")
+    out = tmp_path / "r.html"
+    assert fm.report([base, bad, worse], out=out).headline == "worse does worse than base by 40.0 points"
+    none = fm.report([base, bad, worse, same], out=out)
+    assert none.headline == "None of the 2 others that did not fail is shown to beat base"
+    nobody = fm.report([bad, base, same], out=out)
+    assert nobody.headline == "No verdict on any of the 2 others beside bad: runs failed"
+    assert "bad failed on 100 of 100 questions. Each of the others" in page(nobody).said
+
+
+def test_a_compilation_whose_runs_failed_claims_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    run(50, 100, folder / "before", "before")
+    run(0, 100, folder / "after" / "c1", "after", fails=range(100))
+    told = {"result": {"verdict": "a loss: keep the given", "selection": {"candidate": "c1"}}}
+    (folder / "compile.json").write_text(json.dumps(told))
+    found = fm.report(folder)
+    assert found.headline.startswith("No verdict: after failed on 100 of 100 questions")
+    assert "a loss" not in page(found).said.split("Scores and prices")[0].casefold()
+
+
+def test_so_few_questions_show_nothing(tmp_path: Path) -> None:
+    found = fm.report([run(0, 5, name="base"), run(5, 5, name="five")], out=tmp_path / "r.html")
+    assert found.headline.startswith("No difference shown between five and base (+100.0 points)")
+    assert "5 questions can show no difference at all." in page(found).said
+    same = fm.report([run(2, 3, name="base"), run(2, 3, name="same")], out=tmp_path / "r.html")
+    assert "+0.0 to +0.0" not in page(same).said
+
+
+def test_a_run_without_a_finished_row_has_no_accuracy(tmp_path: Path) -> None:
+    none = run(1, 1, tmp_path / "none")
+    none.summary.counts["rows"] = 0
+    assert repr(none) == "Evaluation(no question is finished)"
+    with pytest.raises(fm.UserError, match="no finished row"):
+        fm.report(none)
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

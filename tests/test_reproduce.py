@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cli_helpers import child, folkmoot, isolate, lm, rows_of
+from cli_helpers import KEY, child, folkmoot, isolate, lm, rows_of
 
 import folkmoot as fm
 from folkmoot.modules.network.config import PAPER_STRATEGIES, NetworkConfig
@@ -733,6 +733,20 @@ def test_the_dry_run_tells_the_price_and_asks_nobody(home: Path, scripted: Scrip
     shown = reproduce(scripted, "agents-of-commonsense/table-2", *words).stderr
     assert "24 to 78" in shown
     assert "nothing" in shown
+
+
+def test_the_dry_run_needs_no_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["reproduce", "agents-of-commonsense/table-2/EX2_gpt", "--limit", 3, "--no-track"]
+    words += ["--lm", "openai/gpt-4o-mini"]
+    refused = folkmoot(*words)
+    assert refused.exit_code == 2
+    assert "openai/gpt-4o-mini needs a key" in refused.stderr
+    without = folkmoot(*words, "--dry-run", "--json")
+    assert without.exit_code == 0, without.stderr
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    told = json.loads(folkmoot(*words, "--dry-run", "--json").stdout)
+    assert json.loads(without.stdout) == told
+    assert told["total"]["cost_usd"] is not None
 
 
 def test_a_budget_holds_for_all_rows_together(home: Path, scripted: ScriptedServer) -> None:

@@ -492,6 +492,25 @@ def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
         fm.load_program(tmp_path / "p")
 
 
+@pytest.mark.parametrize(
+    ("folder", "lms", "said"),
+    [
+        (None, None, "None is no folder: name one that program.save wrote"),
+        (123, None, "a int is no folder"),
+        ("saved", {"judge": "openai/x"}, r"'openai/x' for the seat 'judge': pass fm\.lm\('openai/x'\)"),
+        ("saved", {"judge": 3}, "a int for the seat 'judge'"),
+        ("saved", "openai/x", "lms is a str: pass LMs by seat"),
+    ],
+)
+def test_wrong_types_are_named(
+    folder: Any, lms: Any, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fm.Deliberation(["intuitive", "reasoner"], tie_break="judge").save("saved")
+    with pytest.raises(fm.UserError, match=said):
+        fm.load_program(folder, lms=lms)
+
+
 def test_environments_of_a_hostile_file_are_refused(tmp_path: Path, corpus: Path) -> None:
     program = fm.SingleAgent(role="retriever", environment=fm.CorpusEnvironment(corpus))
     mark = program.describe()["environment"]

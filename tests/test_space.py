@@ -197,7 +197,7 @@ def test_set_fixes_a_parameter_in_the_programs_that_have_it() -> None:
         ("program: deliberation\nlms: {judge: [3]}", "lms.judge is"),
         ("program: deliberation\nlms: {judge: nonsense}", "lms.judge: 'nonsense' is no LM name"),
         ("program: single\nstrategy: [cot, cut]", "strategy: there is no strategy 'cut'"),
-        ("program: network", "name the trained network"),
+        ("program: 'network:'", "'network:' names no folder"),
         ("programs: []", "programs is a list that stands alone"),
         ("programs: [single]\nmax_rounds: 1", "programs is a list that stands alone: max_rounds"),
         ("program: [1, 2", "line"),

@@ -18,6 +18,7 @@ from urllib.request import urlopen
 
 import pytest
 from mortal import questions
+from planted import compiled, of_demos
 from typer.testing import CliRunner
 
 import folkmoot as fm
@@ -280,6 +281,58 @@ def test_what_is_no_finished_run_is_not_pushed(tmp_path: Path, away: Path) -> No
     told = CliRunner().invoke(app, ["push", str(tmp_path), "--json"])
     assert told.exit_code == 1
     assert "holds no finished run" in json.loads(told.stdout)["runs"][0]["problem"]
+    absent = CliRunner().invoke(app, ["push", str(tmp_path), str(tmp_path / "nowhere")])
+    assert absent.exit_code == 2
+    said = f"there is no folder {tmp_path}/nowhere: name the folder of a finished run"
+    assert absent.stderr == f"folkmoot: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "what"),
+    [
+        ("compile.json", "compilation"),
+        ("study.json", "study"),
+        ("distil.json", "distillation"),
+        ("training.json", "training"),
+    ],
+)
+def test_what_is_logged_by_its_own_command_is_not_pushed(tmp_path: Path, file: str, what: str) -> None:
+    (tmp_path / file).write_text("{}")
+    told = CliRunner().invoke(app, ["push", str(tmp_path)])
+    assert told.exit_code == 1
+    assert told.stderr == (
+        f"folkmoot: {tmp_path} holds a {what}, whose own MLflow run is logged by giving its command again, "
+        "which asks nothing anew\n"
+    )
+
+
+def test_a_compilation_that_the_store_could_not_take_is_logged_by_its_command(
+    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    from mlflow import MlflowClient, get_tracking_uri
+
+    scripted.reply = of_demos()
+    options = {"optimizer": "labeled_few_shot", "tracking": True, "out": tmp_path / "out"}
+    with pytest.warns(RuntimeWarning, match="MLflow did not take candidates, scores.*the same command"):
+        first = compiled(scripted.url, **options).compilation
+    with pytest.raises(fm.UserError, match="holds a compilation, whose own MLflow run"):
+        push(tmp_path / "out")
+    asked = len(scripted.bodies)
+    back()
+    second = compiled(scripted.url, **options).compilation
+    assert len(scripted.bodies) == asked
+    assert second.verdict == first.verdict
+    client = MlflowClient(get_tracking_uri())
+    run = client.get_run(str(second.mlflow_run_id))
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["accuracy_after"] == second.after["scores"]["accuracy"]["value"]
+    logged = [one.info.run_name for one in client.search_runs([run.info.experiment_id])]
+    assert sum(name.startswith("candidate ") for name in logged) == second.candidates
+    assert {"before labeled_few_shot", "after labeled_few_shot"} <= set(logged)
+    others = [
+        one for one in client.search_runs([run.info.experiment_id]) if one.info.run_id != run.info.run_id
+    ]
+    assert {one.data.tags.get("mlflow.parentRunId") for one in others} == {run.info.run_id}
 
 
 def test_a_run_made_by_a_request_whose_answer_never_came_is_taken_up(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -130,7 +131,36 @@ def test_a_table_is_shown_without_json(tables: tuple[Path, Path], tmp_path: Path
         assert f"{sentence[0].upper()}{sentence[1:]}." in done.stdout
     words = ["--out", tmp_path / "alone", "--no-track", *SMALL, "--set", "epochs=1"]
     alone = folkmoot("train", "--outcomes", tables[0], *words)
-    assert f"network:{tmp_path / 'alone'}" in alone.stdout
+    assert f"trained: network:{tmp_path / 'alone'}\n" in alone.stdout
+    steps = json.loads((tmp_path / "alone" / "training_log.json").read_text())["steps"][-20:]
+    reward, right = (float(np.mean([step[name] for step in steps])) for name in ("reward", "consensus"))
+    assert f"last reward: {reward:+.2f}\n" in alone.stdout
+    assert f"group {right:.1%}\n" in alone.stdout
+    assert f"test it: folkmoot evaluate network:{tmp_path / 'alone'} --outcomes TEST.jsonl" in alone.stdout
+    assert "paid in training" not in alone.stdout
+    assert f"use it: folkmoot evaluate network:{tmp_path / 'net'} --data QUESTIONS" in done.stdout
+
+
+def test_outcomes_that_leave_nothing_to_choose_are_warned_of(
+    tables: tuple[Path, Path], tmp_path: Path, recwarn: Any
+) -> None:
+    rows = [row for row in planted(20, 1) if row["strategy"] == "cot"]
+    single = write(tmp_path / "single.jsonl", *rows)
+    words = ["--no-track", *SMALL, "--set", "epochs=1"]
+    done = folkmoot("train", "--outcomes", single, "--out", tmp_path / "net", *words)
+    assert done.exit_code == 0, done.output
+    said = [line for line in done.stderr.splitlines() if "nothing to choose between" in line]
+    assert len(said) == 1
+    assert "of one agent" in said[0]
+    assert "with the strategy 'cot'" in said[0]
+    assert not [one for one in recwarn if "nothing to choose" in str(one.message)]
+    picked = ["--set", "strategies=[cot]", "--out", tmp_path / "picked"]
+    assert "nothing to choose" in folkmoot("train", "--outcomes", tables[0], *words, *picked).stderr
+    both = folkmoot("train", "--outcomes", tables[0], *words, "--out", tmp_path / "both")
+    assert "nothing to choose" not in both.stderr
+    learn = outcomes_from(outcome_of(row, "") for row in rows)
+    with pytest.warns(UserWarning, match="nothing to choose between"):
+        replay(learn, tmp_path / "python", {"epochs": 1}, tracking=False)
 
 
 @pytest.mark.parametrize("weight", ["mean_trust", "accuracy", "log_odds", "fitted", "conditional"])
@@ -281,7 +311,9 @@ def test_bad_words_are_refused_in_one_sentence(
 def test_bad_files_are_refused_in_one_sentence(tables: tuple[Path, Path], tmp_path: Path) -> None:
     bad = write(tmp_path / "bad.jsonl", *planted(2, 1), {"question_id": "x"})
     assert f"{bad}, line 7: the row has no 'question'" in refused(trained((bad, tables[1]), tmp_path / "n"))
-    assert "are training questions" in refused(trained((tables[0], tables[0]), tmp_path / "n"))
+    same = refused(trained((tables[0], tables[0]), tmp_path / "n"))
+    first = json.loads(tables[0].read_text().splitlines()[0])
+    assert f"are training questions (the first is {first['question']!r}): test on others" in same
     strange = write(tmp_path / "s.jsonl", *planted(4, 5, agents=["somebody"]))
     assert "the agent 'somebody'" in refused(trained((tables[0], strange), tmp_path / "n"))
     missing = folkmoot("train", "--out", tmp_path / "n")
@@ -438,6 +470,29 @@ def test_a_live_training_asks_keeps_and_tests(tables: Any, tmp_path: Path) -> No
     assert len(kept) == calls - 6 * 3
     read = folkmoot("evaluate", f"network:{tmp_path / 'net'}", "--outcomes", tmp_path / "net")
     assert "was not trained on outcomes" in refused(read)
+
+
+def test_a_live_training_says_what_it_took_and_what_is_next(tables: Any, tmp_path: Path) -> None:
+    out = tmp_path / "net"
+    with ScriptedServer(by_strategy) as server:
+        words = [word for word in live_words(tmp_path, server.url, out) if word != "--json"]
+        at = words.index("--test")
+        done = folkmoot(*words[:at], *words[at + 2 :])
+        assert done.exit_code == 0, done.output
+        calls = len(server.bodies)
+        tested = folkmoot(*words)
+    assert tested.exit_code == 0, tested.output
+    for shown in (done.stdout, tested.stdout):
+        assert f"trained: network:{out}\n" in shown
+        assert re.search(r"last reward: [+-]\d\.\d\d\n", shown)
+        assert re.search(r"last right: one agent \d+\.\d%, group \d+\.\d%\n", shown)
+        assert re.search(rf"paid in training: {calls} calls, [\d,]+ \+ [\d,]+ tokens, price unknown\n", shown)
+    assert f"test it: folkmoot evaluate network:{out} --data QUESTIONS\n" in done.stdout
+    assert f"use it: folkmoot evaluate network:{out} --data QUESTIONS\n" in tested.stdout
+    assert "accuracy: " in tested.stdout
+    again = json.loads(folkmoot(*words, "--json").stdout)["training"]
+    assert again["paid"]["calls"] == calls
+    assert 0 <= again["consensus"] <= 1
 
 
 def test_a_dry_run_trains_nothing(tables: Any, tmp_path: Path) -> None:

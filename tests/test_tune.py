@@ -314,6 +314,25 @@ def settings_of(study: Any) -> list[Any]:
     return sorted(found, key=lambda entry: json.dumps(entry, sort_keys=True))
 
 
+def test_a_question_given_twice_is_refused_before_any_call(scripted: Any, tmp_path: Path) -> None:
+    held, asked = questions(40, 60), questions(0, 40)
+    for train, validation in (([*asked, asked[0]], held), (asked, [*held, held[0]])):
+        with pytest.raises(fm.UserError, match="appears twice"):
+            fm.tune("single", train, validation, lm=lm_at(scripted.url), tracking=False, out=tmp_path / "o")
+    assert not scripted.requests
+
+
+def test_where_every_lm_is_free_tokens_take_the_place_of_cost(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = scripted_by(critic_first)
+    free = lm_at(scripted.url)
+    free.direct.prices = (0.0, 0.0)
+    with pytest.warns(UserWarning, match="every LM here is free: tokens"):
+        study = tuned(
+            scripted, "single:cot", tmp_path / "out", lm=free, objectives=["accuracy", "cost"], trials=1
+        )
+    assert study.report["objectives"] == ["accuracy", "tokens"]
+
+
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
@@ -321,10 +340,11 @@ def settings_of(study: Any) -> list[Any]:
         ({"objectives": ["calls"]}, "need accuracy or f1"),
         ({"objectives": ["accuracy", "f1"]}, "need accuracy or f1, one of them"),
         ({"objectives": ["f1"]}, "f1 is for short answers"),
-        ({"objectives": ["accuracy", "cost"]}, "price of openai/scripted is unknown"),
         ({"sampler": "magic"}, "no sampler 'magic'"),
         ({"trials": 0}, "trials is 0"),
         ({"workers": 0}, "workers is 0"),
+        ({"budget": 100}, 'such as "100 calls"'),
+        ({"seed": "a"}, "seed is 'a'"),
         ({"budget": "2 USD"}, "price of openai/scripted is unknown"),
         ({"storage": "nonsense"}, "--storage 'nonsense' is no URL"),
         ({"lm": None}, "no LM is set"),

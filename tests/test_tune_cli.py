@@ -48,6 +48,35 @@ def test_json_has_calls_scores_and_the_winners_settings(scripted: ScriptedServer
     assert found["calls"]["made"] + 16 * 2 * 2 == len(scripted.requests)
 
 
+def test_without_a_price_tokens_take_the_place_of_cost(scripted: ScriptedServer) -> None:
+    scripted.reply = scripted_by(critic_first)
+    done = folkmoot(*words(scripted, "--json", "--objective", "accuracy,cost"))
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.count("tokens are the objective in place of cost") == 1
+    assert "--price" in done.stderr
+    found = json.loads(done.stdout)
+    assert found["objectives"] == ["accuracy", "tokens"]
+    assert all(entry["scores"]["tokens"]["value"] > 0 for entry in found["front"])
+    assert found["calls_made"] == found["paid"]["calls"] == len(scripted.requests)
+    assert found["calls_saved"] == found["calls"]["saved"]
+
+
+def test_a_validation_run_names_its_own_questions(scripted: ScriptedServer, tmp_path: Path) -> None:
+    for name in ("train", "validation"):
+        rows = [json.loads(line) for line in Path(f"{name}.jsonl").read_text().splitlines()]
+        renamed = [
+            {**{k: v for k, v in row.items() if k != "question"}, "asked": row["question"]} for row in rows
+        ]
+        write(tmp_path / f"{name}.jsonl", *renamed)
+    scripted.reply = scripted_by(critic_first)
+    done = folkmoot(*words(scripted, "--columns", "question=asked", "--validation-limit", 8))
+    assert done.exit_code == 0, done.stderr
+    settings = json.loads(Path("out/validation/winner/run.json").read_text())["settings"]
+    assert (settings["data"], settings["limit"]) == ("validation.jsonl", 8)
+    matched = folkmoot("compare", "out/validation/winner", "--match-budget", *lm(scripted))
+    assert matched.exit_code == 0, matched.stderr
+
+
 def test_the_result_in_words_and_the_same_command_again(scripted: ScriptedServer) -> None:
     scripted.reply = scripted_by(critic_first)
     done = folkmoot(*words(scripted, "--objective", "accuracy,calls"))
@@ -132,6 +161,7 @@ def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(
     assert "interrupted: what is finished is kept" in told
     scripted.delay = 0.0
     done = folkmoot(*given, "--json")
-    assert json.loads(done.stdout)["trials"]["complete"] == 2
+    trials = json.loads(done.stdout)["trials"]
+    assert trials["complete"] + trials["pruned"] == 2  # the second is hopeless once the first is known
     everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert KEY.encode() not in everything

@@ -10,16 +10,13 @@ from typing import Any, Literal, TypeVar, get_args
 from ..errors import UserError
 from .graph import Limits
 from .policy import Features, PolicyConfig
+from .space import PAPER_STRATEGIES as PAPER_STRATEGIES
 from .tracker import TrackerSettings
 from .trust import TrustRates
 
 Choice = Literal["sample", "argmax"]
 TrustRule = Literal["pairwise", "directional", "averaged"]
 Weight = Literal["mean_trust", "accuracy", "log_odds", "fitted", "conditional"]
-
-PAPER_STRATEGIES = (
-    "zero_shot", "few_shot", "cot", "self_consistency", "self_ask", "decomposition", "least_to_most",
-)  # fmt: skip
 
 T = TypeVar("T")
 

@@ -1,0 +1,34 @@
+"""What a study may try of a strategy network that it trains; without PyTorch, which takes long to import."""
+
+from __future__ import annotations
+
+from ..space import Choice, Parameter, Space, When
+
+PAPER_STRATEGIES = (
+    "zero_shot", "few_shot", "cot", "self_consistency", "self_ask", "decomposition", "least_to_most",
+)  # fmt: skip
+
+SPACE: Space = {
+    "agents": Parameter(Choice((5, 3, 7))),
+    "strategies": Parameter(
+        Choice(
+            (
+                list(PAPER_STRATEGIES),
+                ["zero_shot", "few_shot", "cot"],
+                ["zero_shot", "cot", "self_ask"],
+                ["cot", "self_ask", "least_to_most"],
+                ["self_ask", "decomposition", "least_to_most"],
+                ["cot", "self_consistency"],
+            )
+        )
+    ),
+    "gamma": Parameter(Choice((0.0, 0.1, 0.3, 0.7))),
+    # Three agents and fewer are all connected whatever k and p are.
+    "k": Parameter(Choice((2, 4)), When("agents", above=3)),
+    "p": Parameter(Choice((0.0, 0.1, 0.5)), When("k", above=0)),
+    "choice": Parameter(Choice(("sample", "argmax"))),
+    "weight": Parameter(Choice(("mean_trust", "accuracy", "log_odds", "fitted", "conditional"))),
+    "lr": Parameter(Choice((0.001, 0.01))),
+    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+}
+"""Settings by the names of NetworkConfig and TrainingSettings; the paper's are among the values."""
