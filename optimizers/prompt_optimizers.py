@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ import dspy
 from dspy.teleprompt.bootstrap_trace import bootstrap_trace_data
 from dspy.teleprompt.infer_rules import InferRules
 
-from ..modules.errors import UserError
+from ..modules.errors import UserError, did_you_mean
 from ..modules.nearest import NearestDemos, Shown
 from ..modules.question import Question
 from .candidates import demos_of
@@ -80,8 +79,7 @@ OPTIMIZERS: dict[str, PromptOptimizer] = {}
 def optimizer_of(name: str, preset: str) -> PromptOptimizer:
     """The optimizer of that name. Raises UserError with the nearest name, or for an unknown preset."""
     if name not in list(OPTIMIZERS):
-        close = difflib.get_close_matches(str(name), list(OPTIMIZERS), n=1)
-        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        meant = did_you_mean(name, OPTIMIZERS)
         raise UserError(f"there is no optimizer {name!r}{meant}: choose one of {', '.join(OPTIMIZERS)}")
     if preset not in PRESETS:
         raise UserError(f"there is no preset {preset!r}: choose {', '.join(PRESETS)}")

@@ -39,7 +39,7 @@ class Embedder:
 
     Args:
         model: a folder, or a model's name, which is looked for among the installed packages (the extra
-            `minilm`; for all-mpnet-base-v2 see docs/lms.md) and then on the Hugging Face hub.
+            `minilm`; for all-mpnet-base-v2 see docs/dependencies.md) and then on the Hugging Face hub.
         cache: folder of the vectors made so far; None takes that of the settings.
 
     A model is loaded when a vector is first missing from the cache. Only safetensors weights are read. Raises
