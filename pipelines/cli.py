@@ -22,6 +22,7 @@ from .cli_options import (
     Bases,
     Budget,
     Cache,
+    Columns,
     Concurrency,
     Debug,
     DryRun,
@@ -164,12 +165,7 @@ def evaluate(
             help="Draw the limit at random (without it the first are taken); a program's own draws, too."
         ),
     ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--columns", metavar="FIELD=COLUMN", help="Column that holds a field, such as question=text."
-        ),
-    ] = None,
+    columns: Columns = None,
     kind: Kind = None,
     lm: Names = None,
     api_base: Bases = None,

@@ -14,6 +14,7 @@ from .cli_options import (
     Bases,
     Budget,
     Cache,
+    Columns,
     Concurrency,
     Debug,
     DryRun,
@@ -73,12 +74,7 @@ def compile(
     seed: Annotated[
         int, typer.Option(min=0, help="Of the samples, the split and the optimizer's draws.")
     ] = 0,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--columns", metavar="FIELD=COLUMN", help="Column that holds a field, such as question=text."
-        ),
-    ] = None,
+    columns: Columns = None,
     kind: Kind = None,
     lm: Names = None,
     api_base: Bases = None,

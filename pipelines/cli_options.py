@@ -61,6 +61,12 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before an exp
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No plan and no progress.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns", metavar="FIELD=COLUMN", help="Column that holds a field, such as question=text."
+    ),
+]
 Kind = Annotated[str | None, typer.Option(metavar="choice|boolean|number|span", help="Kind of answer.")]
 
 

@@ -14,6 +14,7 @@ from .cli_options import (
     Bases,
     Budget,
     Cache,
+    Columns,
     Concurrency,
     Debug,
     DryRun,
@@ -69,12 +70,7 @@ def tune(
         str | None, typer.Option(metavar="NAME", help="Enter the winner into MLflow's model registry.")
     ] = None,
     sets: Sets = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--columns", metavar="FIELD=COLUMN", help="Column that holds a field, such as question=text."
-        ),
-    ] = None,
+    columns: Columns = None,
     kind: Kind = None,
     lm: Names = None,
     api_base: Bases = None,
