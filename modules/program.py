@@ -14,7 +14,7 @@ from .adapter import ProfileAdapter
 from .answers import Kind
 from .calls import ASKER, asking, metered
 from .errors import UserError
-from .prompt import MAX_CONTEXT_CHARS
+from .prompt import check_passage
 from .saved import write
 from .seat import Seat
 from .sync import run_sync
@@ -63,11 +63,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         if not isinstance(question, str) or not question.strip():
             raise UserError("the question is empty: pass question='…'")
         task = Task.of(question, choices, context, kind)
-        if task.context is not None and len(task.context) > MAX_CONTEXT_CHARS:
-            raise UserError(
-                f"the question has a context of {len(task.context):,} characters: shorten it to "
-                f"{MAX_CONTEXT_CHARS:,}, or put it into a corpus for a retriever"
-            )
+        check_passage(task.context or "", "the question")
         asked = ASKER.get().question or task.key
         with (
             dspy.context(adapter=_ADAPTER, warn_on_type_mismatch=False),

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..signatures import frame
+from .errors import UserError
 from .fence import cut, disarm, fence, one_line
 from .fields import fields_of
 from .profile import Profile
@@ -123,6 +124,15 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
     for note in inputs.get("notes") or ():
         said = _with_answer(note, inputs, profile, MAX_NOTE_CHARS)
         yield fence(said, note["title"], MAX_NOTE_CHARS + MAX_ANSWER_CHARS)
+
+
+def check_passage(passage: str, name: str) -> None:
+    """Raises UserError for a passage longer than an agent is shown, which would be cut in every prompt."""
+    if len(passage) > MAX_CONTEXT_CHARS:
+        raise UserError(
+            f"{name} has a context of {len(passage):,} characters: shorten it to {MAX_CONTEXT_CHARS:,}, or "
+            "put it into a corpus for a retriever"
+        )
 
 
 def _passage(context: str | Sequence[str]) -> str:

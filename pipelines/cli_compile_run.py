@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from . import catalogue, data
 from .budget import open_account
 from .cli_compile_show import shown
 from .cli_evaluate import parse_columns
-from .cli_guard import INTERRUPTED, STOPPED, say
+from .cli_guard import INTERRUPTED, STOPPED, say, warned
 from .cli_show import plan_lines
 from .compile import advice, checked, split
 from .compile import compile as compile_program
@@ -154,9 +153,7 @@ def run(planned: Plan, *, quiet: bool) -> tuple[dict[str, Any], int]:
     request = planned.request
     code = 0
     try:
-        with shown(quiet) as told, warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always", UserWarning)
-            warnings.simplefilter("always", RuntimeWarning)
+        with warned(planned.warnings), shown(quiet) as told:
             compiled = compile_program(
                 planned.program,
                 planned.train,
@@ -175,9 +172,6 @@ def run(planned: Plan, *, quiet: bool) -> tuple[dict[str, Any], int]:
                 progress=told,
             )
         result = compiled.compilation.to_dict()
-        for warning in said:
-            if str(warning.message) not in planned.warnings:
-                say(f"warning: {warning.message}")
     except KeyboardInterrupt:
         say(f"interrupted: what was found is kept in {request.out}; the same command takes it up again")
         code = INTERRUPTED

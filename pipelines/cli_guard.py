@@ -9,7 +9,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any, ParamSpec
 
@@ -81,8 +81,8 @@ def _unexpected(problem: Exception, debug: bool) -> int:
 
 
 @contextmanager
-def warned() -> Iterator[None]:
-    """Say what the block warned of, a line each, when it has ended."""
+def warned(known: Collection[str] = ()) -> Iterator[None]:
+    """Say what the block warned of and is not `known`, a line each, when it has ended."""
     with warnings.catch_warnings(record=True) as said:
         for kind in (UserWarning, RuntimeWarning):
             warnings.simplefilter("always", kind)
@@ -90,8 +90,10 @@ def warned() -> Iterator[None]:
             yield
         finally:
             kinds = (UserWarning, RuntimeWarning)
-            for message in dict.fromkeys(str(one.message) for one in said if issubclass(one.category, kinds)):
-                say(f"warning: {message}")
+            told = dict.fromkeys(str(one.message) for one in said if issubclass(one.category, kinds))
+            for message in told:
+                if message not in known:
+                    say(f"warning: {message}")
 
 
 @contextmanager

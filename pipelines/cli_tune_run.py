@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from ..modules.question import Question
 from ..modules.space import key_of, options
 from . import cli_show, data
 from .cli_evaluate import parse_columns
-from .cli_guard import say
+from .cli_guard import warned
 from .cli_lms import EVERY, LMOptions, by_seat, parse_prices
 from .plan import Plan as Forecast
 from .plan import plan as forecast
@@ -92,13 +91,8 @@ class Planned:
 
 def plan(request: Request) -> Planned:
     """Read and check all input, and say what it warns of. Raises UserError before any LM is called."""
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", UserWarning)
-        planned = _planned(request)
-    for warning in said:
-        if issubclass(warning.category, UserWarning):
-            say(f"warning: {warning.message}")
-    return planned
+    with warned():
+        return _planned(request)
 
 
 def _planned(request: Request) -> Planned:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..modules.errors import UserError
-from ..modules.prompt import MAX_CONTEXT_CHARS
+from ..modules.prompt import check_passage
 from ..modules.question import KINDS, Question, from_row
 from . import catalogue, hub, tables
 from .catalogue import SAMPLES, DatasetSpec
@@ -342,8 +342,4 @@ def check_contexts(questions: Sequence[Question]) -> None:
         passage = (
             question.context if isinstance(question.context, str) else "\n\n".join(question.context or ())
         )
-        if len(passage) > MAX_CONTEXT_CHARS:
-            raise UserError(
-                f"question {question.id!r} has a context of {len(passage):,} characters: shorten it to "
-                f"{MAX_CONTEXT_CHARS:,}, or put it into a corpus for a retriever"
-            )
+        check_passage(passage, f"question {question.id!r}")
