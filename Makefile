@@ -34,7 +34,7 @@ test-slow: $(VENV)/.installed-test
 
 test-ray: $(VENV)/.installed-test
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[ray]'
-	$(BIN)/python -m pytest tests/test_ray.py
+	$(BIN)/python -m pytest tests/pipelines/evaluation/test_ray.py
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -57,7 +57,7 @@ api: $(VENV)/.installed-test
 	$(BIN)/python docs/make_api.py
 
 samples: $(VENV)/.installed-test
-	$(BIN)/python -m folkmoot.pipelines.samples.check
+	$(BIN)/python -m folkmoot.pipelines.data.samples.check
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

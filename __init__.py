@@ -10,72 +10,76 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ._moved import install as _install_moved
+
 if TYPE_CHECKING:
-    from .modules.causal import CausalConsistency as CausalConsistency
-    from .modules.deliberation import Deliberation as Deliberation
-    from .modules.deliberation import replay as replay
-    from .modules.ensemble import Ensemble as Ensemble
+    from .modules.agents.profile import Profile as Profile
+    from .modules.base.errors import UserError as UserError
     from .modules.environment import CorpusEnvironment as CorpusEnvironment
     from .modules.environment import RecordingEnvironment as RecordingEnvironment
     from .modules.environment import ReplayEnvironment as ReplayEnvironment
     from .modules.environment import WikipediaEnvironment as WikipediaEnvironment
-    from .modules.errors import UserError as UserError
-    from .modules.network.network import StrategyNetwork as StrategyNetwork
-    from .modules.profile import Profile as Profile
-    from .modules.program import Program as Program
-    from .modules.question import Question as Question
-    from .modules.router import Router as Router
-    from .modules.single import SingleAgent as SingleAgent
-    from .modules.strategies import STRATEGIES as STRATEGIES
-    from .modules.strategies import Strategy as Strategy
-    from .modules.team import SupervisedTeam as SupervisedTeam
-    from .optimizers.demos import labelled_demos as labelled_demos
-    from .pipelines.compare import compare as compare
-    from .pipelines.compile import compile as compile
-    from .pipelines.data import load as load
-    from .pipelines.distil import distil as distil
-    from .pipelines.evaluate import Evaluation as Evaluation
-    from .pipelines.evaluate import evaluate as evaluate
-    from .pipelines.lms import lm as lm
-    from .pipelines.match_budget import match_budget as match_budget
-    from .pipelines.report import report as report
-    from .pipelines.reproduce import reproduce as reproduce
-    from .pipelines.saved import load_program as load_program
-    from .pipelines.tune import tune as tune
+    from .modules.protocols.causal import CausalConsistency as CausalConsistency
+    from .modules.protocols.deliberation import Deliberation as Deliberation
+    from .modules.protocols.deliberation import replay as replay
+    from .modules.protocols.ensemble import Ensemble as Ensemble
+    from .modules.protocols.program import Program as Program
+    from .modules.protocols.router import Router as Router
+    from .modules.protocols.single import SingleAgent as SingleAgent
+    from .modules.protocols.strategies import STRATEGIES as STRATEGIES
+    from .modules.protocols.strategies import Strategy as Strategy
+    from .modules.protocols.strategy_network import StrategyNetwork as StrategyNetwork
+    from .modules.protocols.team.team import SupervisedTeam as SupervisedTeam
+    from .modules.reading.question import Question as Question
+    from .optimizers.prompts.demos import labelled_demos as labelled_demos
+    from .pipelines.comparison.compare import compare as compare
+    from .pipelines.comparison.match_budget import match_budget as match_budget
+    from .pipelines.compilation.compile import compile as compile
+    from .pipelines.data.load import load as load
+    from .pipelines.distillation.distil import distil as distil
+    from .pipelines.evaluation.evaluate import Evaluation as Evaluation
+    from .pipelines.evaluation.evaluate import evaluate as evaluate
+    from .pipelines.lms.named import lm as lm
+    from .pipelines.programs.saved import load_program as load_program
+    from .pipelines.reporting.report import report as report
+    from .pipelines.reproduction.reproduce import reproduce as reproduce
+    from .pipelines.tuning.tune import tune as tune
 
 _WHERE = {
-    "CausalConsistency": ".modules.causal",
+    "CausalConsistency": ".modules.protocols.causal",
     "CorpusEnvironment": ".modules.environment",
-    "Deliberation": ".modules.deliberation",
-    "Ensemble": ".modules.ensemble",
-    "Evaluation": ".pipelines.evaluate",
-    "Profile": ".modules.profile",
-    "Program": ".modules.program",
-    "Question": ".modules.question",
-    "STRATEGIES": ".modules.strategies",
+    "Deliberation": ".modules.protocols.deliberation",
+    "Ensemble": ".modules.protocols.ensemble",
+    "Evaluation": ".pipelines.evaluation.evaluate",
+    "Profile": ".modules.agents.profile",
+    "Program": ".modules.protocols.program",
+    "Question": ".modules.reading.question",
+    "STRATEGIES": ".modules.protocols.strategies",
     "RecordingEnvironment": ".modules.environment",
     "ReplayEnvironment": ".modules.environment",
-    "Router": ".modules.router",
-    "SingleAgent": ".modules.single",
-    "Strategy": ".modules.strategies",
-    "StrategyNetwork": ".modules.network.network",
-    "SupervisedTeam": ".modules.team",
-    "UserError": ".modules.errors",
+    "Router": ".modules.protocols.router",
+    "SingleAgent": ".modules.protocols.single",
+    "Strategy": ".modules.protocols.strategies",
+    "StrategyNetwork": ".modules.protocols.strategy_network",
+    "SupervisedTeam": ".modules.protocols.team.team",
+    "UserError": ".modules.base.errors",
     "WikipediaEnvironment": ".modules.environment",
-    "compare": ".pipelines.compare",
-    "compile": ".pipelines.compile",
-    "distil": ".pipelines.distil",
-    "evaluate": ".pipelines.evaluate",
-    "labelled_demos": ".optimizers.demos",
-    "lm": ".pipelines.lms",
-    "load": ".pipelines.data",
-    "load_program": ".pipelines.saved",
-    "match_budget": ".pipelines.match_budget",
-    "replay": ".modules.deliberation",
-    "tune": ".pipelines.tune",
-    "report": ".pipelines.report",
-    "reproduce": ".pipelines.reproduce",
+    "compare": ".pipelines.comparison.compare",
+    "compile": ".pipelines.compilation.compile",
+    "distil": ".pipelines.distillation.distil",
+    "evaluate": ".pipelines.evaluation.evaluate",
+    "labelled_demos": ".optimizers.prompts.demos",
+    "lm": ".pipelines.lms.named",
+    "load": ".pipelines.data.load",
+    "load_program": ".pipelines.programs.saved",
+    "match_budget": ".pipelines.comparison.match_budget",
+    "replay": ".modules.protocols.deliberation",
+    "tune": ".pipelines.tuning.tune",
+    "report": ".pipelines.reporting.report",
+    "reproduce": ".pipelines.reproduction.reproduce",
 }
+
+_install_moved()
 
 __all__ = sorted(_WHERE)  # pyright: ignore[reportUnsupportedDunderAll]
 

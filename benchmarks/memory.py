@@ -9,8 +9,8 @@ from typing import Any
 import dspy
 
 import folkmoot as fm
-from folkmoot.modules.program import prediction_of
-from folkmoot.modules.transcript import Task, Turn
+from folkmoot.modules.agents.transcript import Task, Turn
+from folkmoot.modules.protocols.program import prediction_of
 
 
 class Instant(fm.Program):

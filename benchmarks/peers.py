@@ -84,7 +84,7 @@ def folkmoot_traced(url: str, questions: int) -> Callable[[], dict[str, float]]:
     result = folkmoot(url, questions, tracking=True, traces=1.0, out=f"traced-{questions}")
 
     def arrived() -> dict[str, float]:
-        from folkmoot.pipelines.mlflow_store import open_client
+        from folkmoot.pipelines.tracking.store import open_client
 
         began = time.perf_counter()
         result.wait_for_traces(600)

@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import folkmoot as fm
-from folkmoot.modules.sync import run_sync
+from folkmoot.modules.base.sync import run_sync
 
 HERE = Path(__file__).resolve().parent
 INSPECT = Path(sys.prefix) / "bench-inspect" / "bin" / "python"  # made by `make bench`
@@ -134,7 +134,7 @@ def warm_rerun(url: str, folder: Path) -> None:
 
 def prefix_reuse(url: str) -> None:
     """Share of prompt characters of a 3-agent, 3-round dialogue that repeat the longest earlier prefix."""
-    from folkmoot.modules import adapter
+    from folkmoot.modules.agents import adapter
 
     prompts: list[str] = []
     said = "This argument has about as many words as an agent of a deliberation gives in a turn. " * 6

@@ -16,10 +16,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 import folkmoot as fm
-from folkmoot.pipelines.cli_show import show_dialogue
-from folkmoot.pipelines.compare import Pair
-from folkmoot.pipelines.dialogues import most_informative
-from folkmoot.pipelines.evaluate import Progress as State
+from folkmoot.pipelines.cli.show import show_dialogue
+from folkmoot.pipelines.comparison.compare import Pair
+from folkmoot.pipelines.evaluation.evaluate import Progress as State
+from folkmoot.pipelines.plots.dialogues import most_informative
 
 RUNS = Path("runs/demo")
 QUESTIONS = 60

@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from ..errors import UserError
+from ..base.errors import UserError
 
 Place = tuple[str, int]
 """A host, in lower case, and a port."""

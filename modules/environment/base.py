@@ -4,9 +4,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..fence import clean, cut, one_line
-from ..together import together
-from .sentences import sentences
+from ..base.fence import clean, cut, one_line
+from ..base.together import together
+from ..reading.sentences import sentences
 
 MAX_CHARS = 1500
 """Characters of an observation, unless told otherwise."""

@@ -8,18 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .base import Environment, Page
-from .corpus_index import (
-    Document,
-    base_key,
-    build,
-    open_index,
-    parse,
-    read_jsonl,
-    title_key,
-    to_document,
-)
+from .corpus_index import Document, base_key, build, open_index, parse, read_jsonl, title_key, to_document
 
 SLOW_DOCUMENTS = 50_000
 """From this many documents on a search takes milliseconds and leaves the event loop for a thread."""

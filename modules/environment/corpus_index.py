@@ -19,8 +19,8 @@ import bm25s
 import numpy as np
 from bm25s.stopwords import STOPWORDS_EN
 
-from ..errors import UserError
-from ..fence import one_line
+from ..base.errors import UserError
+from ..base.fence import one_line
 
 KIND = f"1, bm25s {bm25s.__version__}"
 """The kind of index written here; others are built anew.

@@ -13,9 +13,9 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from ..calls import CallError, FatalCallError
-from ..connections import LoopSessions, back_off, seconds_to_wait
-from ..fence import cut, one_line
+from ..base.calls import CallError, FatalCallError
+from ..base.connections import LoopSessions, back_off, seconds_to_wait
+from ..base.fence import cut, one_line
 from .addresses import CheckedResolver, Hosts, PrivateAddressError
 
 CONNECT_SECONDS = 10.0

@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
-from ..fence import cut
+from ..base.errors import UserError
+from ..base.fence import cut
 from .base import Environment, Page
 
 VERSION = 1

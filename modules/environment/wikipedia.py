@@ -21,9 +21,9 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from ..calls import CallError, FatalCallError
-from ..errors import UserError
-from ..fence import cut, one_line
+from ..base.calls import CallError, FatalCallError
+from ..base.errors import UserError
+from ..base.fence import cut, one_line
 from .addresses import Hosts
 from .base import Environment, Page
 from .mediawiki import MediaWiki

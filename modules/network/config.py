@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeVar, get_args
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .graph import Limits
 from .policy import Features, PolicyConfig
 from .space import PAPER_STRATEGIES as PAPER_STRATEGIES

@@ -17,8 +17,8 @@ from safetensors.torch import load as read_tensors
 from safetensors.torch import save as write_tensors
 from torch import Tensor
 
-from ..errors import UserError
-from ..voting import LOWEST_TRUST
+from ..base.errors import UserError
+from ..reading.voting import LOWEST_TRUST
 from .config import NetworkConfig
 from .fused import FusedPolicies
 from .state import NetworkState

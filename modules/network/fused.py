@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .policy import AgentPolicy, Group, PolicyConfig
 
 _SLOPE = 0.2  # of GATConv's leaky ReLU

@@ -6,7 +6,7 @@ import networkx  # type: ignore[import-untyped]
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .trust import Trust
 
 Adjacency = npt.NDArray[np.bool_]

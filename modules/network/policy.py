@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import GATConv  # type: ignore[import-untyped]
 
-from ..errors import UserError
-from ..voting import LOWEST_TRUST
+from ..base.errors import UserError
+from ..reading.voting import LOWEST_TRUST
 from .graph import Adjacency
 from .trust import Trust
 from .weights import Numbers

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .weights import Answers, Numbers, Right, expected_votes
 
 RIGHT, WRONG = 1.0, -0.5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..space import Choice, Parameter, Space, When
+from ..base.space import Choice, Parameter, Space, When
 
 PAPER_STRATEGIES = (
     "zero_shot", "few_shot", "cot", "self_consistency", "self_ask", "decomposition", "least_to_most",

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..errors import UserError
-from ..voting import Consensus, trust_consensus, weighted_consensus
+from ..base.errors import UserError
+from ..reading.voting import Consensus, trust_consensus, weighted_consensus
 from .choice import draw, softmax
 from .config import NetworkConfig
 from .fused import FusedPolicies

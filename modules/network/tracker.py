@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import UserError
+from ..base.errors import UserError
 
 NEUTRAL = 0.5
 """The score of a strategy that was never tried on a question like this one."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import UserError
-from ..voting import LOWEST_TRUST
+from ..base.errors import UserError
+from ..reading.voting import LOWEST_TRUST
 
 HIGHEST_TRUST = 0.95
 """The upper bound of trust."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from .. import voting
+from ..reading import voting
 
 Answers = npt.NDArray[np.integer]
 Right = npt.NDArray[np.bool_]

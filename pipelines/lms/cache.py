@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from ..jsonl import to_json
-from ..settings import settings
+from ..base.jsonl import to_json
+from ..base.settings import settings
 from .store import REPLY_FIELDS
 
 FILE = "calls.sqlite"

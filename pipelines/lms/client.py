@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from ...modules.calls import CallError, FatalCallError
-from ...modules.connections import LoopSessions, seconds_to_wait
-from ...modules.errors import UserError
-from ..jsonl import to_json
-from ..settings import settings
+from ...modules.base.calls import CallError, FatalCallError
+from ...modules.base.connections import LoopSessions, seconds_to_wait
+from ...modules.base.errors import UserError
+from ..base.jsonl import to_json
+from ..base.settings import settings
 from .secrets import hiding
 
 CONNECT_SECONDS = 10.0

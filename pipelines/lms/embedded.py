@@ -20,7 +20,7 @@ from types import ModuleType, TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from ...modules.errors import UserError
+from ...modules.base.errors import UserError
 
 HOST = "127.0.0.1"
 CONTEXT_TOKENS = 8192

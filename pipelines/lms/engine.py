@@ -13,13 +13,13 @@ from weakref import WeakKeyDictionary
 from dspy.lm15 import Config, Message, Request, Response, TextPart
 from dspy.lm15 import Usage as LMUsage
 
-from ...modules.calls import ASKER, CallError, FatalCallError, Usage, record_call
-from ...modules.connections import back_off
-from ...modules.errors import UserError
-from ...modules.profile import Profile
-from ...modules.prompt import json_schema
-from ...modules.sync import run_sync
-from ..budget import ACCOUNTS, Account, BudgetSpent
+from ...modules.agents.profile import Profile
+from ...modules.agents.prompt import json_schema
+from ...modules.base.calls import ASKER, CallError, FatalCallError, Usage, record_call
+from ...modules.base.connections import back_off
+from ...modules.base.errors import UserError
+from ...modules.base.sync import run_sync
+from ..base.budget import ACCOUNTS, Account, BudgetSpent
 from .cache import ACTIVE_CACHE, CallCache
 from .client import Reply, TransientError
 from .ledger import LEDGERS, Entry
@@ -137,7 +137,7 @@ class Engine:
     def load_state(cls, state: Mapping[str, Any]) -> Engine:
         """The engine of a saved LM. Raises UserError unless it is where this environment would find it:
         a file that could name an address could send the key there."""
-        from . import engine_of, lm  # the package imports this module
+        from .named import engine_of, lm  # the package imports this module
 
         model, prices = state["model"], state["prices"]
         profile, concurrency = Profile(**state["profile"]), state["concurrency"]

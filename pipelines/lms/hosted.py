@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...modules.calls import CallError, FatalCallError
-from ...modules.connections import seconds_to_wait
-from ...modules.errors import UserError
-from ..settings import settings
+from ...modules.base.calls import CallError, FatalCallError
+from ...modules.base.connections import seconds_to_wait
+from ...modules.base.errors import UserError
+from ..base.settings import settings
 from .client import Reply, TransientError, plain_address, read_completion
 from .secrets import hiding
 

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ...modules.calls import Usage
-from ...modules.errors import UserError
-from ..jsonl import to_line
+from ...modules.base.calls import Usage
+from ...modules.base.errors import UserError
+from ..base.jsonl import to_line
 
 LEDGER = "ledger.jsonl"
 

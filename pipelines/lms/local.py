@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...modules.profile import Profile
-from ..settings import settings
+from ...modules.agents.profile import Profile
+from ..base.settings import settings
 from .client import HttpEndpoint, Reply
 from .embedded import EmbeddedServer
 from .grammar import reply_grammar

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from ..settings import settings
+from ..base.settings import settings
 
 SECRET_CHARS = 12  # shorter keys are the placeholders of local servers ("EMPTY") and may be ordinary words
 _NAMES = re.compile(r"(key|token|secret|password|signature|sig)$", re.IGNORECASE)

@@ -11,8 +11,8 @@ from typing import Any
 import dspy
 from dspy.utils.callback import BaseCallback
 
-from ...modules.calls import ASKER, Asker, Usage
-from ...modules.errors import said_by
+from ...modules.base.calls import ASKER, Asker, Usage
+from ...modules.base.errors import said_by
 from .client import Reply
 from .secrets import without_keys
 

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...modules.errors import UserError
-from ...modules.profile import Profile
-from ..jsonl import to_line
+from ...modules.agents.profile import Profile
+from ...modules.base.errors import UserError
+from ..base.jsonl import to_line
 from .client import Reply
 
 CALLS = "calls.jsonl"

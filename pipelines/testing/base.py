@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ...modules.answers import read_answer
-from ...modules.calls import Usage
-from ...modules.errors import UserError
-from ...modules.program import Program
-from ...modules.question import Question
-from ...modules.sync import run_sync
-from ..evaluate import Evaluation, evaluate
-from ..lms import lm
+from ...modules.base.calls import Usage
+from ...modules.base.errors import UserError
+from ...modules.base.sync import run_sync
+from ...modules.protocols.program import Program
+from ...modules.reading.answers import read_answer
+from ...modules.reading.question import Question
+from ..evaluation.evaluate import Evaluation, evaluate
+from ..lms.named import lm
 from .replies import sample_questions
 from .server import ScriptedServer
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...modules.answers import same_answer
-from ...modules.calls import ASKER
+from ...modules.agents.retrieval import Retrieval
+from ...modules.base.calls import ASKER
+from ...modules.base.errors import UserError
 from ...modules.environment import Environment, Page
-from ...modules.errors import UserError
-from ...modules.program import Program
-from ...modules.question import Question
-from ...modules.retrieval import Retrieval
-from ...optimizers.statistics import wilson
-from ..evaluate import evaluate
-from ..lms import lm as lm_named
+from ...modules.protocols.program import Program
+from ...modules.reading.answers import same_answer
+from ...modules.reading.question import Question
+from ...optimizers.statistics.statistics import wilson
+from ..evaluation.evaluate import evaluate
+from ..lms.named import lm as lm_named
 from .replies import Body, filled, text_of, wrong
 from .server import Reply, ScriptedServer
 

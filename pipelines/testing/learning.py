@@ -10,9 +10,9 @@ from typing import Any
 
 import dspy
 
-from ...modules.answers import same_answer
-from ...modules.program import Program
-from ...modules.question import Question
+from ...modules.protocols.program import Program
+from ...modules.reading.answers import same_answer
+from ...modules.reading.question import Question
 from .base import Contract, check_rows, check_same, model
 from .replies import agreeing, disputed, drawn, garbled, one_of_each_kind
 from .server import ScriptedServer

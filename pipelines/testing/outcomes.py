@@ -9,10 +9,10 @@ from typing import Any
 
 import dspy
 
-from ...modules.answers import same_answer
-from ...modules.program import Program
-from ...modules.prompt import MAX_CONTEXT_CHARS
-from ...modules.question import Question
+from ...modules.agents.prompt import MAX_CONTEXT_CHARS
+from ...modules.protocols.program import Program
+from ...modules.reading.answers import same_answer
+from ...modules.reading.question import Question
 from .base import PRICE, Contract, check_outcome, check_rows, check_same, check_usage, model
 from .replies import (
     agreeing,

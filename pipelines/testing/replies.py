@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from ...modules.answers import read_answer
-from ...modules.question import Question
+from ...modules.reading.answers import read_answer
+from ...modules.reading.question import Question
 from .server import Reply
 
 Body = dict[str, Any]

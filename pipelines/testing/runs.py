@@ -14,10 +14,10 @@ from typing import Any
 
 import dspy
 
-from ...modules.errors import UserError
-from ...modules.question import Question
-from ..evaluate import Progress
-from ..rows import RESULTS, read_rows
+from ...modules.base.errors import UserError
+from ...modules.reading.question import Question
+from ..evaluation.evaluate import Progress
+from ..runs.rows import RESULTS, read_rows
 from .base import Contract, check_outcome, check_rows, check_same, model, nothing_left_running
 from .replies import agreeing, drawn, text_of
 from .server import ScriptedServer

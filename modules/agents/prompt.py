@@ -1,0 +1,229 @@
+"""Writes a request for a signature in the layout of a profile, and says what the reply may contain.
+
+The order is built for prefix caching: material that all seats share (question, options, passages,
+discussion) comes first, and what this seat is told to do comes last.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ...signatures import frame
+from ..base.errors import UserError
+from ..base.fence import cut, disarm, fence, one_line
+from .fields import fields_of
+from .profile import Profile
+
+MAX_CONTEXT_CHARS = 24_000
+MAX_TURN_CHARS = 4_000
+MAX_EVIDENCE_CHARS = 1_500
+MAX_NOTE_CHARS = 24_000
+MAX_ANSWER_CHARS = 500
+
+_SPECIAL = re.compile(r"<(?=[|｜/\w])")
+
+# What the reply may contain ---------------------------------------------------------------------------------
+
+
+def output_fields(signature: Any, inputs: Mapping[str, Any], profile: Profile) -> list[dict[str, Any]]:
+    """The output fields in order, each with a `type` (text, option, boolean, number, span, action) and, where
+    the field is a choice, its `options`. Endpoints turn this into a JSON schema or a grammar."""
+    fields = []
+    known = fields_of(signature)
+    for name in known.outputs:
+        if name == "answer":
+            fields.append({"name": name, **_answer_space(inputs, profile)})
+        elif name == "action":
+            fields.append({"name": name, "type": "action"})
+        elif name in known.options:
+            fields.append({"name": name, "type": "option", "options": list(known.options[name])})
+        else:
+            fields.append({"name": name, "type": "text"})
+    return fields
+
+
+def _answer_space(inputs: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
+    choices = inputs.get("choices")
+    if choices:
+        options = choices if profile.answer_form == "label" else choices.values()
+        return {"type": "option", "options": list(dict.fromkeys(options))}
+    kind = inputs.get("kind") or "span"
+    return {"type": "span" if kind == "choice" else kind}
+
+
+def json_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The strict JSON schema of a reply with these fields."""
+    kinds: dict[str, list[str]] = {"boolean": ["yes", "no"]}
+    properties: dict[str, Any] = {}
+    for field in fields:
+        values = field.get("options") or kinds.get(field["type"])
+        properties[field["name"]] = {"type": "string", "enum": values} if values else {"type": "string"}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+# The chat layout
+# ---------------------------------------------------------------------------------------------
+
+
+def chat_messages(
+    signature: Any, demos: Sequence[Any], inputs: Mapping[str, Any], profile: Profile
+) -> list[tuple[str, str]]:
+    messages = []
+    for demo in demos:
+        outputs = {name: demo[name] for name in signature.output_fields if demo.get(name) is not None}
+        if not _finished(signature, demo):
+            continue
+        if "answer" in outputs:
+            outputs["answer"] = shown_answer(str(outputs["answer"]), demo.get("choices"), profile)
+        messages.append(("user", _user_text(signature, demo, profile, demo=True)))
+        messages.append(("assistant", json.dumps(outputs, ensure_ascii=False)))
+    messages.append(("user", _user_text(signature, inputs, profile)))
+    return messages
+
+
+def _finished(signature: Any, demo: Any) -> bool:
+    """Whether a demonstration shows how this seat's reply ends; one of another seat's work does not."""
+    return demo.get(list(signature.output_fields)[-1]) is not None
+
+
+def _user_text(signature: Any, inputs: Mapping[str, Any], profile: Profile, *, demo: bool = False) -> str:
+    parts = [*_material(inputs, profile), _orders(signature)]
+    correction = inputs.get("correction")
+    if correction and not demo:
+        told = frame.UNREADABLE if "answer" in signature.output_fields else frame.UNUSABLE
+        parts.append(told.format(problem=correction, form=_form(inputs, profile)))
+    return "\n\n".join(parts)
+
+
+def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
+    """What every seat sees alike, in an order in which later turns only ever add at the end."""
+    yield f"Question: {inputs['question']}"
+    if inputs.get("choices") and profile.list_options:
+        mark = "{0}) {1}" if profile.answer_form == "label" else "- {1}"
+        yield "Options:\n" + "\n".join(mark.format(*item) for item in inputs["choices"].items())
+    yield frame.ANSWER.format(form=_form(inputs, profile))
+    if inputs.get("context"):
+        yield fence(_passage(inputs["context"]), "passage", MAX_CONTEXT_CHARS)
+    for turn in inputs.get("discussion") or ():
+        said = _with_answer(turn, inputs, profile, MAX_TURN_CHARS)
+        yield fence(said, f"{turn['agent']}, round {turn['round']}", MAX_TURN_CHARS + MAX_ANSWER_CHARS)
+    if inputs.get("evidence") is not None:
+        found = [
+            fence(item["text"], f"found: {item['title']}", MAX_EVIDENCE_CHARS) for item in inputs["evidence"]
+        ]
+        yield "\n\n".join(found) if found else frame.NO_EVIDENCE
+    for note in inputs.get("notes") or ():
+        said = _with_answer(note, inputs, profile, MAX_NOTE_CHARS)
+        yield fence(said, note["title"], MAX_NOTE_CHARS + MAX_ANSWER_CHARS)
+
+
+def check_passage(passage: str, name: str) -> None:
+    """Raises UserError for a passage longer than an agent is shown, which would be cut in every prompt."""
+    if len(passage) > MAX_CONTEXT_CHARS:
+        raise UserError(
+            f"{name} has a context of {len(passage):,} characters: shorten it to {MAX_CONTEXT_CHARS:,}, or "
+            "put it into a corpus for a retriever"
+        )
+
+
+def _passage(context: str | Sequence[str]) -> str:
+    """A demonstration is a question as it was loaded, whose context may be several passages."""
+    return context if isinstance(context, str) else "\n\n".join(context)
+
+
+def _with_answer(
+    said: Mapping[str, Any], inputs: Mapping[str, Any], profile: Profile, max_chars: int, joined: str = "\n"
+) -> str:
+    """What somebody said, cut to `max_chars`, and the answer that goes with it as this LM is shown it."""
+    text = str(said["text"]).strip()
+    if len(text) > max_chars:
+        text = cut(disarm(text).strip(), max_chars)  # cleaned first: invisible padding could be long
+    if "answer" not in said:
+        return text
+    answer = f"Answer: {shown_answer(said['answer'], inputs.get('choices'), profile)}"[:MAX_ANSWER_CHARS]
+    return f"{text}{joined}{answer}" if text else answer
+
+
+def _orders(signature: Any) -> str:
+    """What this seat alone is told: kept short, because it is what no two seats share."""
+    return _orders_of(signature, signature.__doc__)
+
+
+@lru_cache(maxsize=256)
+def _orders_of(signature: Any, instructions: str | None) -> str:
+    """Kept by signature and instructions, since some optimizers change those of a class in place."""
+    fields = frame.FIELDS.format(fields=fields_of(signature).named)
+    return " ".join(signature.instructions.split()) + "\n" + fields
+
+
+def _form(inputs: Mapping[str, Any], profile: Profile) -> str:
+    choices = inputs.get("choices")
+    if not choices:
+        return frame.ANSWER_FORMS[_answer_space(inputs, profile)["type"]]
+    return frame.ANSWER_FORMS[profile.answer_form].format(labels=", ".join(choices))
+
+
+def shown_answer(answer: str | None, choices: Mapping[str, str] | None, profile: Profile) -> str:
+    """An answer as this LM is shown it: a label or the option's text; abstentions are said to be such."""
+    if answer is None:
+        return frame.ABSTAINED
+    if not choices or answer not in choices:
+        return answer
+    if profile.answer_form == "text":
+        return choices[answer]
+    return answer
+
+
+# The plain layout
+# --------------------------------------------------------------------------------------------
+
+
+def plain_prompt(signature: Any, demos: Sequence[Any], inputs: Mapping[str, Any], profile: Profile) -> str:
+    """Bare text for an untuned LM: finished examples, then the question and the name of the first output."""
+    names = list(signature.output_fields)
+    blocks = []
+    for demo in demos:
+        if not _finished(signature, demo):
+            continue
+        lines = list(_plain_material(demo, profile))
+        for name in names:
+            if name == "answer":
+                lines.append(f"Answer: {shown_answer(str(demo['answer']), demo.get('choices'), profile)}")
+            elif demo.get(name):
+                lines.append(f"{name.capitalize()}: {_one_line(demo[name])}")
+        blocks.append("\n".join(lines))
+    blocks.append("\n".join([*_plain_material(inputs, profile), f"{names[0].capitalize()}:"]))
+    return "\n\n".join(blocks)
+
+
+def _plain_material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
+    if inputs.get("context"):
+        yield f"Passage: {_one_line(_passage(inputs['context']), MAX_CONTEXT_CHARS)}"
+    for item in inputs.get("evidence") or ():
+        yield f"Found: {_one_line(item['title'])}: {_one_line(item['text'], MAX_EVIDENCE_CHARS)}"
+    yield f"Question: {_one_line(inputs['question'], None)}"
+    if inputs.get("choices") and profile.list_options:
+        yield "Options: " + ", ".join(inputs["choices"].values())
+    for turn in inputs.get("discussion") or ():
+        answer = _one_line(shown_answer(turn["answer"], inputs.get("choices"), profile), MAX_ANSWER_CHARS)
+        yield f"{turn['agent'].capitalize()} says {answer}: {_one_line(turn['text'])}"
+    for note in inputs.get("notes") or ():
+        if note.get("bare"):
+            yield from (_one_line(line, MAX_NOTE_CHARS) for line in note["text"].splitlines())
+        else:
+            said = _with_answer(note, inputs, profile, MAX_NOTE_CHARS, " ")
+            yield f"{_one_line(note['title']).capitalize()}: {_one_line(said, len(said))}"
+
+
+def _one_line(text: Any, max_chars: int | None = MAX_TURN_CHARS) -> str:
+    """Text as part of a line: no line of its own, and nothing that a tokeniser takes for a special token."""
+    return _SPECIAL.sub("< ", one_line(disarm(str(text))))[:max_chars]

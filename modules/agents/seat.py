@@ -1,0 +1,205 @@
+"""One seat: asks one LM in one role, reads the answer, and asks once more if it cannot be read."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dspy
+
+from ...signatures.frame import EMPTY, NOT_AN_OPTION, WRONG_FORM
+from ..base.calls import asking, metered
+from ..base.errors import UserError
+from ..base.fence import disarm, one_line
+from ..reading.answers import read_vote
+from .adapter import SAMPLING
+from .direct import predict_directly
+from .fields import fields_of
+from .transcript import Task, Turn
+
+MAX_SHOWN_CHARS = 80
+
+
+class SeatPredict(dspy.Predict):  # type: ignore[misc]
+    """A predictor that keeps its LM when an optimizer resets it: who sits where is not learned."""
+
+    def reset(self) -> None:
+        lm = getattr(self, "lm", None)
+        super().reset()
+        self.lm = lm
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """DSPy's state, without the LM: an LM made by `fm.lm` is more than DSPy's state could say."""
+        bare = object.__new__(type(self))
+        bare.__dict__.update(vars(self), lm=None)
+        state: dict[str, Any] = super(SeatPredict, bare).dump_state(json_mode)
+        return state
+
+    def load_state(self, state: dict[str, Any], *, allow_unsafe_lm_state: bool = False) -> SeatPredict:
+        """DSPy's state: words and demos. The seat keeps its LM, unless a trusted file names another."""
+        known: dict[str, Any] = {
+            name: state[name] for name in ("traces", "train", "demos", "fields") if name in state
+        }
+        named, kept = state.get("lm"), self.lm
+        if named and not allow_unsafe_lm_state:
+            warnings.warn(
+                f"the state names the LM {str(named.get('model'))[:80]!r}, which is not taken over, nor any "
+                "address: give LMs to the program, with lms={…}",
+                stacklevel=2,
+            )
+            named = None
+        known |= {"signature": state["signature"], "lm": named}
+        super().load_state(known, allow_unsafe_lm_state=allow_unsafe_lm_state)
+        self.lm = self.lm or kept
+        return self
+
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        prediction = None if args else await predict_directly(self, kwargs)
+        return await super().acall(*args, **kwargs) if prediction is None else prediction
+
+
+class Seat(dspy.Module):  # type: ignore[misc]
+    """An agent: a name, a signature and, if set, an LM of its own.
+
+    Args:
+        name: what the others call it; also its name in `lms` and on the command line.
+        signature: has `question`, `choices`, `context`, `kind`, `correction` as inputs and ends with
+            `answer`; the other outputs are the agent's argument.
+        lm: the LM of this seat; None takes the one of the run.
+        sampling: LM settings of this seat, such as `{"temperature": 0.5}`.
+
+    Raises UserError for an unknown sampling setting.
+    """
+
+    def __init__(
+        self, name: str, signature: type[Any], *, lm: Any = None, sampling: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__()
+        if not isinstance(sampling, Mapping | None):
+            raise UserError(f"sampling is {sampling!r}: give settings such as {{'temperature': 0.5}}")
+        unknown = [key for key in sampling or () if key not in SAMPLING]
+        if unknown:
+            raise UserError(
+                f"there is no sampling setting {unknown[0]!r}: choose among {', '.join(SAMPLING)}"
+            )
+        self.name = name
+        self.predict = SeatPredict(signature, **dict(sampling or {}))
+        self.predict.lm = lm
+
+    async def ask(
+        self,
+        task: Task,
+        *,
+        round: int = 1,
+        discussion: Sequence[Turn] = (),
+        evidence: Sequence[Mapping[str, Any]] | None = None,
+        notes: Sequence[Mapping[str, Any]] | None = None,
+        rollout: int | None = None,
+        examples: Sequence[dspy.Example] = (),
+    ) -> Turn:
+        """One turn: the answer in canonical form, or None if it could not be read twice.
+
+        Turns of different `rollout` are samples of their own: an LM that has a seed gets another for each.
+        `notes` are what else this seat is to see: dicts with `title`, `text` and, if there is one, `answer`;
+        with `bare` set, a prompt of plain text shows the lines of `text` without their title.
+        `examples` are shown as demonstrations as long as the seat has none of its own.
+        """
+        inputs = self.inputs(task, discussion, evidence, notes)
+        if examples and not self.predict.demos:
+            inputs["demos"] = list(examples)
+        config = {} if rollout is None else self._rolled(rollout)
+        with asking(seat=self.name), metered() as usage:
+            prediction = await self.predict.acall(**inputs, config=config)
+            answer = read_vote(prediction.answer, task.kind, task.choices)
+            if answer is None:
+                problem = problem_of(prediction.answer, task)
+                forget(prediction)
+                prediction = await self.predict.acall(**inputs, correction=problem, config=config)
+                answer = read_vote(prediction.answer, task.kind, task.choices)
+        return Turn(
+            agent=self.name,
+            round=round,
+            answer=answer,
+            text=self._argument(prediction),
+            raw=None if answer == prediction.answer else prediction.answer,
+            evidence=tuple(evidence or ()),
+            usage=usage,
+        )
+
+    async def work(
+        self,
+        task: Task,
+        step: str,
+        *,
+        notes: Sequence[Mapping[str, Any]] | None = None,
+        rollout: int | None = None,
+    ) -> Turn:
+        """One turn that prepares an answer and gives none: `text` is what was said."""
+        with metered() as usage:
+            prediction = await self.fill(task, notes=notes, rollout=rollout)
+        return Turn(self.name, 1, None, self._argument(prediction), usage=usage, step=step)
+
+    async def fill(
+        self,
+        task: Task,
+        *,
+        notes: Sequence[Mapping[str, Any]] | None = None,
+        correction: str | None = None,
+        rollout: int | None = None,
+    ) -> dspy.Prediction:
+        """One call: the output fields as they were said, a missing one empty."""
+        inputs = self.inputs(task, notes=notes)
+        config = {} if rollout is None else self._rolled(rollout)
+        with asking(seat=self.name):
+            return await self.predict.acall(**inputs, correction=correction, config=config)
+
+    def _rolled(self, rollout: int) -> dict[str, int]:
+        """What tells a sample apart: its number for caches and records, and a seed where one is set."""
+        settings = getattr(self.predict.lm or dspy.settings.lm, "kwargs", {}) | self.predict.config
+        seed = settings.get("seed")
+        return {"rollout_id": rollout} | ({} if seed is None else {"seed": seed + rollout})
+
+    def inputs(
+        self,
+        task: Task,
+        discussion: Sequence[Turn] = (),
+        evidence: Sequence[Mapping[str, Any]] | None = None,
+        notes: Sequence[Mapping[str, Any]] | None = None,
+    ) -> dict[str, Any]:
+        """The input fields of a request, as far as this seat's signature has them."""
+        inputs: dict[str, Any] = {
+            "question": task.question,
+            "choices": dict(task.choices) if task.choices else None,
+            "context": task.context,
+            "kind": task.kind,
+        }
+        fields = fields_of(self.predict.signature).inputs
+        if "discussion" in fields:
+            inputs["discussion"] = [turn.spoken() for turn in discussion] or None
+        if "evidence" in fields:
+            inputs["evidence"] = None if evidence is None else [dict(item) for item in evidence]
+        if "notes" in fields:
+            inputs["notes"] = [dict(item) for item in notes or ()] or None
+        return inputs
+
+    def _argument(self, prediction: Any) -> str:
+        names = [name for name in fields_of(self.predict.signature).outputs if name != "answer"]
+        return "\n".join(str(prediction[name]) for name in names if prediction[name])
+
+
+def forget(prediction: Any) -> None:
+    """Take an unreadable reply out of DSPy's trace, so that no optimizer makes a demonstration of it."""
+    trace = dspy.settings.trace
+    for place in reversed(range(len(trace or ()))):
+        if trace[place][2] is prediction:
+            del trace[place]
+            return
+
+
+def problem_of(answer: str | None, task: Task) -> str:
+    """Why an answer cannot be read, in the words that the agent is told."""
+    if not answer or not answer.strip():
+        return EMPTY
+    shown = one_line(disarm(answer[: 10 * MAX_SHOWN_CHARS]))[:MAX_SHOWN_CHARS]  # outside of any fence
+    return (NOT_AN_OPTION if task.choices else WRONG_FORM).format(answer=shown)

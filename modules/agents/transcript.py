@@ -1,0 +1,105 @@
+"""What was said: the turns of a dialogue and the task they are about."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from ..base.calls import Usage
+from ..base.errors import UserError
+from ..reading.answers import Kind, answer_key, infer_kind
+from ..reading.question import check_choices, check_context, require_text
+
+
+@dataclass(frozen=True)
+class Task:
+    """One question as the agents see it: never the gold answer."""
+
+    question: str
+    choices: Mapping[str, str] | None = None
+    context: str | None = None
+    kind: Kind = "choice"
+
+    @classmethod
+    def of(
+        cls,
+        question: str,
+        choices: Mapping[str, str] | None = None,
+        context: str | Sequence[str] | None = None,
+        kind: Kind | None = None,
+    ) -> Task:
+        """The task of a program's call; without a kind it is `choice` if there are choices, else `span`.
+
+        Raises UserError for an unknown kind, one that does not go with the choices, and a question, choices
+        or context that no data set could have.
+        """
+        require_text(question, "the question needs a text")
+        choices = check_choices(choices or None, "the question")
+        context = check_context(context, "the question")
+        if kind is not None and kind not in get_args(Kind):
+            raise UserError(f"there is no kind {kind!r}: choose one of {', '.join(get_args(Kind))}")
+        if kind is not None and (kind == "choice") != bool(choices):
+            what = "needs choices={…}" if kind == "choice" else "has no choices: drop them, or the kind"
+            raise UserError(f"a question of kind {kind} {what}")
+        passage = context if isinstance(context, str) else "\n\n".join(context or ())
+        return cls(question, choices, passage or None, kind or infer_kind(None, choices))
+
+    @property
+    def key(self) -> str:
+        """A stable name for the question; with the run's seed it feeds every random draw about it."""
+        options = "\x1f".join(f"{label}={text}" for label, text in (self.choices or {}).items())
+        return hashlib.sha256(f"{self.question}\x1e{options}".encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One agent's contribution. `answer` is None when it could not be read (an abstention).
+
+    `raw` is the answer in the agent's own words where that differs from `answer`; `evidence` lists what a
+    tool returned before the agent spoke: dicts with `title`, `text`, `source`. A turn that prepares an answer
+    and gives none has the name of its `step`. `examined` says which answer an evaluator looked at: a dict
+    with `agent`, `answer` and `counterfactual`. `details` are what else a protocol has to say of the turn.
+    """
+
+    agent: str
+    round: int
+    answer: str | None
+    text: str
+    raw: str | None = None
+    evidence: tuple[Mapping[str, Any], ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    step: str | None = None
+    examined: Mapping[str, Any] | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            "agent": self.agent,
+            "round": self.round,
+            "answer": self.answer,
+            "text": self.text,
+        }
+        if self.raw is not None:
+            row["raw"] = self.raw
+        if self.evidence:
+            row["evidence"] = [dict(item) for item in self.evidence]
+        if self.step is not None:
+            row["step"] = self.step
+        if self.examined is not None:
+            row["examined"] = dict(self.examined)
+        row.update(self.details)
+        row["usage"] = self.usage.to_dict()
+        return row
+
+    def spoken(self) -> dict[str, Any]:
+        """The part of the turn that later speakers see."""
+        return {"agent": self.agent, "round": self.round, "answer": self.answer, "text": self.text}
+
+
+def all_agree(answers: Sequence[str | None], kind: Kind) -> bool:
+    """True when there is at least one answer, every one could be read, and all are equal."""
+    if not answers or any(answer is None for answer in answers):
+        return False
+    return len({answer_key(answer, kind) for answer in answers if answer is not None}) == 1

@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, LM-call accounts, the event loop, quoting, search spaces."""

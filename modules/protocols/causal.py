@@ -1,0 +1,307 @@
+"""Causal consistency (CaCo-CoT): reasoners answer, evaluators challenge, until an answer stands."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dspy
+
+from ...signatures.causal import COUNTERFACTUAL, SOLUTION, CausalEvaluator, CausalReasoner
+from ..agents.demonstration import demo_of, worked_example
+from ..agents.seat import Seat
+from ..agents.transcript import Task, Turn
+from ..base.calls import ASKER
+from ..base.errors import UserError
+from ..base.space import Choice, Parameter, Space, When, Whole
+from ..base.together import together
+from ..reading.answers import answer_key
+from ..reports.causal import causal_report
+from .program import Program, SeatTurns, prediction_of
+
+SINGLE_SAMPLE = {"temperature": 0.5, "top_p": 0.4}
+"""How one answer is drawn unless the seats are told otherwise (CaCo-CoT, experiment details)."""
+
+REASONER_PARTS = {"concepts": "concepts", "subquestions": "subquestions", "rationale": "rationale"}
+EVALUATOR_PARTS = {
+    "non_causal": "check",
+    "counterfactual": "contradiction",
+    "reconsideration": "reconsideration",
+}
+
+_EVALUATED = When("evaluators", above=0)
+SPACE: Space = {
+    "reasoners": Parameter(Whole(1, 4)),
+    "evaluators": Parameter(Whole(0, 2)),
+    "th0": Parameter(Choice((0.34, 0.5, 0.67)), _EVALUATED),
+    "th1": Parameter(Choice((0.34, 0.5, 0.67)), _EVALUATED),
+    "n": Parameter(Whole(1, 3), _EVALUATED),
+    "d_max": Parameter(Whole(1, 3), _EVALUATED),
+    "sampling.temperature": Parameter(Choice((None, 0.0, 1.0))),
+}
+
+
+class CausalConsistency(Program):
+    """CaCo-CoT (Tang et al. 2024, Algorithm 1).
+
+    Args:
+        reasoners: R, at least 1; they answer independently, each explaining the terms, answering subquestions
+            and giving a rationale before the answer.
+        evaluators: E; each examines one solution against a counterfactual answer. 0: a plain vote.
+        th0: the share of reasoners that an answer must exceed to be examined alone.
+        th1: the share of evaluators that an answer must exceed to be taken.
+        n: how many of the most frequent answers are examined when none exceeds `th0`.
+        d_max: most rounds; the paper's value is 3.
+        without: components left out (the paper's Table 3): `concepts`, `subquestions`, `rationale` of the
+            reasoners, `non_causal`, `counterfactual`, `reconsideration` of the evaluators.
+        demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`, `gsm8k` or
+            `hotpotqa`; None is zero-shot.
+        seed: with the question's id it settles every draw and every tie.
+        lms: LMs for seats: `reasoner`, `evaluator`, or `reasoner.0`, `reasoner.1`, ….
+        sampling: LM settings of every seat; temperature 0.5 and top_p 0.4 unless given.
+
+    `decided_by` is `accepted` (an evaluator upheld the answer of most reasoners), `evaluators` (theirs is the
+    answer), `depth limit`, `vote` (no evaluators), or `none` when that leaves no readable answer. `rounds` is
+    the depth reached, `consensus_round` the round in which an answer was accepted or evaluators agreed. An
+    answer that cannot be read counts in no share but its denominator, and upholds nothing. Two options with
+    the same text are one answer, as they are when it is scored.
+
+    Raises:
+        UserError: a count, threshold, component or demonstration that does not exist.
+    """
+
+    def __init__(
+        self,
+        reasoners: int = 2,
+        evaluators: int = 1,
+        *,
+        th0: float = 0.5,
+        th1: float = 0.5,
+        n: int = 2,
+        d_max: int = 3,
+        without: Sequence[str] = (),
+        demonstration: str | None = None,
+        seed: int = 0,
+        lms: Mapping[str, Any] | None = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        _check_count("reasoners", reasoners, 1)
+        _check_count("evaluators", evaluators, 0)
+        _check_count("n", n, 1)
+        _check_count("d_max", d_max, 1)
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise UserError(f"seed is {seed!r}: give a whole number")
+        self.th0, self.th1 = _share("th0", th0), _share("th1", th1)
+        self.n, self.d_max, self.seed, self.demonstration = n, d_max, seed, demonstration
+        self.without = _checked_parts(without)
+        settings = {**SINGLE_SAMPLE, **(sampling or {})}
+        reasoning = _trimmed(CausalReasoner, REASONER_PARTS, self.without)
+        evaluating = _trimmed(CausalEvaluator, EVALUATOR_PARTS, self.without)
+        self.reasoners = [
+            Seat(_name("reasoner", place, reasoners), reasoning, sampling=settings)
+            for place in range(reasoners)
+        ]
+        self.evaluators = [
+            Seat(_name("evaluator", place, evaluators), evaluating, sampling=settings)
+            for place in range(evaluators)
+        ]
+        if demonstration is not None:
+            self._demonstrate(demonstration)
+        self.assign(lms)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "program": "causal",
+            "reasoners": len(self.reasoners),
+            "evaluators": len(self.evaluators),
+            "th0": self.th0,
+            "th1": self.th1,
+            "n": self.n,
+            "d_max": self.d_max,
+            "without": self.without,
+            "demonstration": self.demonstration,
+            "seed": self.seed,
+            "sampling": self.reasoners[0].predict.config,
+        }
+
+    def turns(self) -> list[SeatTurns]:
+        """In every round one evaluator is asked, or, without a majority, one for each of the top answers."""
+        rounds = self.d_max if self.evaluators else 1
+        most = min(self.n, len(self.reasoners))
+        return [
+            *((reasoner, 1, rounds) for reasoner in self.reasoners),
+            *(
+                (evaluator, 0, rounds * len(range(place, max(most, 1), len(self.evaluators))))
+                for place, evaluator in enumerate(self.evaluators)
+            ),
+        ]
+
+    def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        return causal_report(rows)
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        transcript: list[Turn] = []
+        for depth in range(1, self.d_max + 1):
+            draw = random.Random(f"{self.seed}/{ASKER.get().question or task.key}/{depth}")
+            solutions = await self._reason(task, depth)
+            transcript += solutions
+            ranked = _ranked(solutions, task, draw)
+            if not self.evaluators:
+                return _settled(task, ranked[0][0] if ranked else None, "vote", transcript, depth)
+            if ranked and ranked[0][1] > self.th0:
+                answer = ranked[0][0]
+                (verdict,) = await self._evaluate(task, depth, solutions, [answer], draw)
+                transcript.append(verdict)
+                if _same(verdict.answer, answer, task):
+                    return _settled(task, answer, "accepted", transcript, depth)
+                if depth == self.d_max:
+                    return _settled(task, verdict.answer, "depth limit", transcript, depth)
+            else:
+                top = [answer for answer, _ in ranked[: self.n]]
+                verdicts = await self._evaluate(task, depth, solutions, top, draw)
+                transcript += verdicts
+                revised = _ranked(verdicts, task, draw)
+                if revised and revised[0][1] > self.th1:
+                    return _settled(task, revised[0][0], "evaluators", transcript, depth)
+                if depth == self.d_max:
+                    answer_left = revised[0][0] if revised else None
+                    return _settled(task, answer_left, "depth limit", transcript, depth)
+        raise AssertionError("the last round always returns")
+
+    async def _reason(self, task: Task, depth: int) -> list[Turn]:
+        """Every reasoner's solution, asked for at the same time; each is a sample of its own."""
+        first = (depth - 1) * len(self.reasoners) + 1
+        asked = (
+            reasoner.ask(task, round=depth, rollout=first + place)
+            for place, reasoner in enumerate(self.reasoners)
+        )
+        return await together(asked)
+
+    async def _evaluate(
+        self, task: Task, depth: int, solutions: Sequence[Turn], answers: Sequence[str], draw: random.Random
+    ) -> list[Turn]:
+        """For each answer one evaluator's verdict on a solution for it, against a counterfactual answer.
+
+        What is examined is drawn before anybody is asked, so that no order of replies can change it.
+        """
+        drawn = []
+        for answer in answers:
+            supporting = [turn for turn in solutions if _same(turn.answer, answer, task)]
+            solution = draw.choice(supporting)
+            drawn.append((solution, _counterfactual(task, answer, solutions, draw)))
+        first = (depth - 1) * self.n + 1
+        asked = (
+            self._examine(
+                task, depth, self.evaluators[place % len(self.evaluators)], solution, other, first + place
+            )
+            for place, (solution, other) in enumerate(drawn)
+        )
+        return await together(asked)
+
+    async def _examine(
+        self, task: Task, depth: int, evaluator: Seat, solution: Turn, other: str | None, rollout: int
+    ) -> Turn:
+        shown = other if "counterfactual" not in self.without else None
+        notes = _notes(solution.text, solution.answer, shown)
+        verdict = await evaluator.ask(task, round=depth, notes=notes, rollout=rollout)
+        examined = {"agent": solution.agent, "answer": solution.answer, "counterfactual": shown}
+        return replace(verdict, examined=examined)
+
+    def _demonstrate(self, name: str) -> None:
+        worked = worked_example(name)
+        for reasoner in self.reasoners:
+            reasoner.predict.demos = [demo_of(worked, reasoner.predict.signature)]
+        written = [worked.fields[field] for part, field in REASONER_PARTS.items() if part not in self.without]
+        shown = worked.other if "counterfactual" not in self.without else None
+        notes = _notes("\n".join(written), worked.answer, shown)
+        for evaluator in self.evaluators:
+            evaluator.predict.demos = [demo_of(worked, evaluator.predict.signature, notes=notes)]
+
+
+def _ranked(turns: Sequence[Turn], task: Task, draw: random.Random) -> list[tuple[str, float]]:
+    """The answers given with their shares of all turns, most frequent first, ties in random order."""
+    spelled: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for turn in turns:
+        if turn.answer is not None:
+            key = _key(turn.answer, task)
+            spelled.setdefault(key, turn.answer)
+            counts[key] += 1
+    order = list(counts)
+    draw.shuffle(order)
+    order.sort(key=lambda key: -counts[key])
+    return [(spelled[key], counts[key] / len(turns)) for key in order]
+
+
+def _counterfactual(task: Task, answer: str, solutions: Sequence[Turn], draw: random.Random) -> str | None:
+    """Another answer: one that a reasoner gave, else another option, else none (the evaluator has to)."""
+    given = [turn.answer for turn in solutions if turn.answer is not None]
+    others = [other for other in given if not _same(other, answer, task)]
+    if not others and task.kind == "choice":
+        others = [label for label in task.choices or () if not _same(label, answer, task)]
+    if not others and task.kind == "boolean":
+        others = ["no" if answer == "yes" else "yes"]
+    return draw.choice(others) if others else None
+
+
+def _key(answer: str, task: Task) -> str:
+    """What equal answers share: of an option its text, for some real questions repeat one."""
+    option = (task.choices or {}).get(answer) if task.kind == "choice" else None
+    return answer_key(answer, task.kind) if option is None else option.strip()
+
+
+def _same(one: str | None, other: str | None, task: Task) -> bool:
+    return one is not None and other is not None and _key(one, task) == _key(other, task)
+
+
+def _notes(text: str, answer: str | None, other: str | None) -> list[dict[str, Any]]:
+    """What an evaluator is shown; without another answer it has to think of one itself."""
+    solution = {"title": SOLUTION, "text": text, "answer": answer}
+    if other is None:
+        return [solution]
+    return [solution, {"title": COUNTERFACTUAL, "text": "", "answer": other}]
+
+
+def _settled(
+    task: Task, answer: str | None, decided_by: str, transcript: Sequence[Turn], depth: int
+) -> dspy.Prediction:
+    agreed = depth if decided_by in ("accepted", "evaluators") else None
+    decided = "none" if answer is None else decided_by
+    return prediction_of(task, answer, decided, transcript, rounds=depth, consensus_round=agreed)
+
+
+def _trimmed(signature: Any, parts: Mapping[str, str], without: Iterable[str]) -> Any:
+    for part in without:
+        if part in parts:
+            signature = signature.delete(parts[part])
+    return signature
+
+
+def _name(role: str, place: int, count: int) -> str:
+    return role if count == 1 else f"{role}.{place}"
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UserError(f"{name} is {value!r}: give a whole number of at least {least}")
+
+
+def _share(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise UserError(f"{name} is {value!r}: give a share from 0 to 1")
+    return float(value)
+
+
+def _checked_parts(without: Sequence[str]) -> list[str]:
+    if not isinstance(without, Iterable):
+        raise UserError(f"without is {without!r}: give a list of components to leave out")
+    names = [without] if isinstance(without, str) else list(without)
+    known = [*REASONER_PARTS, *EVALUATOR_PARTS]
+    for name in names:
+        if name not in known:
+            raise UserError(f"there is no component {name!r} to leave out: choose among {', '.join(known)}")
+    return list(dict.fromkeys(names))

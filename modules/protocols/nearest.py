@@ -1,0 +1,100 @@
+"""A program that shows its agents, for each question, the solved questions that are most like it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import bm25s
+import dspy
+import numpy as np
+
+from ..agents.transcript import Task
+from ..base.errors import UserError
+from .program import Program, SeatTurns
+
+_WORD = re.compile(r"\w+")
+
+
+class Shown(NamedTuple):
+    """A solved question, and what to show of it: a demonstration by predictor, with that seat's fields."""
+
+    question: str
+    demos: Mapping[str, Mapping[str, Any]]
+
+
+class NearestDemos(Program):
+    """A program whose demonstrations are chosen anew for every question (k nearest neighbours).
+
+    Args:
+        of: the program that answers.
+        pool: solved questions; at least one.
+        k: how many of them are shown, the likest last.
+
+    Questions are alike by their words (BM25); of equally like ones the earlier in the pool is taken. A
+    question that stands in the pool itself is not shown to itself.
+
+    Raises UserError for an empty pool or k below 1.
+    """
+
+    def __init__(self, of: Program, pool: Sequence[Shown | Sequence[Any]], k: int = 3) -> None:
+        super().__init__()
+        if not isinstance(of, Program):
+            raise UserError(f"of is {of!r}: give the program that is to answer")
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise UserError(f"k is {k!r}: give a whole number from 1 up")
+        if isinstance(pool, str) or not isinstance(pool, Sequence) or not pool:
+            raise UserError("there is no solved question to show: give training questions")
+        self.program, self.k = of, k
+        self.pool = _Pool(Shown(*one) for one in pool)
+
+    def describe(self) -> dict[str, Any]:
+        pool = [[one.question, {name: dict(demo) for name, demo in one.demos.items()}] for one in self.pool]
+        return {"program": "nearest", "of": self.program.describe(), "k": self.k, "pool": pool}
+
+    def turns(self) -> list[SeatTurns]:
+        return self.program.turns()
+
+    def most_turns(self) -> int:
+        return self.program.most_turns()
+
+    def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        return self.program.report(rows)
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        near = self.pool.nearest(task.question, self.k)
+        shown: Program = self.program.deepcopy()
+        for name, predictor in shown.named_predictors():
+            predictor.demos = [
+                dspy.Example(**one.demos[name]) for one in reversed(near) if name in one.demos
+            ] or predictor.demos
+        return await shown.solve(task)
+
+
+class _Pool(tuple[Shown, ...]):
+    """Solved questions, to be found by their words; the same ones in all copies of a program."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Pool:
+        return self
+
+    @cached_property
+    def _index(self) -> tuple[bm25s.BM25, dict[str, int]]:
+        numbers: dict[str, int] = {}
+        rows = [[numbers.setdefault(word, len(numbers)) for word in _words(one.question)] for one in self]
+        index = bm25s.BM25(method="lucene", k1=1.5, b=0.75, backend="numpy")
+        index.index((rows, numbers), show_progress=False)
+        return index, numbers
+
+    def nearest(self, question: str, k: int) -> list[Shown]:
+        """The k likest, the likest first."""
+        index, numbers = self._index
+        known = [numbers[word] for word in _words(question) if word in numbers]
+        alike = index.get_scores_from_ids(known) if known else np.zeros(len(self))
+        order = (self[int(place)] for place in np.argsort(-alike, kind="stable"))
+        return [one for one in order if one.question != question][:k]
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold()) or [text]

@@ -1,0 +1,192 @@
+"""What all protocols share: how a program is called, which LM sits where, and what a prediction holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+import dspy
+
+from ..agents.adapter import ProfileAdapter
+from ..agents.prompt import check_passage
+from ..agents.seat import Seat
+from ..agents.transcript import Task, Turn
+from ..base.calls import ASKER, asking, metered
+from ..base.errors import UserError
+from ..base.sync import run_sync
+from ..reading.answers import Kind
+from .saved import write
+
+SeatTurns = tuple[Seat, float, float]
+"""A seat with the fewest and the most turns that it takes over one question."""
+
+T = TypeVar("T")
+
+_ADAPTER = ProfileAdapter()
+_CANDIDATES = "candidate_programs"
+
+
+class Program(dspy.Module):  # type: ignore[misc]
+    """A question-answering program. A protocol subclasses it and writes `solve`, its whole control flow.
+
+    Call it with `question` and, as the question needs, `choices` (label → text), `context` and `kind`
+    (choice, boolean, number, span); the prediction has
+
+    - `answer`: the label, `yes`/`no`, decimal number or phrase; None when no answer could be read,
+    - `decided_by`: what settled it, in the protocol's own words; `none` when nothing did,
+    - `rounds` used and `consensus_round`, the round of first full consensus or None,
+    - `transcript`: one dict a turn with agent, round, answer, text, evidence and usage,
+    - `usage`: calls, prompt_tokens, completion_tokens, cached_calls, cost_usd of this question.
+
+    Raises CallError when an LM call fails for good, UserError when the input cannot be used.
+    """
+
+    def forward(
+        self,
+        question: str,
+        choices: Mapping[str, str] | None = None,
+        context: str | Sequence[str] | None = None,
+        kind: Kind | None = None,
+    ) -> dspy.Prediction:
+        return run_sync(self.aforward, question, choices, context, kind)
+
+    async def aforward(
+        self,
+        question: str,
+        choices: Mapping[str, str] | None = None,
+        context: str | Sequence[str] | None = None,
+        kind: Kind | None = None,
+    ) -> dspy.Prediction:
+        if not isinstance(question, str) or not question.strip():
+            raise UserError("the question is empty: pass question='…'")
+        task = Task.of(question, choices, context, kind)
+        check_passage(task.context or "", "the question")
+        asked = ASKER.get().question or task.key
+        with (
+            dspy.context(adapter=_ADAPTER, warn_on_type_mismatch=False),
+            asking(question=asked),
+            metered() as usage,
+        ):
+            prediction = await self.solve(task)
+        prediction["usage"] = usage.to_dict()  # as an attribute, DSPy would look at every name of the class
+        return prediction
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        raise NotImplementedError
+
+    def describe(self) -> dict[str, Any]:
+        """The constructor's settings as JSON; with prompts and demos, all that makes this program."""
+        raise NotImplementedError
+
+    def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        """What the protocol has to say about its evaluated rows beside scores; numbers in nested dicts."""
+        return {}
+
+    def turns(self) -> list[SeatTurns]:
+        """How often each seat speaks, for plans: one call a turn, two if unreadable.
+
+        A protocol that does not say counts with at least one turn in all, and with one turn of each seat.
+        """
+        seats = self.seats().values()
+        return [(seat, 1 / len(seats), 1) for seat in seats]
+
+    def most_turns(self) -> int:
+        """The largest number of turns that one question can take."""
+        return int(sum(most for _, _, most in self.turns()))
+
+    def seats(self) -> dict[str, Seat]:
+        """Every seat by the name that `lms` and `--lm` use; equal names become `NAME.0`, `NAME.1`, …."""
+        seats = [seat for _, seat in self.parts(Seat)]
+        return dict(zip(distinct([seat.name for seat in seats]), seats, strict=True))
+
+    def parts(self, kind: type[T]) -> list[tuple[str, T]]:
+        """Its own modules of that kind by name: not those of the candidates that an optimizer hangs on it."""
+        return [(name, part) for name, part in self.named_sub_modules(kind) if _CANDIDATES not in name]
+
+    def save(self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None) -> None:
+        """Write the program into a folder, for `fm.load_program`: JSON, and safetensors for what is learned.
+
+        Settings, prompts, demonstrations and the LMs of seats, by name and sampling, are kept; addresses and
+        keys are not. A path that ends in `.json` gets DSPy's own state file, for `load`: prompts and
+        demonstrations alone.
+
+        Raises UserError for pickle, for what JSON cannot hold, and a folder that cannot be written.
+        """
+        place = Path(path)
+        if save_program or modules_to_serialize or place.suffix in (".pkl", ".pickle"):
+            raise UserError("pickle could run anything and is not written: save('folder/') writes JSON")
+        if place.suffix != ".json":
+            write(self, place)
+            return
+        scratch = place.with_name(f".{place.stem}.{os.getpid()}.json")
+        try:
+            super().save(scratch)
+            scratch.replace(place)
+        except OSError as problem:
+            raise UserError(f"{place} cannot be written ({problem.strerror}): check its folder") from None
+        finally:
+            scratch.unlink(missing_ok=True)
+
+    def assign(self, lms: Mapping[str, Any] | None) -> None:
+        """Give seats LMs of their own, by seat name; `NAME` also means all of `NAME.0`, `NAME.1`,
+        `NAME.split`, ….
+
+        Raises UserError naming the seats when a name is not one of them.
+        """
+        seats = self.seats()
+        for name, lm in sorted((lms or {}).items(), key=lambda item: item[0].count(".")):
+            meant = [seat for key, seat in seats.items() if key == name or key.startswith(f"{name}.")]
+            if not meant:
+                raise UserError(
+                    f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}"
+                )
+            for seat in meant:
+                seat.predict.lm = lm
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names in order, repeated ones with their number: `a, b, a` gives `a.0, b, a.1`."""
+    single = {name for name in names if names.count(name) == 1}
+    found = []
+    for name in names:
+        if name in single:
+            found.append(name)
+            continue
+        numbers = (f"{name}.{number}" for number in count())
+        found.append(next(each for each in numbers if each not in single and each not in found))
+    return found
+
+
+def prediction_of(
+    task: Task,
+    answer: str | None,
+    decided_by: str,
+    transcript: Sequence[Turn],
+    *,
+    rounds: int = 1,
+    consensus_round: int | None = None,
+    **extra: Any,
+) -> dspy.Prediction:
+    """The prediction that every protocol returns; `answers` holds each agent's answer per round."""
+    return dspy.Prediction(
+        answer=answer,
+        decided_by=decided_by,
+        rounds=rounds,
+        consensus_round=consensus_round,
+        kind=task.kind,
+        answers=answers_by_agent(transcript),
+        transcript=[turn.to_dict() for turn in transcript],
+        **extra,
+    )
+
+
+def answers_by_agent(transcript: Iterable[Turn]) -> dict[str, list[str | None]]:
+    answers: dict[str, list[str | None]] = {}
+    for turn in transcript:
+        if turn.step is not None:
+            continue
+        answers.setdefault(turn.agent, []).append(turn.answer)
+    return answers

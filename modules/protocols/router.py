@@ -1,0 +1,203 @@
+"""A router: asks a cheap program first, and the team only where its answer calls for that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import dspy
+
+from ..agents.transcript import Task
+from ..base.errors import UserError
+from ..reading.answers import answer_key
+from .program import Program, SeatTurns
+from .single import SingleAgent
+
+ALWAYS, NEVER = "always", "never"
+CHEAP, TEAM = "cheap", "team"
+SIGNS = (
+    "agreement",
+    "unreadable",
+    "options",
+    "question_words",
+    "context_words",
+    "argument_words",
+    "boolean",
+    "number",
+    "span",
+)
+"""What is known of a question before the team is asked; see `signs_of`."""
+
+DISPUTED: Mapping[str, Any] = {"weights": {"agreement": -1.0}, "bias": 1.0, "threshold": 0.001}
+"""The rule of a router that nobody has taught: the team is asked where the cheap samples do not all agree."""
+
+Rule = str | Mapping[str, Any]
+
+
+class Router(Program):
+    """Asks the cheap program, and the team only where the rule expects it to do better.
+
+    Args:
+        cheap: the program that is asked first, or the name of a single agent's strategy.
+        team: the program that is asked where the rule says so; its answer then stands, unless it cannot be
+            read.
+        rule: `never`, `always` (the cheap program is not asked at all), or `{"weights": {SIGN: number},
+            "bias": number, "threshold": number}`: the team is asked where bias + Σ weight × sign, its
+            expected gain in accuracy, is at least the threshold. None asks it where the cheap program's
+            samples do not all agree. The signs are those of `signs_of`. `fm.distil` learns a rule from
+            recorded runs.
+
+    `decided_by` is `cheap:…` or `team:…` with what settled it there, or `none`. The transcript holds the
+    turns of both programs, each with its `part`, `cheap` or `team`.
+
+    Raises UserError for parts that are no programs, and for a rule that cannot be followed.
+    """
+
+    def __init__(self, cheap: str | Program, team: str | Program, rule: Rule | None = None) -> None:
+        super().__init__()
+        self.cheap = _program(cheap, CHEAP)
+        self.team = _program(team, TEAM)
+        self.rule = checked_rule(DISPUTED if rule is None else rule)
+
+    def describe(self) -> dict[str, Any]:
+        parts = {CHEAP: self.cheap.describe(), TEAM: self.team.describe()}
+        return {"program": "router", **parts, "rule": self.rule}
+
+    def turns(self) -> list[SeatTurns]:
+        first = [] if self.rule == ALWAYS else self.cheap.turns()
+        if self.rule == NEVER:
+            return first
+        surely = self.rule == ALWAYS
+        return [*first, *((seat, low if surely else 0, most) for seat, low, most in self.team.turns())]
+
+    def most_turns(self) -> int:
+        first = 0 if self.rule == ALWAYS else self.cheap.most_turns()
+        return first if self.rule == NEVER else first + self.team.most_turns()
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        asked: dict[str, dspy.Prediction] = {}
+        if self.rule != ALWAYS:
+            asked[CHEAP] = await _ask(self.cheap, task)
+            signs = signs_of(task, asked[CHEAP].answer, asked[CHEAP].transcript)
+            if not asks_team(self.rule, signs):
+                return _settled(task, asked)
+        asked[TEAM] = await _ask(self.team, task)
+        return _settled(task, asked)
+
+    def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        """How many questions were `routed` to the team and as `share_routed`, 0 to 1; `questions` and
+        `accuracy` of those (`team`) and of the others (`cheap`). Failed questions are left out.
+        """
+        counts = {CHEAP: [0, 0], TEAM: [0, 0]}
+        for row in rows:
+            if row.get("error"):
+                continue
+            routed = any(turn.get("part") == TEAM for turn in row["transcript"])
+            branch = counts[TEAM if routed else CHEAP]
+            branch[0] += 1
+            branch[1] += bool(row["correct"])
+        total = counts[CHEAP][0] + counts[TEAM][0]
+        found: dict[str, Any] = {"routed": counts[TEAM][0]}
+        if total:
+            found["share_routed"] = counts[TEAM][0] / total
+        for name, (questions, right) in counts.items():
+            found[name] = {"questions": questions} | ({"accuracy": right / questions} if questions else {})
+        return found
+
+
+def signs_of(task: Task, answer: str | None, transcript: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What can be known without gold answer and team: the question's form and how the cheap program took it.
+
+    `agreement`: the share, 0 to 1, of the answers given that are the program's own, 0 when it has none;
+    `unreadable`: 1 when it has none; `options`: their number; `question_words`, `context_words` and
+    `argument_words` (all that was said, over the answers given): log(1 + number of words); `boolean`,
+    `number` and `span`: 1 for a question of this kind.
+    """
+    given = [turn["answer"] for turn in transcript if not turn.get("step")]
+    same = [
+        one
+        for one in given
+        if one is not None
+        and answer is not None
+        and answer_key(one, task.kind) == answer_key(answer, task.kind)
+    ]
+    said = sum(len(str(turn["text"]).split()) for turn in transcript)
+    return {
+        "agreement": len(same) / len(given) if given else float(answer is not None),
+        "unreadable": float(answer is None),
+        "options": float(len(task.choices or ())),
+        "question_words": math.log1p(len(task.question.split())),
+        "context_words": math.log1p(len((task.context or "").split())),
+        "argument_words": math.log1p(said / max(1, len(given))),
+        **{kind: float(task.kind == kind) for kind in ("boolean", "number", "span")},
+    }
+
+
+def asks_team(rule: Rule, signs: Mapping[str, float]) -> bool:
+    """Whether a rule sends a question with these signs to the team."""
+    if isinstance(rule, str):
+        return rule == ALWAYS
+    return expected_gain(rule, signs) >= float(rule["threshold"])
+
+
+def expected_gain(rule: Mapping[str, Any], signs: Mapping[str, float]) -> float:
+    """How much more often the team is right than the cheap program on questions like this one, -1 to 1."""
+    weights: Mapping[str, float] = rule["weights"]
+    return math.fsum([rule["bias"], *(weight * signs[name] for name, weight in weights.items())])
+
+
+def checked_rule(rule: Any) -> Rule:
+    """The rule as JSON. Raises UserError, one sentence, for one that cannot be followed."""
+    if rule in (ALWAYS, NEVER):
+        return str(rule)
+    form = "give always, never, or weights, bias and threshold"
+    if not isinstance(rule, Mapping) or set(rule) != {"weights", "bias", "threshold"}:
+        raise UserError(f"the router's rule is {str(rule)[:80]!r}: {form}")
+    weights = rule["weights"]
+    if not isinstance(weights, Mapping):
+        raise UserError(f"the weights of the router's rule are {str(weights)[:80]!r}: {form}")
+    for name in weights:
+        if name not in SIGNS:
+            raise UserError(
+                f"there is no sign {name!r} for a router to go by: choose among {', '.join(SIGNS)}"
+            )
+    numbers = {**weights, "bias": rule["bias"], "threshold": rule["threshold"]}
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise UserError(f"the router's rule has {name} = {value!r}: give a number")
+    return {
+        "weights": {str(name): float(weight) for name, weight in weights.items()},
+        "bias": float(rule["bias"]),
+        "threshold": float(rule["threshold"]),
+    }
+
+
+def _program(part: str | Program, what: str) -> Program:
+    if isinstance(part, str):
+        return SingleAgent(part)
+    if not isinstance(part, Program):
+        raise UserError(f"the router's {what} part is a {type(part).__name__}: give a program or a strategy")
+    return part
+
+
+async def _ask(program: Program, task: Task) -> dspy.Prediction:
+    return await program.acall(
+        question=task.question, choices=task.choices, context=task.context, kind=task.kind
+    )
+
+
+def _settled(task: Task, asked: Mapping[str, dspy.Prediction]) -> dspy.Prediction:
+    """The last readable answer of those asked, and everything that both said."""
+    last = list(asked)[-1]
+    by = next((name for name in reversed(list(asked)) if asked[name].answer is not None), last)
+    stands = asked[by]
+    return dspy.Prediction(
+        answer=stands.answer,
+        decided_by="none" if stands.answer is None else f"{by}:{stands.decided_by}",
+        rounds=max(one.rounds for one in asked.values()),
+        consensus_round=stands.consensus_round,
+        kind=task.kind,
+        answers={f"{name}:{who}": said for name, one in asked.items() for who, said in one.answers.items()},
+        transcript=[{**turn, "part": name} for name, one in asked.items() for turn in one.transcript],
+    )

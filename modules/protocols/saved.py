@@ -1,0 +1,317 @@
+"""A program as JSON: its settings, prompts and demonstrations, and who sits where; nothing that could run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dspy
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..agents.adapter import SAMPLING, profile_of
+from ..agents.retrieval import Retrieval
+from ..agents.seat import Seat
+from ..base.errors import UserError
+from ..base.saved_file import ADDRESSES, FILE, check_document, read_document, write_whole
+
+if TYPE_CHECKING:
+    from .program import Program
+
+FORMAT = 1
+PACKAGES = ("folkmoot", "dspy")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Sampling(_Strict):
+    """LM settings; only those that are set are written."""
+
+    temperature: float | None = None
+    max_tokens: int | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+
+
+class SavedField(_Strict):
+    prefix: str
+    description: str
+
+
+class SavedPredictor(_Strict):
+    """What one predictor is told: the seat it belongs to, the words of its signature, and its demos."""
+
+    seat: str
+    instructions: str
+    fields: dict[str, SavedField]
+    demos: list[dict[str, Any]]
+    config: Sampling
+
+
+class SavedLM(_Strict):
+    """An LM of a seat by name. `addressed`: it had an address of its own, which is not kept."""
+
+    name: str
+    settings: Sampling
+    profile: dict[str, Any] | None
+    addressed: bool
+
+
+class SavedProgram(_Strict):
+    """All of `program.json`.
+
+    `program` is `describe()`; `environments` has the text form, or None, of every environment by its
+    fingerprint; `predictors` goes by DSPy's names, `lms` by seat.
+    """
+
+    format: int
+    versions: dict[str, str]
+    program: dict[str, Any]
+    environments: dict[str, str | None] = Field(default_factory=dict)
+    predictors: dict[str, SavedPredictor]
+    lms: dict[str, SavedLM] = Field(default_factory=dict)
+    prompt_hash: str
+    program_hash: str
+
+
+def predictors_of(program: Program) -> dict[str, dspy.Predict]:
+    """Every predictor by DSPy's name for it; also those of members that DSPy holds frozen, once compiled."""
+    found: dict[str, dspy.Predict] = {}
+    seen: set[int] = set()
+
+    def look(name: str, value: Any) -> None:
+        if not isinstance(value, dspy.Module) or id(value) in seen:
+            return
+        seen.add(id(value))
+        if isinstance(value, dspy.Predict):
+            found[name] = value
+        else:
+            for attribute, item in vars(value).items():
+                into(f"{name}.{attribute}" if name else attribute, item)
+
+    def into(name: str, value: Any) -> None:
+        if isinstance(value, list | tuple):
+            for place, item in enumerate(value):
+                look(f"{name}[{place}]", item)
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                look(f"{name}['{key}']", item)
+        else:
+            look(name, value)
+
+    look("", program)
+    return found
+
+
+def hashes(program: Program) -> dict[str, str]:
+    """`prompt_hash` over instructions, fields and demos of every predictor; `program_hash` over those and the
+    structure."""
+    prompts = {
+        name: [predictor.signature.dump_state(), [dict(demo) for demo in predictor.demos]]
+        for name, predictor in predictors_of(program).items()
+    }
+    return _hashes(program.describe(), prompts)
+
+
+def state_of(program: Program) -> SavedProgram:
+    """The program as it is to be written. Raises UserError for what JSON cannot hold."""
+    replaced = [name for name in ("forward", "aforward", "solve") if name in vars(program)]
+    if replaced:
+        raise UserError(
+            f"the program's {replaced[0]} was replaced, as DSPy's KNNFewShot does, and code is not saved: "
+            "save the program before that, or choose another optimizer"
+        )
+    seat_of = {id(seat.predict): seat.name for _, seat in program.parts(Seat)}
+    predictors = {}
+    for name, predictor in predictors_of(program).items():
+        if predictor.fields:
+            raise UserError(f"the predictor {name} has decision fields, which no saved program holds")
+        signature = predictor.signature
+        texts = zip(signature.fields, signature.dump_state()["fields"], strict=True)
+        predictors[name] = {
+            "seat": seat_of.get(id(predictor), ""),
+            "instructions": signature.instructions,
+            "fields": dict(texts),
+            "demos": [dict(demo) for demo in predictor.demos],
+            "config": predictor.config,
+        }
+    lms = {
+        name: saved_lm(seat.predict.lm).model_dump(exclude_unset=True)
+        for name, seat in program.seats().items()
+        if seat.predict.lm is not None
+    }
+    held = [part.environment for part in _retrievals(program) if part.environment is not None]
+    document = {
+        "format": FORMAT,
+        "versions": _versions(),
+        "program": program.describe(),
+        "environments": {each.fingerprint: each.text_form for each in held},
+        "predictors": predictors,
+        "lms": lms,
+        **hashes(program),
+    }
+    return _checked(_plain(document), "the program")
+
+
+def saved_lm(lm: Any) -> SavedLM:
+    """An LM by name: what a prompt depends on, and no address, header or key. Raises UserError."""
+    profile = profile_of(lm)
+    settings = {key: lm.kwargs[key] for key in SAMPLING if lm.kwargs.get(key) is not None}
+    known = {
+        "name": lm.model,
+        "settings": settings,
+        "profile": None if profile is None else asdict(profile),
+        "addressed": bool(getattr(lm, "addressed", False) or ADDRESSES.intersection(lm.kwargs)),
+    }
+    try:
+        return SavedLM.model_validate(_plain(known))
+    except ValidationError as problem:
+        raise UserError(f"the LM {lm.model} cannot be saved ({problem.errors()[0]['msg']})") from None
+
+
+def write(program: Program, folder: Path) -> None:
+    """Write the program into a folder, which is made if it is not there; a file is whole or not there.
+
+    `program.json` is written last, so that a folder in which it is new is whole.
+    """
+    saved = state_of(program)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for _, part in program.parts(dspy.Module):
+            keep = getattr(part, "save_tensors", None)
+            if keep is not None:
+                keep(folder if part is program else folder / str(part.describe()["learned"]))
+        write_whole(folder / FILE, dumped(saved))
+    except OSError as problem:
+        raise UserError(
+            f"{folder} cannot be written ({problem.strerror}): check the folder and its space"
+        ) from None
+
+
+def dumped(saved: SavedProgram) -> str:
+    """The text of `program.json`."""
+    return json.dumps(saved.model_dump(exclude_unset=True), indent=1, ensure_ascii=False) + "\n"
+
+
+def read_saved(folder: Path) -> SavedProgram:
+    """What `program.json` of a folder says, checked as far as a file can be; nothing is built.
+
+    Raises UserError naming the file.
+    """
+    document = read_document(folder)
+    where = str(folder / FILE)
+    found = document.get("format")
+    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+        raise UserError(f"{where} has the format {_short(found)}: it is no program saved by folkmoot")
+    if found > FORMAT:
+        raise UserError(f"{where} has the format {found}, newer than {FORMAT}: upgrade folkmoot to load it")
+    saved = _checked(document, where)
+    prompts = {
+        name: [
+            {
+                "instructions": told.instructions,
+                "fields": [field.model_dump() for field in told.fields.values()],
+            },
+            told.demos,
+        ]
+        for name, told in saved.predictors.items()
+    }
+    if _hashes(saved.program, prompts) != {
+        "prompt_hash": saved.prompt_hash,
+        "program_hash": saved.program_hash,
+    }:
+        raise UserError(
+            f"{where} is damaged: its content is not what its program_hash says; save the program again"
+        )
+    return saved
+
+
+def restore(program: Program, saved: SavedProgram, where: str, *, sampling: bool = True) -> None:
+    """Give a program of the same structure the words, demos and, unless told not to, settings of a saved one.
+
+    Raises UserError, and changes nothing, when the seats or their fields are others.
+    """
+    predictors = predictors_of(program)
+    seat_of = {id(seat.predict): seat.name for _, seat in program.parts(Seat)}
+    ours = {name: seat_of.get(id(predictor), "") for name, predictor in predictors.items()}
+    theirs = {name: told.seat for name, told in saved.predictors.items()}
+    if ours != theirs:
+        differing = next(name for name in [*theirs, *ours] if ours.get(name) != theirs.get(name))
+        raise UserError(
+            f"{where} has prompts for other seats than the program that it describes (first {differing}): "
+            "save the program again"
+        )
+    ready = {}
+    for name, told in saved.predictors.items():
+        signature = predictors[name].signature
+        unknown = [field for field in told.fields if field not in signature.fields]
+        if unknown:
+            raise UserError(f"{where}: {name} has no field {unknown[0]!r}; save the program again")
+        state = signature.dump_state()
+        fields = [
+            told.fields[field].model_dump() if field in told.fields else now
+            for field, now in zip(signature.fields, state["fields"], strict=True)
+        ]
+        wanted = {"instructions": told.instructions, "fields": fields}
+        ready[name] = signature if wanted == state else signature.load_state(wanted)
+    for name, told in saved.predictors.items():
+        predictors[name].signature = ready[name]
+        predictors[name].demos = [dspy.Example(demo) for demo in told.demos]
+        if sampling:
+            predictors[name].config = told.config.model_dump(exclude_unset=True)
+
+
+def _retrievals(program: Program) -> Iterator[Retrieval]:
+    for _, part in program.parts(dspy.Module):
+        retrieval = getattr(part, "retrieval", None)
+        if isinstance(retrieval, Retrieval):
+            yield retrieval
+
+
+def _checked(document: dict[str, Any], where: str) -> SavedProgram:
+    check_document(document, where)
+    try:
+        return SavedProgram.model_validate(document)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UserError(
+            f"{where}: {place[:200]}: {first['msg']}; a saved program has nothing like it"
+        ) from None
+
+
+def _hashes(described: Mapping[str, Any], prompts: Mapping[str, Any]) -> dict[str, str]:
+    return {"prompt_hash": _sha(prompts), "program_hash": _sha([described, prompts])}
+
+
+def _sha(value: Any) -> str:
+    text = json.dumps(_plain(value), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """A value as it is once it has been JSON: what is no JSON becomes its text."""
+    return json.loads(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"

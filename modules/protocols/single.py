@@ -1,0 +1,138 @@
+"""One agent alone: a prompting strategy, or one role of the deliberation in a single pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dspy
+
+from ...signatures.roles import ROLES
+from ..agents.retrieval import Retrieval, described
+from ..agents.seat import Seat
+from ..agents.transcript import Task
+from ..base.errors import UserError
+from ..base.space import Choice, Parameter, Space, When
+from .program import Program, SeatTurns, prediction_of
+from .strategies import STRATEGIES, Strategy, demonstrations
+
+SELF_CONSISTENCY = "self_consistency"
+
+SPACE: Space = {
+    "strategy": Parameter(Choice(tuple(STRATEGIES))),
+    "samples": Parameter(
+        Choice((3, 5, 10)),
+        When("strategy", tuple(name for name, known in STRATEGIES.items() if known.samples is not None)),
+    ),
+    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+}
+
+
+class SingleAgent(Program):
+    """A single agent: the baseline of every protocol, and the member of ensembles and strategy networks.
+
+    Args:
+        strategy: name of a prompting strategy in `STRATEGIES`: `simple` (answer only), `zero_shot`,
+            `few_shot` (after examples), `cot` (step by step first), `self_consistency` (`cot` several times
+            over, then the majority), `complexity` (the majority among the longer half of such chains),
+            `self_ask` (further questions and their answers first), `decomposition` (parts done separately,
+            then put together), `least_to_most` (ever harder parts, each in view of those before),
+            `plan_and_solve` (a plan first, then its steps). None is `simple`.
+        role: instead of a strategy, a role of the deliberation, asked once with nobody else in the room.
+        samples: how many answers `self_consistency` and `complexity` draw; None is 10.
+        demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`, `gsm8k` or
+            `hotpotqa`, solved in the strategy's own way; None is zero-shot.
+        lm: LM of its own; None takes the one of the run.
+        environment: where a `retriever` looks things up.
+        sampling: LM settings such as `{"temperature": 0.5}`.
+
+    Raises:
+        UserError: unknown strategy, role or demonstration, or strategy and role together; samples below 1,
+            or for a strategy that answers once.
+    """
+
+    def __init__(
+        self,
+        strategy: str | None = None,
+        *,
+        role: str | None = None,
+        samples: int | None = None,
+        demonstration: str | None = None,
+        lm: Any = None,
+        environment: Any = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        if strategy is not None and role is not None:
+            raise UserError(
+                f"a single agent has a strategy or a role, not both: drop {strategy!r} or {role!r}"
+            )
+        name = role if role is not None else "simple" if strategy is None else strategy
+        known = STRATEGIES if role is None else ROLES
+        if name not in list(known):  # a list finds a value that has no hash, too
+            what = "role" if known is ROLES else "strategy"
+            raise UserError(f"there is no {what} {name!r}: choose one of {', '.join(known)}")
+        self.strategy, self.role = (name if role is None else None), role
+        self.plan = Strategy(ROLES[name]) if role is not None else STRATEGIES[name]
+        self.samples = _checked_samples(name, self.plan, samples)
+        settings = {**self.plan.sampling, **(sampling or {})}
+        self.seat = Seat(name, self.plan.signature, lm=lm, sampling=settings)
+        self.steps = {
+            step: Seat(f"{name}.{step}", signature, lm=lm, sampling=settings)
+            for step, signature in self.plan.steps.items()
+        }
+        self.demonstration = demonstration
+        if demonstration is not None:
+            self._demonstrate(demonstration)
+        self.retrieval = Retrieval(environment) if role == "retriever" else None
+
+    def rename(self, name: str) -> None:
+        """Give the agent's seats another name, to tell agents of one strategy apart."""
+        self.seat.name = name
+        for step, seat in self.steps.items():
+            seat.name = f"{name}.{step}"
+
+    def turns(self) -> list[SeatTurns]:
+        seats = {**self.steps, "answer": self.seat}
+        counts = {name: self.plan.turns.get(name, (1, 1)) for name in seats}
+        times = self.samples or 1
+        return [(seats[name], times * fewest, times * most) for name, (fewest, most) in counts.items()]
+
+    def describe(self) -> dict[str, Any]:
+        named: dict[str, Any] = {"role": self.role} if self.role else {"strategy": self.strategy}
+        if self.samples is not None:
+            named["samples"] = self.samples
+        if self.demonstration is not None:
+            named["demonstration"] = self.demonstration
+        return {
+            "program": "single",
+            **named,
+            "sampling": self.seat.predict.config,
+            **described(self.retrieval),
+        }
+
+    def _demonstrate(self, name: str) -> None:
+        if self.role is not None:
+            raise UserError(f"the role {self.role!r} has no worked demonstration: use labelled demos instead")
+        for step, demo in demonstrations(self.plan, name).items():
+            seat = self.seat if step == "answer" else self.steps[step]
+            seat.predict.demos = [demo]
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        if self.role is None:
+            return await self.plan.flow(self.seat, self.steps, task, self.samples or 1)
+        evidence = await self.retrieval.look_up(task) if self.retrieval else None
+        turn = await self.seat.ask(task, evidence=evidence)
+        return prediction_of(task, turn.answer, "none" if turn.answer is None else "single", [turn])
+
+
+def _checked_samples(name: str, plan: Strategy, samples: int | None) -> int | None:
+    """How many samples a question gets; None for a strategy that answers once."""
+    if samples is None:
+        return plan.samples
+    if plan.samples is None:
+        several = [name for name, known in STRATEGIES.items() if known.samples is not None]
+        raise UserError(f"{name!r} takes no samples: drop them, or choose {' or '.join(several)}")
+    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
+        raise UserError(f"samples is {samples!r}: give a whole number from 1 up")
+    return samples

@@ -1,0 +1,152 @@
+"""How one agent goes about a question: the registry of prompting strategies, and the flow of each."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import dspy
+
+from ...signatures import strategies as told
+from ...signatures.examples import EXAMPLES
+from ..agents.demonstration import demo_of, worked_example
+from ..agents.seat import Seat
+from ..agents.transcript import Task, Turn
+from ..base.errors import UserError
+from ..base.fence import cut
+from ..base.together import together
+from ..reading.steps import parts_of
+from .program import prediction_of
+from .self_consistency import SAMPLED, SAMPLES, most_complex, most_consistent
+
+MOST_PARTS = 4
+MAX_PART_CHARS = 1_000  # what is said about a part is quoted with it and must not be crowded out
+
+Flow = Callable[[Seat, Mapping[str, Seat], Task, int], Awaitable[dspy.Prediction]]
+"""(the seat that answers, those of the steps before, the task, number of samples) → prediction."""
+
+
+async def answered_once(seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int) -> dspy.Prediction:
+    """One call, one answer."""
+    return _prediction(task, [await seat.ask(task)])
+
+
+async def after_examples(seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int) -> dspy.Prediction:
+    """One call after worked examples of the question's kind, unless the seat has demos of its own."""
+    return _prediction(task, [await seat.ask(task, examples=EXAMPLES[task.kind])])
+
+
+async def decomposed(seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int) -> dspy.Prediction:
+    """Separate tasks are named, done at the same time, none in view of another, and then put together."""
+    split = await steps["split"].work(task, "split")
+    parts = _parts(split)
+    done = await together(
+        steps["solve"].work(task, "solve", notes=[_to_do(place, part)]) for place, part in enumerate(parts, 1)
+    )
+    found = [
+        _done(place, part, turn.text) for place, (part, turn) in enumerate(zip(parts, done, strict=True), 1)
+    ]
+    return _prediction(task, [split, *done, await seat.ask(task, notes=found)])
+
+
+async def least_to_most(seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int) -> dspy.Prediction:
+    """Ever harder questions lead up to the one asked, each answered in view of the answers before it."""
+    order = await steps["split"].work(task, "split")
+    turns, found = [order], list[dict[str, Any]]()
+    for place, part in enumerate(_parts(order), 1):
+        turn = await steps["solve"].work(task, "solve", notes=[*found, _to_do(place, part)])
+        turns.append(turn)
+        found.append(_done(place, part, turn.text))
+    return _prediction(task, [*turns, await seat.ask(task, notes=found)])
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way of prompting. `STRATEGIES["mine"] = Strategy(MySignature)` is all it takes to add one.
+
+    Args:
+        signature: what the agent is told when it answers; its inputs are those of `Answering`, and `answer`
+            is its last output.
+        flow: what happens between question and answer; one call unless said otherwise.
+        steps: what the agent is told in the calls before it answers, by the step's name.
+        sampling: LM settings that go with the strategy; those of the agent go before them.
+        samples: how often a question is answered unless the agent says otherwise; None where once is all.
+        turns: fewest and most turns of each step and, as `answer`, of the seat that answers; once each where
+            nothing is said, and times the samples.
+
+    Raises UserError when `answer` is not the signature's last output.
+    """
+
+    signature: type[Any]
+    flow: Flow = answered_once
+    steps: Mapping[str, type[Any]] = field(default_factory=dict)
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    samples: int | None = None
+    turns: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if list(self.signature.output_fields)[-1:] != ["answer"]:
+            raise UserError(
+                f"the signature {self.signature.__name__} cannot answer: make 'answer' its last output field"
+            )
+
+
+_PARTS = {"solve": (0, MOST_PARTS)}
+
+STRATEGIES: dict[str, Strategy] = {
+    "simple": Strategy(told.Simple),
+    "zero_shot": Strategy(told.ZeroShot),
+    "few_shot": Strategy(told.FewShot, after_examples),
+    "cot": Strategy(told.ChainOfThought),
+    "self_consistency": Strategy(told.ChainOfThought, most_consistent, sampling=SAMPLED, samples=SAMPLES),
+    "complexity": Strategy(told.Complexity, most_complex, sampling=SAMPLED, samples=SAMPLES),
+    "self_ask": Strategy(told.SelfAsk),
+    "decomposition": Strategy(
+        told.Combine, decomposed, {"split": told.Split, "solve": told.SolvePart}, turns=_PARTS
+    ),
+    "least_to_most": Strategy(
+        told.Conclude, least_to_most, {"split": told.Order, "solve": told.SolveNext}, turns=_PARTS
+    ),
+    "plan_and_solve": Strategy(told.PlanAndSolve),
+}
+
+
+def _prediction(task: Task, turns: list[Turn]) -> dspy.Prediction:
+    answer = turns[-1].answer
+    return prediction_of(task, answer, "none" if answer is None else "single", turns)
+
+
+def _parts(named: Turn) -> list[str]:
+    return [cut(part, MAX_PART_CHARS) for part in parts_of(named.text, MOST_PARTS)]
+
+
+def _to_do(place: int, part: str) -> dict[str, Any]:
+    return {"title": told.PART.format(place=place), "text": part}
+
+
+def _done(place: int, part: str, solution: str) -> dict[str, Any]:
+    said = solution.strip() or told.UNSOLVED
+    return {"title": told.PART_DONE.format(place=place), "text": f"{part}\n{said}"}
+
+
+def demonstrations(plan: Strategy, name: str) -> dict[str, dspy.Example]:
+    """The worked question of that name as a demo for each step of a strategy and, as `answer`, for its
+    answer.
+
+    Raises UserError for an unknown name, and for a strategy whose fields the worked questions do not have.
+    """
+    worked = worked_example(name)
+    done = [_done(place, part, solution) for place, (part, solution) in enumerate(worked.parts, 1)]
+    last, solution = worked.parts[-1]
+    to_do = _to_do(len(done), last)
+    own: dict[str, dict[str, Any]] = {
+        "split": {"parts": "\n".join(f"{place}. {part}" for place, (part, _) in enumerate(worked.parts, 1))},
+        "solve": {
+            "notes": [*done[:-1], to_do] if plan.flow is least_to_most else [to_do],
+            "solution": solution,
+        },
+        "answer": {"notes": done} if plan.steps else {},
+    }
+    signatures = {**plan.steps, "answer": plan.signature}
+    return {step: demo_of(worked, told_to, **own.get(step, {})) for step, told_to in signatures.items()}

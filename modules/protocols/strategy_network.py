@@ -1,0 +1,256 @@
+"""A network of agents that each choose a strategy for the question, and vote (MARL-GAT)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import dspy
+import numpy as np
+import numpy.typing as npt
+
+from ..agents.seat import Seat
+from ..agents.transcript import Task, Turn
+from ..base.calls import Usage, asking
+from ..base.errors import UserError
+from ..base.saved_file import FILE, read_document
+from ..base.together import together
+from ..network.state import NetworkState
+from ..reading.answers import answer_key, score
+from ..reading.question import Question
+from ..reading.voting import weighted_consensus
+from .program import Program, SeatTurns, prediction_of
+from .saved import read_saved, restore
+from .single import SingleAgent
+from .strategies import STRATEGIES
+
+Embed = Callable[[Sequence[str]], npt.NDArray[np.floating]]
+"""Texts (B) to their embeddings (B, D)."""
+
+_ROLLOUTS = 10_000  # between agents: more than any strategy draws samples
+
+
+class StrategyNetwork(Program):
+    """N agents choose strategies by their policies, answer apart from one another, and vote.
+
+    Args:
+        state: what was learned, or a fresh network; never changed here.
+        embed: makes embeddings of questions, those that the network was trained with; called in a thread.
+        lms: LMs of agents or of their strategies, by the names `agent.0`, `agent.0.cot`, ….
+        samples: how many answers the strategies that draw several draw; None is their own number.
+        sampling: LM settings of all agents.
+
+    An agent asks in the words of the strategy it chose; agents with one LM draw samples of their own.
+    `decided_by` is `consensus`, or `none` when nobody gave a readable answer. The prediction also has the
+    `confidence` in the answer, the `probabilities` of all answers, and by agent `strategies` (None: not
+    asked) and vote `weights`; a turn has its `strategy`, its `weight` and, as `confidence`, the policy's
+    probability of that strategy.
+
+    Raises UserError for a strategy that is not in `STRATEGIES`, and seats that do not exist.
+    """
+
+    def __init__(
+        self,
+        state: NetworkState,
+        embed: Embed,
+        *,
+        lms: Mapping[str, Any] | None = None,
+        samples: int | None = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        unknown = [name for name in state.config.strategies if name not in STRATEGIES]
+        if unknown:
+            raise UserError(f"there is no strategy {unknown[0]!r}: choose among {', '.join(STRATEGIES)}")
+        self.state, self.embed = state, _Kept(embed)
+        self.samples, self.sampling = samples, dict(sampling or {})
+        self.agents = [
+            [_Member(i, name, samples, sampling) for name in state.config.strategies]
+            for i in range(state.config.agents)
+        ]
+        # DSPy finds modules in a list, not in a list of lists.
+        self.members = [member for agent in self.agents for member in agent]
+        self.assign(lms)
+
+    def describe(self) -> dict[str, Any]:
+        config = self.state.config.to_dict()
+        return {
+            "program": "network",
+            "config": config,
+            "learned": self.state.identity,
+            "samples": self.samples,
+            "sampling": self.sampling,
+        }
+
+    def turns(self) -> list[SeatTurns]:
+        """The fewest turns that an agent takes are those of its cheapest strategy, the most of its dearest;
+        right for the agents together, while a single seat may take none."""
+        asked, found = self.state.config.top or len(self.agents), list[SeatTurns]()
+        for agent in self.agents[:asked]:
+            each = [member.turns() for member in agent]
+            cheapest = min(range(len(each)), key=lambda s: sum(low for _, low, _ in each[s]))
+            dearest = max(range(len(each)), key=lambda s: sum(high for _, _, high in each[s]))
+            for s, turns in enumerate(each):
+                for seat, low, high in turns:
+                    found.append((seat, low if s == cheapest else 0, high if s == dearest else 0))
+        return found
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        vector = (await asyncio.to_thread(self.embed, [task.question]))[0]
+        chosen = self.state.choose(vector, task.key)
+        chances = self.state.probabilities(vector[None])[0]
+        asked = [(i, s) for i, s in enumerate(chosen) if s is not None]
+        said = await together(self._ask(task, i, s) for i, s in asked)
+        weights = self.state.weights(vector, chosen)
+        names = self.state.config.strategies
+        turns = [
+            Turn(
+                f"agent.{i}",
+                1,
+                prediction.answer,
+                str(prediction.transcript[-1]["text"]),
+                usage=Usage(**prediction.usage),
+                details={
+                    "strategy": names[s],
+                    "confidence": round(float(chances[i, s]), 6),
+                    "weight": round(float(weights[i]), 6),
+                },
+            )
+            for (i, s), prediction in zip(asked, said, strict=True)
+        ]
+        answers: list[str | None] = [None] * len(self.agents)
+        spelled: dict[Any, str] = {}
+        for (i, _), turn in zip(asked, turns, strict=True):
+            if turn.answer is not None:  # equal answers as the first of them was spelled
+                answers[i] = spelled.setdefault(answer_key(turn.answer, task.kind), turn.answer)
+        outcome = weighted_consensus(answers, weights)
+        return prediction_of(
+            task,
+            outcome.answer,
+            "none" if outcome.answer is None else "consensus",
+            turns,
+            confidence=outcome.probability,
+            probabilities=outcome.probabilities,
+            strategies=[None if s is None else names[s] for s in chosen],
+            weights=weights.tolist(),
+        )
+
+    def answering(
+        self, questions: Sequence[Question]
+    ) -> Callable[[int, int, int], Awaitable[tuple[str | None, bool]]]:
+        """What training asks: (number of the question, agent, strategy) → (answer or None, whether right).
+
+        Raises UserError for a question without a gold answer.
+        """
+        for question in questions:
+            if question.answer is None:
+                raise UserError(f"question {question.id!r} has no answer: train on labelled questions")
+
+        async def answer(q: int, i: int, s: int) -> tuple[str | None, bool]:
+            question = questions[q]
+            task = Task.of(question.question, question.choices, question.context, question.kind)
+            with asking(question=question.id):
+                said = (await self._ask(task, i, s)).answer
+            if said is None:
+                return None, False
+            right = score(said, str(question.answer), question.kind, question.choices).correct
+            return answer_key(said, question.kind), bool(right)
+
+        return answer
+
+    def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        from ..reports.network import network_report
+
+        return network_report(rows)
+
+    def save_tensors(self, folder: Path) -> None:
+        """Write what was learned: `network.json` and `tensors.safetensors`."""
+        self.state.save(folder)
+
+    @classmethod
+    def load(
+        cls, folder: str | Path, embed: Embed, *, lms: Mapping[str, Any] | None = None, **options: Any
+    ) -> StrategyNetwork:
+        """The network that `save` or a training left; `lms` and options are those of the constructor.
+
+        Raises UserError for files that do not fit.
+        """
+        place = Path(folder)
+        program = cls(NetworkState.load(place), embed, **options)
+        if (place / FILE).exists():  # a network trained by replay has no prompts of its own
+            program._told(place)
+        program.assign(lms)
+        return program
+
+    def _told(self, place: Path) -> None:
+        """Take over the prompts and demonstrations that `program.json` holds, of this version or before."""
+        document = read_document(place)
+        if "format" in document:
+            saved = read_saved(place)
+            if saved.program.get("learned") != self.state.identity:
+                raise UserError(f"{place / FILE} does not fit its network: copy both from one network.")
+            restore(self, saved, str(place / FILE), sampling=not self.sampling)
+            return
+        try:
+            self.load_state(document)
+        except (KeyError, TypeError, AttributeError) as problem:
+            raise UserError(
+                f"{place / FILE} does not fit its network ({problem!r}): copy both from one network."
+            ) from None
+
+    async def _ask(self, task: Task, i: int, s: int) -> dspy.Prediction:
+        """Agent i's answer with strategy s."""
+        member, own = self.agents[i][s], self.agents[i][s].seat.predict.lm
+        # Agents with LMs of their own need no other sample, and share the record of a single agent's calls.
+        member.number = sum(agent[s].seat.predict.lm is own for agent in self.agents[:i])
+        return await member.acall(
+            question=task.question, choices=task.choices, context=task.context, kind=task.kind
+        )
+
+
+class _Member(SingleAgent):
+    """An agent with one of its strategies. `number` tells agents apart that have the same LM."""
+
+    def __init__(
+        self, agent: int, strategy: str, samples: int | None, sampling: Mapping[str, Any] | None
+    ) -> None:
+        several = STRATEGIES[strategy].samples is not None
+        super().__init__(strategy, samples=samples if several else None, sampling=sampling)
+        self.rename(f"agent.{agent}.{strategy}")
+        self.number = 0
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        seat, steps = _own(self.seat, self.number), {k: _own(v, self.number) for k, v in self.steps.items()}
+        return await self.plan.flow(seat, steps, task, self.samples or 1)
+
+
+class _Sampler:
+    """A seat whose calls are samples of one agent's own, for the flow of a strategy."""
+
+    def __init__(self, seat: Seat, number: int) -> None:
+        self._seat, self._first = seat, number * _ROLLOUTS
+
+    async def ask(self, task: Task, *, rollout: int | None = None, **given: Any) -> Turn:
+        return await self._seat.ask(task, rollout=self._first + (rollout or 0), **given)
+
+    async def work(self, task: Task, step: str, *, rollout: int | None = None, **given: Any) -> Turn:
+        return await self._seat.work(task, step, rollout=self._first + (rollout or 0), **given)
+
+
+def _own(seat: Seat, number: int) -> Seat:
+    return cast(Seat, _Sampler(seat, number)) if number else seat
+
+
+class _Kept:
+    """What makes embeddings, the same one in all copies of a program."""
+
+    def __init__(self, embed: Embed) -> None:
+        self._embed = embed
+
+    def __call__(self, texts: Sequence[str]) -> npt.NDArray[np.floating]:
+        return self._embed(texts)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Kept:
+        return self

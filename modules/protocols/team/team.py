@@ -1,0 +1,297 @@
+"""Supervised team: workers look things up on their own, a supervisor accepts an answer or sends one back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import dspy
+
+from ....signatures import team as told
+from ....signatures.examples import WORKED
+from ...agents.demonstration import demo_of, worked_example
+from ...agents.retrieval import Retrieval, described
+from ...agents.seat import Seat, forget
+from ...agents.transcript import Task, Turn, all_agree
+from ...base.calls import metered
+from ...base.errors import UserError
+from ...base.fence import cut, one_line
+from ...base.space import Choice, Parameter, Pick, Space, Whole
+from ...base.together import together
+from ...environment import Environment
+from ...reading.answers import answer_key
+from ...reading.voting import majority
+from ...reports.team import team_report
+from ..program import Program, SeatTurns, distinct, prediction_of
+from .worker import STEP_FIELDS, Worker, trace_text
+
+_DRESS = " .,:;!*_`'\"()[]"
+GREEDY = {"temperature": 0.0}
+ACCEPT, RETRY = "accept", "retry"
+
+SPACE: Space = {
+    "workers": Parameter(Pick(tuple(told.WORKERS), 1, 3, ordered=False, repeated=True)),
+    "max_steps": Parameter(Choice((5, 8, 10, 15))),
+    "max_retries": Parameter(Whole(0, 3)),
+    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+}
+
+
+class Verdict(NamedTuple):
+    """A supervisor's decision: whether `worker`'s answer stands, or what it is to try instead."""
+
+    accept: bool
+    worker: str
+    suggestion: str
+
+
+class SupervisedTeam(Program):
+    """Reasoning as a Team (section 3).
+
+    Every worker looks for the answer on its own, all at the same time. The supervisor sees their traces,
+    never the environment, and accepts one worker's answer or sends one worker back with a suggestion, at most
+    `max_retries` times; after that it has to accept.
+
+    Args:
+        workers: any number of bold, cautious, neutral; equal ones become `NAME.0`, `NAME.1`, ….
+        environment: where workers look things up.
+        max_steps: most steps of one attempt; the paper studies 5, 8, 10 and 15.
+        max_retries: the paper's value is 3. A single worker that cannot be sent back has no supervisor.
+        demonstration: one-shot with a worked trace, `hotpotqa`; None is zero-shot.
+        lms: LMs for seats: a worker's name or `supervisor`.
+        sampling: LM settings of every seat; temperature 0 unless given.
+
+    `decided_by` is `supervisor:WORKER`, `alone:WORKER` (no supervisor), `fallback:majority` or
+    `fallback:first` (the supervisor could not be read twice: the answer most workers share, else the first
+    worker's), or `none`. `rounds` is 1 and the retries; a turn's `round` is the attempt of that worker.
+
+    Raises:
+        UserError: no or unknown workers, no environment, or a limit out of range.
+    """
+
+    def __init__(
+        self,
+        workers: Sequence[str],
+        environment: Environment | None = None,
+        *,
+        max_steps: int = 8,
+        max_retries: int = 3,
+        demonstration: str | None = None,
+        lms: Mapping[str, Any] | None = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.roles = _checked_workers(workers)
+        if environment is None:
+            raise UserError(
+                "a team needs a place to look things up: give it an environment, such as corpus:PATH"
+            )
+        if not isinstance(environment, Environment):
+            raise UserError(
+                f"environment is {environment!r}: give an environment, such as fm.CorpusEnvironment(PATH)"
+            )
+        self.max_steps = _checked_limit("max_steps", max_steps, 1)
+        self.max_retries = _checked_limit("max_retries", max_retries, 0)
+        settings = {**GREEDY, **(sampling or {})}
+        names = distinct(self.roles)
+        self.workers = [
+            Worker(name, role, self.max_steps, settings, self.roles[:place].count(role) or None)
+            for place, (name, role) in enumerate(zip(names, self.roles, strict=True))
+        ]
+        supervised = len(names) > 1 or self.max_retries > 0
+        self.supervisor = (
+            _supervisor("supervisor", told.Supervising, names, settings) if self.max_retries else None
+        )
+        self.last_word = (
+            _supervisor("supervisor.last", told.Deciding, names, settings) if supervised else None
+        )
+        self.demonstration = demonstration
+        if demonstration is not None:
+            self._demonstrate(demonstration)
+        self.retrieval = Retrieval(environment)
+        self.assign(lms)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "program": "team",
+            "workers": self.roles,
+            "max_steps": self.max_steps,
+            "max_retries": self.max_retries,
+            "demonstration": self.demonstration,
+            "sampling": self.workers[0].act.predict.config,
+            **described(self.retrieval),
+        }
+
+    def with_max_steps(self, max_steps: int) -> SupervisedTeam:
+        """A copy, prompts and demonstrations included, with another step limit."""
+        limited: SupervisedTeam = self.deepcopy()
+        limited.max_steps = _checked_limit("max_steps", max_steps, 1)
+        for worker in limited.workers:
+            worker.max_steps = limited.max_steps
+        return limited
+
+    def turns(self) -> list[SeatTurns]:
+        attempts = 1 + self.max_retries
+        found: list[SeatTurns] = [(worker.act, 1, attempts * self.max_steps) for worker in self.workers]
+        found += [(worker.conclude, 0, attempts) for worker in self.workers]
+        found += [(self.supervisor, 1, self.max_retries)] if self.supervisor is not None else []
+        return found + ([(self.last_word, 0, 1)] if self.last_word is not None else [])
+
+    def most_turns(self) -> int:
+        """All workers try once and one more with each retry; the step limit adds the call for the answer."""
+        attempts = len(self.workers) + self.max_retries
+        return attempts * (self.max_steps + 1) + (self.max_retries + 1 if self.last_word is not None else 0)
+
+    def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        return team_report(rows)
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        environment = self.retrieval.environment
+        assert environment is not None
+        first = await together(worker.attempt(task, environment) for worker in self.workers)
+        transcript, latest = list(first), {turn.agent: turn for turn in first}
+        agreed = 1 if all_agree([turn.answer for turn in first], task.kind) else None
+        if self.last_word is None:
+            return _settled(task, first[0].answer, f"alone:{first[0].agent}", transcript, 1, agreed)
+        for round in range(1, self.max_retries + 2):
+            last = round > self.max_retries
+            if last and all(turn.answer is None for turn in latest.values()):
+                return _settled(task, None, "none", transcript, round, agreed)
+            seat = self.supervisor if self.supervisor is not None and not last else self.last_word
+            turn, verdict = await self._judge(seat, task, round, list(latest.values()))
+            transcript.append(turn)
+            if verdict is None:
+                answer, decided_by = _fall_back(list(latest.values()), task)
+                return _settled(task, answer, decided_by, transcript, round, agreed)
+            if verdict.accept:
+                answer = latest[verdict.worker].answer
+                return _settled(task, answer, f"supervisor:{verdict.worker}", transcript, round, agreed)
+            worker = next(worker for worker in self.workers if worker.name == verdict.worker)
+            old = latest[worker.name]
+            retried = await worker.attempt(
+                task, environment, number=old.round + 1, earlier=old, suggestion=verdict.suggestion
+            )
+            transcript.append(retried)
+            latest[worker.name] = retried
+            if agreed is None and all_agree([turn.answer for turn in latest.values()], task.kind):
+                agreed = round + 1
+        raise AssertionError("the last round always returns")
+
+    def _demonstrate(self, name: str) -> None:
+        worked = worked_example(name)
+        if not worked.trace:
+            traced = [name for name, worked in WORKED.items() if worked.trace]
+            raise UserError(f"the demonstration {name!r} shows no trace: choose {' or '.join(traced)}")
+        for worker in self.workers:
+            worker.demonstrate(worked)
+        names = [worker.name for worker in self.workers]
+        text = trace_text([dict(zip(STEP_FIELDS, step, strict=True)) for step in worked.trace])
+        notes = [_traced(name, text, worked.answer) for name in names]
+        for seat in (self.supervisor, self.last_word):
+            if seat is not None:
+                more = {"decision": ACCEPT, "worker": names[0], "suggestion": ""}
+                seat.predict.demos = [demo_of(worked, seat.predict.signature, notes=notes, **more)]
+
+    async def _judge(
+        self, seat: Seat, task: Task, round: int, latest: Sequence[Turn]
+    ) -> tuple[Turn, Verdict | None]:
+        """The supervisor's turn and decision; None when it could not be read twice."""
+        notes = [_traced(turn.agent, turn.text, turn.answer) for turn in latest]
+        answers = {turn.agent: turn.answer for turn in latest}
+        with metered() as usage:
+            said = await seat.fill(task, notes=notes)
+            verdict = read_verdict(said, answers)
+            if verdict is None:
+                forget(said)
+                said = await seat.fill(task, notes=notes, correction=told.UNDECIDED)
+                verdict = read_verdict(said, answers)
+        accepted = answers[verdict.worker] if verdict is not None and verdict.accept else None
+        step = None if accepted is not None else "retry" if verdict is not None else "undecided"
+        details = {} if verdict is None else {"worker": verdict.worker, "suggestion": verdict.suggestion}
+        turn = Turn(
+            "supervisor",
+            round,
+            accepted,
+            said.judgement,
+            _decision_of(said) if verdict is None else None,
+            usage=usage,
+            step=step,
+            details=details,
+        )
+        return turn, verdict
+
+
+def _traced(worker: str, text: str, answer: str | None) -> dict[str, Any]:
+    return {"title": told.TRACE.format(worker=worker), "text": text, "answer": answer}
+
+
+def read_verdict(said: Mapping[str, Any], answers: Mapping[str, str | None]) -> Verdict | None:
+    """A supervisor's decision from its reply; None when it does not say what to do, or with whom.
+
+    `answers` has every worker's. Where there is no `decision` to take, the worker named is accepted. Only an
+    answer that could be read can be accepted, and a retry needs a suggestion.
+    """
+    named = [name for name in answers if _names(str(said["worker"]), name)]
+    decision = str(said["decision"]).strip(_DRESS).casefold() if "decision" in said else ACCEPT
+    if len(named) != 1 or decision not in (ACCEPT, RETRY):
+        return None
+    suggestion = " ".join(str(said["suggestion"]).split()) if decision == RETRY else ""
+    if (decision == ACCEPT and answers[named[0]] is None) or (decision == RETRY and not suggestion):
+        return None
+    return Verdict(decision == ACCEPT, named[0], suggestion)
+
+
+def _names(text: str, worker: str) -> bool:
+    """Whether a text is the worker's name and no more than "the" and "worker" beside it."""
+    words = [word.strip(_DRESS) for word in text.casefold().split()]
+    return [word for word in words if word not in ("the", "worker", "")] == [worker.casefold()]
+
+
+def _decision_of(said: Mapping[str, Any]) -> str:
+    """What a supervisor said to do, in its own words, for the record."""
+    return cut(one_line(" ".join(str(said[name]) for name in ("decision", "worker") if name in said)), 200)
+
+
+def _fall_back(latest: Sequence[Turn], task: Task) -> tuple[str | None, str]:
+    """The answer most workers share, else the first that there is."""
+    answers = [turn.answer for turn in latest]
+    vote = majority(answers, key=lambda answer: answer_key(answer, task.kind))
+    if vote.answer is not None and not vote.tied and vote.scores[vote.answer] > 1:
+        return vote.answer, "fallback:majority"
+    return next((answer for answer in answers if answer is not None), None), "fallback:first"
+
+
+def _settled(
+    task: Task,
+    answer: str | None,
+    decided_by: str,
+    transcript: Sequence[Turn],
+    rounds: int,
+    agreed: int | None,
+) -> dspy.Prediction:
+    decided = "none" if answer is None else decided_by
+    return prediction_of(task, answer, decided, transcript, rounds=rounds, consensus_round=agreed)
+
+
+def _supervisor(name: str, signature: Any, workers: Sequence[str], sampling: Mapping[str, Any]) -> Seat:
+    return Seat(
+        name, signature.with_updated_fields("worker", type_=Literal[tuple(workers)]), sampling=sampling
+    )
+
+
+def _checked_workers(workers: Sequence[str]) -> list[str]:
+    if not isinstance(workers, Sequence):
+        raise UserError(f"workers is {workers!r}: name them in order, such as ['bold', 'cautious']")
+    names = [workers] if isinstance(workers, str) else list(workers)
+    if not names:
+        raise UserError("a team has at least one worker: name them in order, such as ['bold', 'cautious']")
+    for name in names:
+        if not isinstance(name, str) or name not in told.WORKERS:
+            raise UserError(f"there is no worker {name!r}: choose among {', '.join(told.WORKERS)}")
+    return names
+
+
+def _checked_limit(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UserError(f"{name} is {value!r}: give a whole number of at least {least}")
+    return value

@@ -1,0 +1,190 @@
+"""One worker of a team: a ReAct loop of thought, action and observation that ends in an answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dspy
+
+from ....signatures import team as told
+from ....signatures.examples import Worked
+from ...agents.demonstration import demo_of
+from ...agents.seat import Seat, forget, problem_of
+from ...agents.transcript import Task, Turn
+from ...base.calls import metered
+from ...base.fence import cut, one_line
+from ...environment import Environment, Session
+from ...reading.answers import read_vote
+from .actions import MAX_ARGUMENT_CHARS, Action, read_action
+
+Step = dict[str, Any]
+STEP_FIELDS = ("thought", "action", "observation")
+SHORTEST_PART = 40
+# A fence makes [NASA] into (NASA), as [INST] could be a chat template's mark: with blanks it stays an action.
+_CAPITALS = re.compile(r"\[(/?[A-Z_]{3,32})\]")
+MAX_TRACE_CHARS = 20_000  # fits a quotation of any layout together with the answer that follows it
+
+
+class Worker(dspy.Module):  # type: ignore[misc]
+    """A worker in one role (Reasoning as a Team, section 3; ReAct, Yao et al. 2023).
+
+    Args:
+        name: what the supervisor calls it.
+        role: `bold`, `cautious` or `neutral`.
+        max_steps: most steps of one attempt, at least 1; then it is asked for its answer once.
+        sampling: LM settings of its seats.
+        rollout: tells its calls apart from those of another worker that says the same.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        role: str,
+        max_steps: int,
+        sampling: Mapping[str, Any],
+        rollout: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.role = role
+        self.rollout = rollout
+        self.max_steps = max_steps
+        self.act = Seat(name, told.WORKERS[role], sampling=sampling)
+        self.conclude = Seat(f"{name}.conclude", told.Concluding, sampling=sampling)
+
+    def demonstrate(self, worked: Worked) -> None:
+        """Show steps of the worked question's trace, as many as befit the role, and an answer from it.
+
+        Examples are all that an LM without instructions sees of a role.
+        """
+        trace = [dict(zip(STEP_FIELDS, step, strict=True)) for step in worked.trace]
+        last = len(trace) - 1
+        shown = {"bold": (0, last), "cautious": range(last + 1)}.get(self.role, (0, len(trace) // 2, last))
+        self.act.predict.demos = [
+            demo_of(worked, self.act.predict.signature, notes=_steps(trace[:place]), **trace[place])
+            for place in dict.fromkeys(shown)
+        ]
+        self.conclude.predict.demos = [
+            demo_of(worked, self.conclude.predict.signature, notes=_steps(trace[:-1]))
+        ]
+
+    async def attempt(
+        self,
+        task: Task,
+        environment: Environment,
+        *,
+        number: int = 1,
+        earlier: Turn | None = None,
+        suggestion: str = "",
+    ) -> Turn:
+        """One attempt from a fresh page: the answer, and the trace in `details`.
+
+        `details` has `trace`, a dict a step with `thought`, `action`, `observation` and, for a step that went
+        wrong, `problem` (`unreadable` or `repeated`), and `forced`, whether the answer had to be asked for at
+        the step limit. On a retry the earlier attempt and the suggestion stand before the first step.
+        """
+        before = _before(earlier, suggestion)
+        session = environment.open()
+        trace: list[Step] = []
+        with metered() as usage:
+            answer, raw = None, None
+            for _ in range(self.max_steps):
+                said = await self.act.fill(task, notes=[*before, *_steps(trace)], rollout=self.rollout)
+                action = read_action(said.action)
+                if action is not None and action.name == "finish":
+                    answer = read_vote(action.argument, task.kind, task.choices)
+                    raw = action.argument
+                trace.append(await self._step(task, session, trace, said, action, answer))
+                if trace[-1].get("problem") == "unreadable":
+                    forget(said)
+                if answer is not None:
+                    break
+            forced = answer is None
+            if forced:
+                asked = await self.conclude.ask(task, notes=[*before, *_steps(trace)], rollout=self.rollout)
+                answer, raw = asked.answer, asked.raw
+        details: dict[str, Any] = {"trace": trace, "forced": forced}
+        if suggestion:
+            details["suggestion"] = suggestion
+        return Turn(
+            self.name,
+            number,
+            answer,
+            trace_text(trace),
+            raw if raw != answer else None,
+            usage=usage,
+            details=details,
+        )
+
+    async def _step(
+        self,
+        task: Task,
+        session: Session,
+        trace: Sequence[Step],
+        said: dspy.Prediction,
+        action: Action | None,
+        answer: str | None,
+    ) -> Step:
+        """The step with what came of its action, each part on one line, so that none looks like another."""
+        step: Step = {
+            "thought": one_line(said.thought),
+            "action": cut(one_line(said.action), MAX_ARGUMENT_CHARS),
+        }
+        if action is None:
+            return {**step, "observation": told.NOT_AN_ACTION, "problem": "unreadable"}
+        step["action"] = f"{action.name.capitalize()}[{action.argument}]"
+        if action.name == "finish":
+            if answer is not None:
+                return {**step, "observation": told.FINISHED}
+            problem = told.NO_ANSWER.format(problem=problem_of(action.argument, task))
+            return {**step, "observation": problem, "problem": "unreadable"}
+        look = session.search if action.name == "search" else session.lookup
+        observation = (await look(action.argument)).text
+        if action.name == "search":
+            wanted = step["action"].casefold()
+            same = [place for place, one in enumerate(trace, 1) if one["action"].casefold() == wanted]
+            if same:
+                observation = told.REPEATED.format(number=same[-1], observation=observation)
+                return {**step, "observation": observation, "problem": "repeated"}
+        return {**step, "observation": observation}
+
+
+def _shown(step: Step, longest: int | None = None) -> str:
+    """A step in three lines; the thought and the observation at most `longest` characters each."""
+    thought, seen = step["thought"], step["observation"]
+    if longest is not None:
+        thought, seen = cut(thought, longest), cut(seen, longest)
+    return told.DONE.format(
+        thought=thought, action=_CAPITALS.sub(r"[ \1 ]", step["action"]), observation=seen
+    )
+
+
+def trace_text(trace: Sequence[Step]) -> str:
+    """A trace as a person, or a supervisor, reads it: three lines a step, at most MAX_TRACE_CHARS in all.
+
+    A longer one keeps every step as far as possible: the longest thoughts and observations are cut first.
+    """
+    longest = MAX_TRACE_CHARS
+    while True:
+        text = "\n".join(_shown(step, longest) for step in trace)
+        if len(text) <= MAX_TRACE_CHARS or longest < SHORTEST_PART:
+            return cut(text, MAX_TRACE_CHARS)
+        longest = longest * 3 // 4
+
+
+def _steps(trace: Sequence[Step]) -> list[dict[str, Any]]:
+    return [
+        {"title": told.STEP.format(number=number), "text": _shown(step), "bare": True}
+        for number, step in enumerate(trace, 1)
+    ]
+
+
+def _before(earlier: Turn | None, suggestion: str) -> list[dict[str, Any]]:
+    if earlier is None:
+        return []
+    return [
+        {"title": told.EARLIER, "text": earlier.text, "answer": earlier.answer},
+        {"title": told.SUGGESTION, "text": suggestion},
+    ]

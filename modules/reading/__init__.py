@@ -1,0 +1,1 @@
+"""Reading: questions, answers and options as text, compared and counted."""

@@ -1,0 +1,268 @@
+"""A question with its options and gold answer: a `dspy.Example` whose fields are checked when it is made."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import dspy
+
+from ..base.errors import UserError
+from .answers import Kind, infer_kind, read_answer
+
+KINDS: tuple[str, ...] = get_args(Kind)
+FIELDS = ("id", "question", "choices", "answer", "context", "kind", "meta")
+INPUTS = ("question", "choices", "context", "kind")
+MAX_CHOICES = 26
+_INPUT_KEYS = frozenset(INPUTS)
+
+
+class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
+    """One question, ready for programs, optimizers and `dspy.Evaluate`.
+
+    Fields: `id` and `question` (text, not blank); `choices` (label → text, 2 to 26 of them) or None;
+    `answer`, the gold, or None when unlabelled (for choices always a label: the text of exactly one
+    option is turned into its label, and a label wins over a text); `context` (a passage, a list of
+    passages, or None); `kind` (choice, boolean, number or span; inferred when not given); `meta` (dict).
+
+    `inputs()` holds question, choices, context and kind. A whole question stays a `Question` under
+    `copy`, `with_inputs` and `Question(base)`; a part of one (`inputs`, `labels`, `without`) is a plain
+    `dspy.Example`, because it no longer has what a question must have.
+
+    Raises UserError, one sentence, if a field is missing, of a wrong type or at odds with another.
+    """
+
+    id: str
+    question: str
+    choices: dict[str, str] | None
+    answer: str | None
+    context: str | list[str] | None
+    kind: Kind
+    meta: dict[str, Any]
+    _store: dict[str, Any]
+    _input_keys: frozenset[str]
+
+    def __init__(self, base: Mapping[str, Any] | dspy.Example | None = None, **fields: Any) -> None:
+        known = base._store if isinstance(base, dspy.Example) else dict(base or {})
+        super().__init__({**known, **fields})
+        self._store = _checked(self._store)
+        input_keys = getattr(base, "_input_keys", None)
+        # One set for nearly all questions: of its own, it would be a fifth of a question's memory.
+        self._input_keys = (
+            _INPUT_KEYS if input_keys is None or input_keys == _INPUT_KEYS else frozenset(input_keys)
+        )
+
+    def __repr__(self) -> str:
+        """Alike in every process: DSPy's optimizers show it to LMs, and a set has no order of its own."""
+        keys = ", ".join(map(repr, sorted(self._input_keys)))
+        return f"Question({self._store}) (input_keys={{{keys}}})"
+
+    def inputs(self) -> dspy.Example:
+        return dspy.Example(self).inputs()
+
+    def labels(self) -> dspy.Example:
+        return dspy.Example(self).labels()
+
+    def without(self, *keys: str) -> dspy.Example:
+        return dspy.Example(self).without(*keys)
+
+    def __hash__(self) -> int:  # equal questions have equal ids; the base class hashes dicts and fails
+        return hash((self.id, self.question))
+
+    def to_row(self) -> dict[str, Any]:
+        """The row on disk: id, question, choices, answer, context, meta, and kind if inference differs."""
+        row = {name: self._store[name] for name in ("id", "question", "choices", "answer", "context", "meta")}
+        if self.kind != infer_kind(self.answer, self.choices):
+            row["kind"] = self.kind
+        return dspy.Example(row).toDict()  # type: ignore[no-any-return]
+
+
+def from_row(row: Mapping[str, Any], where: str, kind: str | None = None) -> Question:
+    """A question from a row as it stands in a file; `where` (file and line) begins any error's sentence.
+
+    Shapes allowed beyond `Question`'s own: a whole number as id; a number or true/false as answer or
+    option text; choices as a list of texts (labelled A, B, …) or as `{"label": […], "text": […]}`; blank
+    or absent optional fields. Fields of other names go to `meta`. `kind` overrides what the row says.
+    Raises UserError.
+    """
+    fields = {name: row.get(name) for name in FIELDS}
+    try:
+        for name in ("id", "question"):
+            if fields[name] is None:
+                raise UserError(f"the row has no {name!r}; add it, or name the column that holds it")
+        fields["id"] = _text_of_number(fields["id"])
+        fields["answer"] = _text_of_scalar(fields["answer"])
+        fields["choices"] = _choices_of(fields["choices"])
+        if not fields["context"]:
+            fields["context"] = None
+        fields["meta"] = _meta_of(fields["meta"], {k: v for k, v in row.items() if k not in FIELDS})
+        if kind is not None:
+            fields["kind"] = kind
+        return Question(fields)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+
+
+def _checked(store: dict[str, Any]) -> dict[str, Any]:
+    """The fields in their set order, checked; fields of other names are kept as they are."""
+    id_ = require_text(store.get("id"), "a question needs an id")
+    name = f"question {id_!r}"
+    question = require_text(store.get("question"), f"{name} needs a question")
+    choices = check_choices(store.get("choices"), name)
+    answer = store.get("answer")
+    if answer is not None:
+        answer = require_text(answer, f"{name} needs an answer (or null if it is unlabelled)").strip()
+    kind = store.get("kind")
+    if kind is None:
+        kind = infer_kind(answer, choices)
+    elif kind not in KINDS:
+        raise UserError(f"{name} has kind {kind!r}; the kinds are {', '.join(KINDS)}")
+    if (kind == "choice") != (choices is not None):
+        have = "no choices" if choices is None else "choices"
+        raise UserError(f"{name} has kind {kind!r} but {have}; correct one of the two")
+    if choices is not None and answer is not None:
+        answer = _label_of(answer, choices, name)
+    elif answer is not None and kind in ("boolean", "number") and read_answer(answer, kind, None) is None:
+        what = "yes, no, true or false" if kind == "boolean" else "a number"
+        raise UserError(f"{name} has the answer {_short(answer)}, which cannot be read as {what}; correct it")
+    checked = {
+        "id": id_,
+        "question": question,
+        "choices": choices,
+        "answer": answer,
+        "context": check_context(store.get("context"), name),
+        "kind": kind,
+        "meta": _check_meta(store.get("meta"), name),
+    }
+    return checked | {key: value for key, value in store.items() if key not in checked}
+
+
+def require_text(value: Any, needs: str) -> str:
+    if not isinstance(value, str):
+        raise UserError(f"{needs}, as text; it is {_type_name(value)}")
+    if not value.strip():
+        raise UserError(f"{needs}; it is blank")
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair: it could be read from JSON but never written again
+        raise UserError(f"{needs} that is valid Unicode; {_short(value)} is not") from None
+    return value
+
+
+def check_choices(choices: Any, name: str) -> dict[str, str] | None:
+    if choices is None:
+        return None
+    if not isinstance(choices, Mapping):
+        raise UserError(
+            f"{name} has choices of type {_type_name(choices)}; give an object of labels and texts"
+        )
+    if not 2 <= len(choices) <= MAX_CHOICES:
+        raise UserError(f"{name} has {len(choices)} choices; give 2 to {MAX_CHOICES}, or null for none")
+    checked = {}
+    for label, text in choices.items():
+        key = require_text(label, f"{name} needs a label for each choice").strip()
+        checked[key] = require_text(text, f"{name} needs a text for choice {key!r}").strip()
+    if len({label.casefold() for label in checked}) < len(choices):
+        raise UserError(f"{name} has two choices with the same label; make the labels {list(choices)} differ")
+    return checked
+
+
+def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
+    """The label that a gold names: a label, else the text of exactly one option (exact case first)."""
+    folded = answer.casefold()
+    for tried in (
+        [label for label in choices if label.casefold() == folded],
+        [label for label, text in choices.items() if text == answer],
+        [label for label, text in choices.items() if text.casefold() == folded],
+    ):
+        if len(tried) == 1:
+            return tried[0]
+        if tried:
+            raise UserError(
+                f"{name} has the answer {_short(answer)}, which choices {' and '.join(tried)} share; "
+                "give the label"
+            )
+    raise UserError(
+        f"{name} has the answer {_short(answer)}, which is neither a label ({', '.join(choices)}) "
+        "nor the text of a choice; correct it"
+    )
+
+
+def check_context(context: Any, name: str) -> str | list[str] | None:
+    passages = [] if context is None else [context] if isinstance(context, str) else context
+    if not isinstance(passages, list | tuple) or not all(isinstance(passage, str) for passage in passages):
+        raise UserError(
+            f"{name} has a context of type {_type_name(context)}; give text, a list of texts, or null"
+        )
+    return (context or None) if isinstance(context, str) else list(passages) or None
+
+
+def _check_meta(meta: Any, name: str) -> dict[str, Any]:
+    if meta is None:
+        return {}
+    if not isinstance(meta, Mapping) or not all(isinstance(key, str) for key in meta):
+        raise UserError(f"{name} has a meta of type {_type_name(meta)}; give an object with text keys")
+    return dict(meta)
+
+
+def _meta_of(meta: Any, extras: dict[str, Any]) -> Any:
+    """`meta` with the row's other fields added; one that both name must not differ."""
+    extras = {key: value for key, value in extras.items() if value is not None}
+    if not extras or not (meta is None or isinstance(meta, Mapping)):
+        return meta
+    meta = dict(meta or {})
+    for key, value in extras.items():
+        if meta.setdefault(key, value) != value:
+            raise UserError(f"the column {key!r} and meta.{key} differ; rename one of them")
+    return meta
+
+
+def _choices_of(choices: Any) -> Any:
+    """Choices as an object of labels and texts, where the shape is one of those that data sets use."""
+    if isinstance(choices, Mapping) and set(choices) == {"label", "text"}:
+        labels, texts = choices["label"], choices["text"]
+        if isinstance(labels, list) and isinstance(texts, list):
+            if len(labels) != len(texts):
+                raise UserError(
+                    f"the row has {len(labels)} choice labels but {len(texts)} texts; give as many of each"
+                )
+            pairs = [(_text_of_number(label), text) for label, text in zip(labels, texts, strict=True)]
+            if len({str(label) for label, _ in pairs}) < len(pairs):
+                raise UserError(
+                    f"the row has two choices with the same label; make the labels {labels} differ"
+                )
+            choices = dict(pairs)
+    elif isinstance(choices, list):
+        if len(choices) > MAX_CHOICES:
+            raise UserError(f"the row has {len(choices)} choices; give 2 to {MAX_CHOICES}, or null for none")
+        choices = dict(zip(string.ascii_uppercase, choices, strict=False))
+    if isinstance(choices, Mapping):
+        return {label: _text_of_scalar(text) for label, text in choices.items()}
+    return choices
+
+
+def _text_of_number(value: Any) -> Any:
+    """`value`, or its digits if it is a whole number (a column of ids or labels that was read as numbers)."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _text_of_scalar(value: Any) -> Any:
+    """`value`, or its text if it is a number or a truth value; no text is made of infinities."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and math.isfinite(value) and not value.is_integer():
+        return repr(value)
+    return _text_of_number(value)
+
+
+def _type_name(value: Any) -> str:
+    return "missing" if value is None else type(value).__name__
+
+
+def _short(text: str, limit: int = 60) -> str:
+    """`text` quoted for an error, cut so that the sentence stays one line."""
+    return repr(text if len(text) <= limit else text[:limit] + "…")

@@ -1,0 +1,87 @@
+"""Lists inside free text: the parts an LM names, and the steps that a chain of reasoning takes."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from .sentences import sentences
+
+# Texts are matched with single spaces between their words and at their start only, so that no minus sign or
+# number inside a part is taken for a mark.
+_NUMBER = r"(?:[#*_]{1,4} ?)?(?:(?:step|part|task|question) )?\(?\d{1,2}[.):](?!\d)[*_]{0,4} ?"
+_BULLET = r"[-*•–] "
+_NUMBERED = re.compile(_NUMBER, re.IGNORECASE)
+_BULLETED = re.compile(_BULLET)
+_MARKS = re.compile(rf"\A(?:{_NUMBER}|{_BULLET})+", re.IGNORECASE)
+_INLINE = re.compile(r"(?<!\S)\(?(\d{1,2})[.)] ")
+
+
+def parts_of(text: str, most: int) -> list[str]:
+    """The first `most` parts that a text lists, without numbers and bullets, each on one line.
+
+    A JSON list gives its items. Where two lines or more begin with a number, or else with a bullet, each of
+    them is a part together with the lines that go on from it, and what stands before the first is no part.
+    Else every line is a part, or, on a single line, what stands between running numbers or else every
+    sentence. What has no letter or digit is no part, and what is listed twice is one.
+    """
+    items = _json_items(text)
+    if items is None:
+        lines = _lines(text)
+        items = _between_numbers(lines[0]) if len(lines) == 1 else _listed(lines)
+    parts = (_MARKS.sub("", item).strip() for item in items)
+    return list(dict.fromkeys(part for part in parts if any(map(str.isalnum, part))))[:most]
+
+
+def reasoning_steps(text: str) -> int:
+    """How many steps a chain of reasoning takes: its lines, or its sentences when it is all on one line.
+
+    Source: complexity-based prompting, which counts the lines of a chain.
+    """
+    lines = _lines(text)
+    return len(lines) if len(lines) > 1 else len(sentences(text))
+
+
+def _lines(text: str) -> list[str]:
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+def _listed(lines: list[str]) -> list[str]:
+    for mark in (_NUMBERED, _BULLETED):
+        heads = [place for place, line in enumerate(lines) if mark.match(line)]
+        if len(heads) > 1:
+            return [
+                " ".join(lines[start:end]) for start, end in zip(heads, [*heads[1:], len(lines)], strict=True)
+            ]
+    return lines
+
+
+def _between_numbers(line: str) -> list[str]:
+    """What follows 1., 2., 3. … on a line; its sentences when it does not count at least to two."""
+    starts: list[int] = []
+    for number in _INLINE.finditer(line):
+        if int(number[1]) == len(starts) + 1:
+            starts.append(number.start())
+    if len(starts) < 2:
+        return sentences(line)
+    return [line[start:end].strip() for start, end in zip(starts, [*starts[1:], len(line)], strict=True)]
+
+
+def _json_items(text: str) -> list[str] | None:
+    if text.lstrip()[:1] not in ("[", "{"):
+        return None
+    try:
+        found = json.loads(text)
+        items = list(found.values()) if isinstance(found, dict) else found
+        return [_as_line(item) for item in items]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _as_line(item: object) -> str:
+    if item is None:
+        return ""
+    return " ".join(
+        " ".join(map(str, item.values())).split() if isinstance(item, dict) else str(item).split()
+    )

@@ -1,0 +1,389 @@
+"""What dialogues did to answers: who gave way to whom, who had been right, and what each agent is worth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..reading.answers import answer_key, score
+from .shapley import MOST_VOTERS, Ballot, ballot_of, coalitions_right, shapley_values
+
+DECIDERS = ("judge", "supervisor")
+"""Who settles what others answered: their turns are no votes, and they are not swayed."""
+
+STATES = ("right", "wrong", "unreadable")
+CHANGES = tuple(f"{before}_to_{after}" for before in STATES for after in STATES)
+_MOVES = {(False, True): "to_right", (True, False): "to_wrong", (False, False): "wrong_to_wrong"}
+
+Path = tuple[str, ...]
+Row = Mapping[str, Any]
+Turn = Mapping[str, Any]
+
+
+class Move(NamedTuple):
+    """An agent left its own answer for another: at which turn of the transcript, and what became of it.
+
+    `before` and `after` are the two answers, `was` and `now` whether they are right; `towards` are those who
+    held the new answer at that moment: other agents, or the supervisor who had sent the agent back.
+    """
+
+    turn: int
+    agent: str
+    before: str
+    after: str
+    was: bool
+    now: bool
+    towards: tuple[str, ...]
+
+
+class Chance(NamedTuple):
+    """A moment at which an agent with an answer of its own spoke again while others held another answer.
+
+    `tempted`: somebody held a wrong answer that is not the agent's. `helped`: somebody held a right one while
+    the agent's was wrong. `gave_way`: the agent took over a wrong answer that somebody held. `corrected`: it
+    took over a right one.
+    """
+
+    agent: str
+    was: bool
+    tempted: bool
+    helped: bool
+    gave_way: bool
+    corrected: bool
+
+
+class _Step(NamedTuple):
+    """One answer of an agent after an earlier one: the earlier one, and what others held in between."""
+
+    turn: int
+    agent: str
+    before: str | None
+    after: str | None
+    held: Mapping[str, str | None]
+    credit: str | None  # who prompted the step, when that was nobody who answers
+
+
+class Reading:
+    """The answers to one question: whether each is right, and which are the same; each is looked at once.
+
+    Where there is no gold answer, or it is none of the options, nothing is right. An answer that cannot be
+    read is the same as none.
+    """
+
+    def __init__(self, row: Row) -> None:
+        self._row = row
+        self._right: dict[Any, bool] = {None: False}
+        self._keys: dict[Any, str | None] = {None: None}
+
+    def right(self, answer: Any) -> bool:
+        if not isinstance(answer, str):
+            return False
+        if answer not in self._right:
+            row = self._row
+            try:
+                right = score(answer, row["gold"], row["kind"], row.get("choices")).correct
+            except (ValueError, TypeError, AttributeError):
+                right = False
+            self._right[answer] = right
+        return self._right[answer]
+
+    def state(self, answer: Any) -> str:
+        return STATES[0] if self.right(answer) else STATES[1] if isinstance(answer, str) else STATES[2]
+
+    def same(self, one: str | None, other: str | None) -> bool:
+        key = self.key(one)
+        return key is not None and key == self.key(other)
+
+    def key(self, answer: str | None) -> str | None:
+        if answer not in self._keys:
+            try:
+                self._keys[answer] = answer_key(str(answer), self._row["kind"])
+            except ValueError:
+                self._keys[answer] = None
+        return self._keys[answer]
+
+
+def moves(row: Row) -> list[Move]:
+    """Every change of mind in a row's dialogue, in order. Repeating an answer in other words is none."""
+    return _moves(_steps(row), Reading(row))
+
+
+def _moves(steps: Iterable[_Step], reading: Reading) -> list[Move]:
+    found = []
+    for step in steps:
+        before, after = step.before, step.after
+        if before is None or after is None or reading.same(before, after):
+            continue
+        holders = [agent for agent, held in step.held.items() if reading.same(held, after)]
+        towards = (step.credit,) if step.credit else tuple(holders)
+        was, now = reading.right(before), reading.right(after)
+        found.append(Move(step.turn, step.agent, before, after, was, now, towards))
+    return found
+
+
+def chances(row: Row) -> list[Chance]:
+    """Every moment of a row's dialogue at which an agent could have given way, with what it did."""
+    return _chances(_steps(row), Reading(row))
+
+
+def _chances(steps: Iterable[_Step], reading: Reading) -> list[Chance]:
+    found = []
+    for step in steps:
+        if step.before is None:
+            continue
+        others = [held for held in step.held.values() if held and not reading.same(held, step.before)]
+        if not others:
+            continue
+        was, now = reading.right(step.before), reading.right(step.after)
+        took = any(reading.same(step.after, held) for held in others)
+        tempted = any(not reading.right(held) for held in others)
+        helped = not was and any(reading.right(held) for held in others)
+        found.append(Chance(step.agent, was, tempted, helped, took and not now, took and now and not was))
+    return found
+
+
+def forensics(rows: Iterable[Row], program: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What the rows of a protocol with several agents say about who was right, and who gave way.
+
+    Args:
+        rows: rows of `results.jsonl`; read once, only counters are held. Rows with an error do not count.
+        program: what `Program.describe` says, for the weights of its vote; None counts every vote alike.
+
+    Returns nested dicts with text keys, empty when no question had two agents; rates are floats in 0 … 1,
+    counts are ints, and a rate over nothing is left out. Agents are all who answer, without judge and
+    supervisor.
+
+    - `questions`: those with at least one agent's answer
+    - `oracle`: `accuracy` of the final answers; `any_agent`, the share of questions on which somebody
+      answered right at some point; `gap`, their difference; `lost`, the questions in it
+    - `talk`: what came of the vote of first answers (majority, or as the program weighs them): its
+      `accuracy`, and counts from there to the final answer, such as `wrong_to_right`
+    - `sycophancy`: of the `chances`, moments at which an agent that had an answer spoke again while another
+      agent held a different, wrong one, the `count` and `rate` at which it took such an answer over; and
+      `right_chances`, `right_count`, `right_rate` of those at which its own answer had been right
+    - `correction`: likewise of moments at which its own answer was wrong and another agent held a right one
+    - `agent`: for each `flips`, counts from first to last answer on a question (right, wrong or unreadable,
+      such as `right_to_wrong`); `sycophancy_rate`; and `shapley`, its Shapley value in the vote of last
+      answers (`shapley_first`: of first answers, where somebody spoke twice), see `shapley_values`
+    - `shapley`: `vote`, the accuracy of the vote among all, which the values sum up to, and `vote_first`
+    - `sway`: speaker → listener → counts of the listener's moves to an answer that the speaker held, as
+      `to_right`, `to_wrong` (from right) and `wrong_to_wrong`; a move to an answer that several held counts
+      for each
+
+    In a dialogue an agent sees what others said before it. A worker sent back sees only the supervisor's
+    suggestion: its moves are the supervisor's. Reasoners are asked afresh in every round and so give way to
+    nobody; an evaluator's own answer is the one that it was handed.
+    """
+    tally = ForensicTally(program)
+    for row in rows:
+        tally.count(row)
+    return tally.report()
+
+
+class ForensicTally:
+    """`forensics` of rows that come one at a time."""
+
+    def __init__(self, program: Mapping[str, Any] | None = None) -> None:
+        self._program = program or {}
+        self._agents: dict[str, int] = {}
+        self._several = self._talked = self._spoke_twice = False
+        self._sums: Counter[Path] = Counter()
+        self._first: Counter[Ballot] = Counter()
+        self._last: Counter[Ballot] = Counter()
+        self._votes: dict[Ballot, bool] = {}
+
+    def count(self, row: Row) -> None:
+        spoken = [] if row.get("error") else [turn for turn in _turns(row) if not turn.get("step")]
+        said = _answers(spoken)
+        if not said:
+            return
+        reading, final = Reading(row), bool(row["correct"])
+        examined = [turn for turn in spoken if isinstance(turn.get("examined"), Mapping)]
+        self._several |= len({str(turn.get("agent")) for turn in spoken}) > 1
+        self._talked |= len(spoken) > len(said)
+        sums = self._sums
+        sums["questions",] += 1
+        sums["oracle", "final"] += final
+        sums["oracle", "any"] += final or any(reading.right(turn.get("answer")) for turn in spoken)
+        for agent, answers in said.items():
+            self._agents.setdefault(agent, len(self._agents))
+            if len(answers) > 1 and not examined:
+                self._spoke_twice = True
+                sums["flips", agent, _change(reading.state(answers[0]), reading.state(answers[-1]))] += 1
+        for turn in examined:
+            handed = reading.state(turn["examined"].get("answer"))
+            sums["flips", str(turn.get("agent")), _change(handed, reading.state(turn.get("answer")))] += 1
+        self._vote(row, said, reading)
+        steps = list(_steps(row))
+        for chance in _chances(steps, reading):
+            self._chance(chance)
+        for move in _moves(steps, reading):
+            change = _MOVES.get((move.was, move.now))
+            for speaker in move.towards if change else ():
+                sums["sway", speaker, move.agent, str(change)] += 1
+
+    def _vote(self, row: Row, said: Mapping[str, list[Any]], reading: Reading) -> None:
+        if len(self._agents) > MOST_VOTERS:
+            return
+        weights = _weights(row, self._program, said)
+
+        def ballot(place: int) -> Ballot:
+            answers = [said[agent][place] if agent in said else None for agent in self._agents]
+            weighed = None if weights is None else [weights.get(agent, 0.0) for agent in self._agents]
+            return ballot_of(
+                [reading.key(answer) for answer in answers],
+                [reading.right(answer) for answer in answers],
+                weighed,
+            )
+
+        first, last = ballot(0), ballot(-1)
+        self._first[first] += 1
+        self._last[last] += 1
+        if first not in self._votes:
+            everybody = np.ones((1, len(first.answers)), dtype=bool)
+            self._votes[first] = bool(coalitions_right([first], everybody)[0, 0])
+        given = any(answers[0] is not None for answers in said.values())
+        before = STATES[0] if self._votes[first] else STATES[1] if given else STATES[2]
+        after = STATES[0] if row["correct"] else STATES[2] if row["answer"] is None else STATES[1]
+        self._sums["talk", "accuracy"] += self._votes[first]
+        self._sums["talk", _change(before, after)] += 1
+
+    def _chance(self, chance: Chance) -> None:
+        sums = self._sums
+        if chance.tempted:
+            for path in (("sycophancy",), ("sycophancy", chance.agent)):
+                sums[*path, "chances"] += 1
+                sums[*path, "count"] += chance.gave_way
+            if chance.was:
+                sums["sycophancy", "right_chances"] += 1
+                sums["sycophancy", "right_count"] += chance.gave_way
+        if chance.helped:
+            sums["correction", "chances"] += 1
+            sums["correction", "count"] += chance.corrected
+
+    def report(self) -> dict[str, Any]:
+        """What `forensics` returns, of the rows so far."""
+        sums, questions = self._sums, self._sums["questions",]
+        if not self._several:
+            return {}
+        known, final = sums["oracle", "any"], sums["oracle", "final"]
+        found: dict[str, Any] = {
+            "questions": questions,
+            "oracle": {
+                "accuracy": final / questions,
+                "any_agent": known / questions,
+                "gap": (known - final) / questions,
+                "lost": known - final,
+            },
+        }
+        if (self._talked or self._spoke_twice) and self._first:
+            shares = {change: sums["talk", change] for change in CHANGES}
+            found["talk"] = {"accuracy": sums["talk", "accuracy"] / questions, **shares}
+        for name in ("sycophancy", "correction"):
+            if sums[name, "chances"]:
+                found[name] = _rated(sums, (name,), "")
+        if sums["sycophancy", "right_chances"]:
+            found["sycophancy"] |= _rated(sums, ("sycophancy",), "right_")
+        agents = {agent: self._of_agent(agent) for agent in self._all()}
+        if len(self._agents) > 1 and len(self._agents) <= MOST_VOTERS:
+            found["shapley"] = {}
+            rounds = [("", self._last), ("_first", self._first)] if self._spoke_twice else [("", self._last)]
+            for ending, ballots in rounds:
+                values, vote = shapley_values(ballots, len(self._agents))
+                found["shapley"][f"vote{ending}"] = vote
+                for agent, value in zip(self._agents, values, strict=True):
+                    agents[agent][f"shapley{ending}"] = value
+        found["agent"] = {agent: figures for agent, figures in agents.items() if figures}
+        sway: dict[str, Any] = {}
+        for path in [path for path in sums if path[0] == "sway"]:
+            speaker, listener = path[1:3]
+            counts = sway.setdefault(speaker, {}).setdefault(listener, dict.fromkeys(_MOVES.values(), 0))
+            counts[path[3]] = sums[path]
+        return found | ({"sway": sway} if sway else {})
+
+    def _all(self) -> list[str]:
+        """Those who vote, then those who only examine."""
+        others = (path[1] for path in self._sums if path[0] == "flips")
+        return list(dict.fromkeys([*self._agents, *others]))
+
+    def _of_agent(self, agent: str) -> dict[str, Any]:
+        sums = self._sums
+        flips = {change: sums["flips", agent, change] for change in CHANGES}
+        found: dict[str, Any] = {"flips": flips} if any(flips.values()) else {}
+        if chances := sums["sycophancy", agent, "chances"]:
+            found["sycophancy_rate"] = sums["sycophancy", agent, "count"] / chances
+        return found
+
+
+def _rated(sums: Mapping[Path, int], path: Path, name: str) -> dict[str, float]:
+    chances, count = sums[*path, f"{name}chances"], sums[*path, f"{name}count"]
+    return {f"{name}chances": chances, f"{name}count": count, f"{name}rate": count / chances}
+
+
+def _turns(row: Row) -> list[Turn]:
+    return [turn for turn in row.get("transcript") or () if isinstance(turn, Mapping)]
+
+
+def _round(turn: Turn) -> int:
+    round = turn.get("round")
+    return round if isinstance(round, int) else 0
+
+
+def _answer(turn: Turn) -> str | None:
+    answer = turn.get("answer")
+    return answer if isinstance(answer, str) else None
+
+
+def _answers(spoken: Iterable[Turn]) -> dict[str, list[str | None]]:
+    """Each agent's answer in every round that it spoke in; of several in a round (samples) the first."""
+    found: dict[str, list[str | None]] = {}
+    last: dict[str, int] = {}
+    for turn in spoken:
+        agent, round = str(turn.get("agent")), _round(turn)
+        if agent in DECIDERS or turn.get("examined") or (agent in last and round <= last[agent]):
+            continue
+        last[agent] = round
+        found.setdefault(agent, []).append(_answer(turn))
+    return found
+
+
+def _steps(row: Row) -> Iterator[_Step]:
+    """Every answer that follows an earlier one of the same agent, or that was handed to it."""
+    turns = _turns(row)
+    afresh = any(turn.get("examined") for turn in turns)
+    held: dict[str, str | None] = {}
+    spoke: dict[str, int] = {}
+    sent_back: dict[str, str] = {}
+    for place, turn in enumerate(turns):
+        agent, round, answer = str(turn.get("agent")), _round(turn), _answer(turn)
+        if turn.get("step"):
+            sent_back |= {str(turn["worker"]): agent} if turn.get("worker") else {}
+        elif isinstance(turn.get("examined"), Mapping):
+            handed = turn["examined"].get("answer")
+            yield _Step(place, agent, handed if isinstance(handed, str) else None, answer, dict(held), None)
+        elif agent not in DECIDERS and round > spoke.get(agent, -1):
+            if agent in spoke and not afresh:
+                others = {name: said for name, said in held.items() if name != agent}
+                yield _Step(place, agent, held[agent], answer, others, sent_back.get(agent))
+            held[agent], spoke[agent] = answer, round
+
+
+def _weights(row: Row, program: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, float] | None:
+    """The weight of each agent's vote; None when all weigh alike."""
+    told = {str(turn.get("agent")): turn.get("weight") for turn in _turns(row) if "weight" in turn}
+    if told:
+        return {name: float(weight) for name, weight in told.items() if isinstance(weight, int | float)}
+    weights = program.get("weights")
+    if isinstance(weights, list) and len(weights) == len(said):
+        return dict(zip(said, map(float, weights), strict=True))
+    strongest = str(program.get("tie_break", "")).partition("strongest:")[2]
+    if strongest:  # outweighs all others together
+        return {agent: float(len(said)) if agent == strongest else 1.0 for agent in said}
+    return None
+
+
+def _change(before: str, after: str) -> str:
+    return f"{before}_to_{after}"

@@ -1,0 +1,1 @@
+"""Policies: a strategy network and a router learn from answers."""

@@ -1,0 +1,261 @@
+"""One training of a strategy network, batch by batch: choose, ask, vote, reward, trust, learn, evolve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ...modules.base.errors import UserError
+from ...modules.network.choice import draw
+from ...modules.network.graph import evolve
+from ...modules.network.rewards import consensus_addition, difference, individual
+from ...modules.network.state import NetworkState
+from ...modules.network.trust import averaged_trust, update_directional, update_trust
+from ...modules.network.weights import Numbers
+from ...modules.reading.voting import trust_consensus
+from .known_answers import KnownAnswers
+from .settings import TrainingSettings
+
+_ORDER, _DRAW, _DROPOUT = 1, 2, 3  # what a random draw is for
+
+
+@dataclass
+class TrainingLog:
+    """What happened in training.
+
+    `epochs`: how many there are in all. `steps`: one dict a batch with its `epoch` (from 1), the number of
+    `questions` answered so far, mean `reward`, the shares of right answers, `individual` and `consensus`,
+    `loss`, mean `entropy` of the choices in nats, and mean `trust` between connected agents. `graphs`: trust
+    and adjacency at the start, after each evolution and at the end, with `questions`. `selection`: expected
+    accuracy on held-out questions after each epoch, where epochs were chosen by it.
+    """
+
+    epochs: int
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    graphs: list[dict[str, Any]] = field(default_factory=list)
+    selection: list[float] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class _Played(NamedTuple):
+    """One question answered: strategies (N,), who was right (N,), the group, and the signal to learn from.
+
+    `signal` is (N,) or, with full information, (N, S).
+    """
+
+    strategies: npt.NDArray[np.intp]
+    correct: npt.NDArray[np.bool_]
+    consensus: bool
+    reward: Numbers
+    signal: Numbers
+
+
+class Training:
+    """A training in progress on some of the questions; the state changes with each step.
+
+    `vectors` (Q, D) and `known` are those of all questions, `chosen` the numbers of those to learn from.
+    Everything random follows from the state's seed and the number of the step, so that a training that goes
+    on from step k is the one that never stopped.
+    """
+
+    def __init__(
+        self,
+        state: NetworkState,
+        vectors: npt.NDArray[np.float32],
+        known: KnownAnswers,
+        chosen: npt.NDArray[np.intp],
+        settings: TrainingSettings,
+    ) -> None:
+        self.state, self.vectors, self.known = state, vectors, known
+        self.chosen, self.settings = chosen, settings
+        self.optimizer = torch.optim.AdamW(
+            state.policies.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
+        )
+        self.done = 0
+        self.total_reward: Numbers = np.zeros(state.config.agents)  # of each agent, over all questions so far
+        self.answered = 0
+        self.log = TrainingLog(epochs=0)
+        if state.questions == 0:
+            state.centre = vectors[chosen].mean(axis=0)
+        self._snapshot()
+
+    @property
+    def batches(self) -> int:
+        """How many steps make an epoch."""
+        return -(-len(self.chosen) // self.settings.batch)
+
+    def step(self) -> dict[str, Any]:
+        """Answer and learn from one batch; its line of the log. Raises UserError as `close` does."""
+        epoch, place = divmod(self.done, self.batches)
+        order = self._random(_ORDER, epoch).permutation(self.chosen)
+        batch = order[place * self.settings.batch : (place + 1) * self.settings.batch]
+        scores = self._scores(batch)
+        self._check_bounds(scores)
+        rng = self._random(_DRAW, self.done)
+        distinct = self.state.config.distinct
+        drawn = [draw(one, rng=rng, distinct=distinct) for one in scores.detach().numpy()]
+        self.known.ask(
+            (int(q), i, int(s))
+            for q, one in zip(batch, drawn, strict=True)
+            for i, s in enumerate(one.strategies)
+        )
+        played = [self._play(int(q), one.strategies) for q, one in zip(batch, drawn, strict=True)]
+        open_ = torch.from_numpy(np.stack([one.open for one in drawn]))
+        loss = self._learn(scores, open_, played)
+        self.done += 1
+        entry = {
+            "epoch": epoch + 1,
+            "questions": self.state.questions,
+            "reward": float(np.mean([one.reward for one in played])),
+            "individual": float(np.mean([one.correct for one in played])),
+            "consensus": float(np.mean([one.consensus for one in played])),
+            "entropy": _entropy(scores.detach()),
+            "trust": self._mean_trust(),
+            "loss": loss,
+        }
+        self.log.steps.append(entry)
+        return entry
+
+    def close(self) -> None:
+        """Note how the group looks at the end. Raises UserError for policies that grew without bounds."""
+        self._check_bounds(*self.state.policies.parameters())
+        if self.log.graphs[-1]["questions"] != self.state.questions:
+            self._snapshot()
+
+    def _check_bounds(self, *numbers: Tensor) -> None:
+        if not all(bool(torch.isfinite(each).all()) for each in numbers):
+            raise UserError(
+                f"the policies grew without bounds within {self.done} batches: train again, in another "
+                f"folder, with an lr below {self.settings.lr:g}"
+            )
+
+    def _scores(self, batch: npt.NDArray[np.intp]) -> Tensor:
+        """What strategies are drawn by, (B, N, S), ready for the gradient."""
+        state, vectors = self.state, self.vectors[batch]
+        shape = (len(batch), state.config.agents, len(state.config.strategies))
+        if shape[2] == 1:  # nothing to choose, nothing to learn
+            return torch.zeros(shape)
+        bias = torch.from_numpy(state.bias(vectors)).float()
+        state.policies.train()
+        with torch.random.fork_rng(devices=[], enabled=state.config.dropout > 0):
+            if state.config.dropout:
+                torch.manual_seed(int(self._random(_DROPOUT, self.done).integers(2**63)))
+            logits: Tensor = state.policies(state.inputs(vectors), state.group())
+        state.policies.eval()
+        return logits + bias
+
+    def _play(self, q: int, strategies: npt.NDArray[np.intp]) -> _Played:
+        """Vote on one question and let tracker, trust and graph know who was right."""
+        state, config = self.state, self.state.config
+        correct = self.known.correct[q, np.arange(config.agents), strategies]
+        consensus = self._consensus_right(q, strategies)
+        signal = self._signal(q, strategies, consensus)
+        reward = individual(correct) if self.settings.learning == "supervised" else signal
+        if self.settings.full_information:
+            signal = self._every_signal(q, strategies)
+        for s, right in zip(strategies.tolist(), correct.tolist(), strict=True):
+            state.tracker.update(self.vectors[q], s, right)
+        update = update_directional if config.trust_rule == "directional" else update_trust
+        state.trust = update(state.trust, correct, config.rates)
+        state.average = averaged_trust(state.average, state.trust, state.questions)
+        state.recent = state.recent + config.recent * (correct - state.recent)
+        state.questions += 1
+        if state.questions % config.evolve_every == 0:
+            state.adjacency = evolve(state.adjacency, state.voting_trust, config.limits)
+            self._snapshot()
+        return _Played(strategies, correct, consensus, reward, signal)
+
+    def _consensus_right(self, q: int, strategies: npt.NDArray[np.intp]) -> bool:
+        answers = self.known.of(q, strategies)
+        winner = trust_consensus(answers, self.state.voting_trust, self.state.adjacency).answer
+        if winner is None:
+            return False
+        i = answers.index(winner)
+        return bool(self.known.correct[q, i, strategies[i]])
+
+    def _signal(self, q: int, strategies: npt.NDArray[np.intp], consensus: bool) -> Numbers:
+        """What each agent learns from its answer, (N,): its reward, or whether the group was right."""
+        agents = np.arange(self.state.config.agents)
+        codes, correct = self.known.codes[q, agents, strategies], self.known.correct[q, agents, strategies]
+        if self.settings.learning == "supervised":
+            return np.full(len(agents), 1.0 if consensus else -1.0)
+        if self.settings.reward == "difference":
+            trust, edges = self.state.voting_trust, self.state.adjacency
+            return difference(codes, correct, trust_consensus([None] * len(agents), trust, edges).weights)
+        reward = individual(correct)
+        if self.settings.reward == "consensus_aware":
+            reward = reward + consensus_addition(codes, correct, consensus, self.settings.bonus)
+        return reward
+
+    def _every_signal(self, q: int, strategies: npt.NDArray[np.intp]) -> Numbers:
+        """The same for every strategy of each agent, (N, S), while the others do as they did."""
+        if self.settings.learning == "reinforce" and self.settings.reward == "base":
+            return individual(self.known.correct[q])
+        found = np.zeros(self.known.codes.shape[1:])
+        for i, s in np.ndindex(*found.shape):
+            other = strategies.copy()
+            other[i] = s
+            found[i, s] = self._signal(q, other, self._consensus_right(q, other))[i]
+        return found
+
+    def _learn(self, scores: Tensor, open_: Tensor, played: Sequence[_Played]) -> float:
+        """One update of all policies; the loss that it followed."""
+        signal = np.stack([one.signal for one in played])
+        if self.settings.full_information:
+            loss = -(scores.softmax(-1) * torch.from_numpy(signal).float()).sum()
+        else:
+            gain = torch.from_numpy(signal - self._baseline(signal)).float()
+            taken = torch.from_numpy(np.stack([one.strategies for one in played]))
+            chances = scores.masked_fill(~open_, -torch.inf).log_softmax(-1)
+            loss = -(chances.gather(-1, taken.unsqueeze(-1)).squeeze(-1) * gain).sum()
+            self.total_reward = self.total_reward + signal.sum(axis=0)
+            self.answered += len(signal)
+        if scores.requires_grad:
+            if self.settings.entropy:
+                chances = scores.log_softmax(-1)
+                loss = loss + self.settings.entropy * (chances.exp() * chances).sum()
+            self.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            if self.settings.clip is not None:
+                self.state.policies.clip_gradients(self.settings.clip)
+            self.optimizer.step()
+        return float(loss.detach())
+
+    def _baseline(self, signal: Numbers) -> Numbers:
+        """What is taken off the rewards (B, N) of a batch, whatever the agent itself drew there."""
+        n = signal.shape[1]
+        if self.settings.baseline == "mean" and self.answered:
+            return np.broadcast_to(self.total_reward / self.answered, signal.shape)
+        if self.settings.baseline == "question" and n > 1:
+            others: Numbers = (signal.sum(axis=1, keepdims=True) - signal) / (n - 1)
+            return others
+        return np.zeros(signal.shape)
+
+    def _random(self, purpose: int, number: int) -> np.random.Generator:
+        return np.random.default_rng([self.state.config.seed, purpose, number])
+
+    def _mean_trust(self) -> float:
+        connected = self.state.voting_trust[self.state.adjacency]
+        return float(connected.mean()) if connected.size else 0.0
+
+    def _snapshot(self) -> None:
+        self.log.graphs.append(
+            {
+                "questions": self.state.questions,
+                "trust": self.state.voting_trust.tolist(),
+                "adjacency": self.state.adjacency.astype(int).tolist(),
+            }
+        )
+
+
+def _entropy(scores: Tensor) -> float:
+    chances = scores.double().log_softmax(-1)
+    return float(-(chances.exp() * chances).sum(-1).mean())

@@ -1,0 +1,135 @@
+"""How a strategy network is trained: settings, and the paper's ablations as presets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from ...modules.base.errors import UserError
+from ...modules.network.config import NetworkConfig, check_options, check_types, from_settings
+from ...modules.network.rewards import ConsensusBonus
+
+Learning = Literal["reinforce", "supervised"]
+Reward = Literal["base", "consensus_aware", "difference"]
+Baseline = Literal["none", "mean", "question"]
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How policies learn; defaults are the paper's where it has them.
+
+    - `learning`: `reinforce`, or `supervised` (the paper's Table 2): up with what was chosen when the
+      consensus is right, down when it is wrong.
+    - `reward`: `base`, `consensus_aware` (Table 3, with `delta_plus`, `delta_minus`, `delta_minor` as in
+      `ConsensusBonus`) or `difference`, what the agent adds to the group.
+    - `baseline` taken off rewards: `none`, the running `mean` of the agent's own, or for each `question` the
+      mean of the other agents' on it.
+    - `full_information`: every strategy of every agent is asked about each question, and the policy climbs
+      the expected reward instead of that of what was drawn. Then no baseline matters. Only for replay, where
+      answers are free.
+    - `entropy` bonus, gradient `clip` for each agent (None: off), `lr` and `weight_decay` of Adam, `batch`
+      questions an update, `epochs` times through all questions.
+    - `epochs="auto"`: as many as it takes to come near the best on held-out questions, by cross-validation
+      over `folds`, at most `max_epochs`, ended when `patience` more add nothing. Needs `full_information`.
+    - `checkpoint_every` so many batches.
+
+    Raises UserError for a value that cannot be, or options that exclude one another.
+    """
+
+    learning: Learning = "reinforce"
+    reward: Reward = "base"
+    baseline: Baseline = "none"
+    full_information: bool = False
+    entropy: float = 0.0
+    clip: float | None = 1.0
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    batch: int = 8
+    epochs: int | Literal["auto"] = 10
+    max_epochs: int = 30
+    folds: int = 5
+    patience: int = 5
+    delta_plus: float = ConsensusBonus.delta_plus
+    delta_minus: float = ConsensusBonus.delta_minus
+    delta_minor: float = ConsensusBonus.delta_minor
+    checkpoint_every: int = 10
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_options(self, learning=Learning, reward=Reward, baseline=Baseline)
+        if self.epochs != AUTO and (isinstance(self.epochs, bool | str) or not isinstance(self.epochs, int)):
+            raise UserError(f"epochs is {self.epochs!r}: give a whole number or 'auto'.")
+        for name, least in (("batch", 1), ("max_epochs", 1), ("folds", 2), ("patience", 1), ("epochs", 1)):
+            value = getattr(self, name)
+            if value != AUTO and value < least:
+                raise UserError(f"{name} is {value}: give a whole number from {least} up.")
+        if self.checkpoint_every < 1:
+            raise UserError(f"checkpoint_every is {self.checkpoint_every}: give a whole number from 1 up.")
+        for name in ("lr", "clip"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise UserError(f"{name} is {value}: give a number above 0.")
+        for name in ("entropy", "weight_decay"):
+            if getattr(self, name) < 0:
+                raise UserError(f"{name} is {getattr(self, name)}: give a number of at least 0.")
+        if self.learning == "supervised" and (self.reward != "base" or self.baseline != "none"):
+            raise UserError("supervised learning has neither reward nor baseline: leave them out.")
+        if self.epochs == AUTO and not self.full_information:
+            raise UserError(
+                "epochs 'auto' needs held-out questions with the answers of all strategies: "
+                "set full_information, or give a number of epochs."
+            )
+        _ = self.bonus  # its own checks
+
+    @property
+    def bonus(self) -> ConsensusBonus:
+        return ConsensusBonus(self.delta_plus, self.delta_minus, self.delta_minor)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> TrainingSettings:
+        """What `to_dict` gave, or some of it. Raises UserError for other names."""
+        return from_settings(cls, settings)
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "supervised": {"learning": "supervised"},
+    "consensus_aware": {"reward": "consensus_aware"},
+    "gamma_0": {"gamma": 0.0},
+    "gamma_0.7": {"gamma": 0.7},
+    "beyond": {
+        "choice": "argmax",
+        "weight": "conditional",
+        "hidden": 16,
+        "heads": 2,
+        "full_information": True,
+        "epochs": AUTO,
+    },
+}
+"""Settings by name: the paper's, those of its Tables 2 to 4, and what did best on recorded answers."""
+
+
+def configured(settings: Mapping[str, Any], preset: str = "paper") -> tuple[NetworkConfig, TrainingSettings]:
+    """The network and its training from settings of either, by name, over those of a preset.
+
+    Raises UserError for an unknown preset or name.
+    """
+    if preset not in PRESETS:
+        raise UserError(f"there is no preset {preset!r}: choose one of {', '.join(PRESETS)}.")
+    merged = {**PRESETS[preset], **settings}
+    network, training = ({field.name for field in fields(kind)} for kind in (NetworkConfig, TrainingSettings))
+    for name in merged:
+        if name not in network | training:
+            known = ", ".join(sorted(network | training))
+            raise UserError(f"there is no setting {name!r}: choose among {known}.")
+    return (
+        NetworkConfig.from_dict({name: value for name, value in merged.items() if name in network}),
+        TrainingSettings.from_dict({name: value for name, value in merged.items() if name in training}),
+    )

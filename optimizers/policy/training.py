@@ -1,0 +1,156 @@
+"""Training a strategy network: from live calls or recorded answers, with checkpoints (MARL-GAT, 4.8)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ...modules.base.errors import UserError
+from ...modules.network.state import NetworkState
+from .batches import Training, TrainingLog
+from .checkpoint import Checkpoints, fingerprint
+from .known_answers import Answer, KnownAnswers, Outcome, TrainingQuestion
+from .settings import AUTO, PRESETS, TrainingSettings, configured
+from .vote_weights import fit_vote
+
+__all__ = [
+    "PRESETS", "Answer", "Outcome", "TrainingLog", "TrainingQuestion", "TrainingSettings", "configured",
+    "train",
+]  # fmt: skip
+
+Progress = Callable[[dict[str, Any]], None]
+
+_WORTH = 0.005
+"""What more epochs must add to held-out accuracy: later gains are mostly those of ever surer choices."""
+
+_FOLDS = 4  # what a random draw is for; others are in policy_training
+
+
+def train(
+    state: NetworkState,
+    questions: Sequence[TrainingQuestion],
+    answer: Answer,
+    settings: TrainingSettings,
+    *,
+    checkpoint: str | Path | None = None,
+    progress: Progress | None = None,
+) -> TrainingLog:
+    """Teach a network, in place: policies, tracker, trust and graph, and then the weights of votes.
+
+    Args:
+        state: new or trained before.
+        questions: at least one, with different keys.
+        answer: what an agent says with a strategy; live calls of a batch are made at the same time, and no
+            answer is asked for twice.
+        settings: how to learn.
+        checkpoint: folder to go on from if there is a checkpoint in it, and to write checkpoints to. However
+            often a training was stopped, it ends with the same network.
+        progress: called after each step with its line of the log and `stage`, `step` and `steps`; while
+            epochs are chosen, after each epoch, with `held_out` accuracy.
+
+    Raises UserError for questions that do not fit the network, outcomes that are none, or a checkpoint of
+    another training; what `answer` raises goes through, and the state is then half-way.
+    """
+    vectors = _checked(state, questions)
+    config = state.config
+    known = KnownAnswers(questions, config.agents, len(config.strategies), answer)
+    checkpoints = (
+        None if checkpoint is None else Checkpoints(checkpoint, fingerprint(state, questions, settings))
+    )
+    with _one_thread():
+        untouched = copy.deepcopy(state) if settings.epochs == AUTO else state
+        training = Training(state, vectors, known, np.arange(len(questions)), settings)
+        resumed = checkpoints is not None and checkpoints.restore(training)
+        if settings.full_information:
+            known.ask_all()
+        if not resumed:
+            if settings.epochs == AUTO:
+                training.log.selection = _held_out(untouched, vectors, known, settings, progress)
+                training.log.epochs = _enough(training.log.selection)
+            else:
+                training.log.epochs = int(settings.epochs)
+        steps = training.log.epochs * training.batches
+        while training.done < steps:
+            entry = training.step()
+            if checkpoints is not None and _due(training.done, steps, settings):
+                checkpoints.save(training)
+            if progress is not None:
+                progress({"stage": "training", "step": training.done, "steps": steps, **entry})
+        training.close()
+        state.vote = fit_vote(config, vectors, known)
+    return training.log
+
+
+def _due(done: int, steps: int, settings: TrainingSettings) -> bool:
+    return done % settings.checkpoint_every == 0 or done == steps
+
+
+def _held_out(
+    state: NetworkState,
+    vectors: npt.NDArray[np.float32],
+    known: KnownAnswers,
+    settings: TrainingSettings,
+    progress: Progress | None,
+) -> list[float]:
+    """How likely one agent is right on held-out questions after each epoch, the mean over folds.
+
+    Chances say more than the likeliest strategy alone: they change with every step, and by less.
+    """
+    if len(state.config.strategies) == 1:
+        return [float(known.correct.mean())]  # nothing to choose, however long
+    count = min(settings.folds, len(vectors))
+    if count < 2:
+        raise UserError("epochs 'auto' needs at least 2 training questions: give a number of epochs.")
+    order = np.random.default_rng([state.config.seed, _FOLDS]).permutation(len(vectors))
+    folds = [np.sort(order[place::count]) for place in range(count)]
+    rests = [np.setdiff1d(order, fold) for fold in folds]
+    trainings = [Training(copy.deepcopy(state), vectors, known, rest, settings) for rest in rests]
+    found: list[float] = []
+    while len(found) < settings.max_epochs and len(found) - _enough(found) < settings.patience:
+        total = 0.0
+        for fold, training in zip(folds, trainings, strict=True):
+            for _ in range(training.batches):
+                training.step()
+            chances = training.state.probabilities(vectors[fold])
+            total += float((chances * known.correct[fold]).sum(axis=-1).mean(axis=-1).sum())
+        found.append(total / len(vectors))
+        if progress is not None:
+            progress({"stage": "selection", "epoch": len(found), "held_out": found[-1]})
+    return found
+
+
+def _enough(held_out: Sequence[float]) -> int:
+    """How many epochs will do: the fewest that come within half a point of the best."""
+    best = max(held_out, default=0.0)
+    return next((epoch for epoch, found in enumerate(held_out, 1) if found >= best - _WORTH), 0)
+
+
+def _checked(state: NetworkState, questions: Sequence[TrainingQuestion]) -> npt.NDArray[np.float32]:
+    if not questions:
+        raise UserError("there are no questions to learn from: give at least one.")
+    keys = [question.key for question in questions]
+    if len(set(keys)) < len(keys):
+        twice = next(key for place, key in enumerate(keys) if key in keys[:place])
+        raise UserError(f"question {twice!r} is there twice: give each training question once.")
+    for question in questions:
+        state.checked(np.asarray(question.vector)[None])
+    return state.checked(np.stack([question.vector for question in questions]))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread: products this small only get slower with more, and sums then always have
+    the same order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

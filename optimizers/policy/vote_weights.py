@@ -1,0 +1,108 @@
+"""Vote weights learned from what agents answered in training (the spec's options beside mean trust)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ...modules.network import weights
+from ...modules.network.config import NetworkConfig
+from ...modules.network.vote import VoteWeights
+from .known_answers import UNKNOWN, KnownAnswers
+
+_PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
+_FOLDS = 5
+
+
+def fit_vote(
+    config: NetworkConfig, vectors: npt.NDArray[np.floating], known: KnownAnswers
+) -> VoteWeights | None:
+    """The weights of `config.weight` from answers to Q questions with embeddings (Q, D).
+
+    Each agent with each strategy has a weight of its own; where all agents are copies of one LM, each
+    strategy has. What nobody asked says nothing. None for mean trust, which is not fitted.
+    """
+    kind = config.weight
+    if kind == "mean_trust":
+        return None
+    shape = (config.agents, len(config.strategies))
+    if config.alike:
+        codes, correct, vectors = _by_strategy(known, vectors)
+    else:
+        codes = known.codes.reshape(len(known.codes), -1)
+        correct = known.correct.reshape(codes.shape)
+    given = np.maximum(codes, -1)  # an answer that nobody asked for is no vote either
+    if kind == "fitted":
+        return VoteWeights(_whole(weights.fitted(given, correct, penalty_for(given, correct)), shape))
+    if kind == "conditional":
+        model = weights.fit_conditional(vectors, given, correct)
+        slopes = _whole(model.slopes, (*shape, vectors.shape[1]))
+        return VoteWeights(_whole(model.base, shape), slopes, model.centre)
+    asked = [correct[codes[:, arm] != UNKNOWN, arm][:, None] for arm in range(codes.shape[1])]
+    if kind == "accuracy":
+        each = [weights.accuracy(one)[0] for one in asked]
+    else:
+        each = [weights.log_odds(one, _options(given))[0] for one in asked]
+    return VoteWeights(_whole(np.array(each), shape))
+
+
+def penalty_for(given: weights.Answers, correct: weights.Right) -> float:
+    """How strongly weights are to be held equal: the penalty of `weights.fitted` that makes the right answers
+    to held-out questions likeliest, by cross-validation; the middle one where there is too little to tell."""
+    telling = np.flatnonzero(correct.any(axis=1) & ((given >= 0) & ~correct).any(axis=1))
+    if len(telling) < 2 * _FOLDS:
+        return _PENALTIES[len(_PENALTIES) // 2]
+    totals = []
+    for penalty in _PENALTIES:
+        total = 0.0
+        for fold in range(_FOLDS):
+            held, rest = telling[fold::_FOLDS], np.setdiff1d(telling, telling[fold::_FOLDS])
+            total += _likelihood(
+                given[held], correct[held], weights.fitted(given[rest], correct[rest], penalty)
+            )
+        totals.append(total)
+    return _PENALTIES[int(np.argmax(totals))]
+
+
+def _likelihood(given: weights.Answers, correct: weights.Right, found: weights.Numbers) -> float:
+    """The sum over Q questions of log P(right), P the softmax over the answers' summed weights (N,)."""
+    gave = given[..., None] == np.arange(given.max(initial=0) + 1)  # (Q, N, answers)
+    scores = np.where(gave.any(axis=1), (gave * found[:, None]).sum(axis=1), -np.inf)
+    right = (gave & correct[..., None]).any(axis=1)
+    return float((_log_sum(np.where(right, scores, -np.inf)) - _log_sum(scores)).sum())
+
+
+def _log_sum(scores: weights.Numbers) -> weights.Numbers:
+    top = scores.max(axis=1, keepdims=True)
+    total: weights.Numbers = np.log(np.exp(scores - top).sum(axis=1)) + top[:, 0]
+    return total
+
+
+def _whole(found: npt.NDArray[np.float64], shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Weights by strategy or by agent and strategy as (N, S) or (N, S, D)."""
+    each = found.reshape(-1, *shape[1:])
+    return np.broadcast_to(each, shape).copy()
+
+
+def _by_strategy(
+    known: KnownAnswers, vectors: npt.NDArray[np.floating]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_], npt.NDArray[np.floating]]:
+    """The answers of copies of one LM as teams with one answer a strategy: the first copies asked make the
+    first team on the question, the second the second, and so on; equal teams count once."""
+    codes, correct, questions = [], [], []
+    for q, (given, right) in enumerate(zip(known.codes, known.correct, strict=True)):
+        order = np.argsort(given == UNKNOWN, axis=0, kind="stable")
+        teams = np.take_along_axis(given, order, axis=0)
+        rights = np.take_along_axis(right, order, axis=0)
+        _, first = np.unique(teams, axis=0, return_index=True)
+        kept = [team for team in sorted(first.tolist()) if (teams[team] != UNKNOWN).any()]
+        codes.append(teams[kept])
+        correct.append(rights[kept])
+        questions += [q] * len(kept)
+    return np.concatenate(codes), np.concatenate(correct), np.asarray(vectors)[questions]
+
+
+def _options(given: npt.NDArray[np.int32]) -> int:
+    """How many answers a question has to choose from: those given, and one more."""
+    distinct = [len(set(row[row >= 0].tolist())) for row in given]
+    return max(2, round(float(np.mean(distinct)) + 1)) if distinct else 2

@@ -1,0 +1,1 @@
+"""Prompts: DSPy's optimizers by name, and the program as they handle it."""

@@ -1,0 +1,38 @@
+"""Labelled examples as demonstrations, without any tuning."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import dspy
+
+from ...modules.base.errors import UserError
+from ...modules.protocols.program import Program
+from ...modules.reading.question import Question
+
+
+def labelled_demos(
+    program: Program, train: Sequence[Question], k: int, *, seed: int | None = None
+) -> Program:
+    """A copy of the program in which every agent is shown k labelled training questions before its own.
+
+    Args:
+        program: left as it is.
+        train: labelled questions.
+        k: how many of them.
+        seed: draws them at random; None takes the first k.
+
+    Raises UserError when there are fewer than k training questions.
+    """
+    if k > len(train):
+        raise UserError(
+            f"{k} demonstrations were asked for, but there are only {len(train)} training questions"
+        )
+    chosen = list(train[:k]) if seed is None else random.Random(seed).sample(list(train), k)
+    shown: Program = program.deepcopy()
+    for predictor in shown.predictors():
+        if list(predictor.signature.output_fields)[-1] != "answer":
+            continue  # a step that prepares an answer has nothing to learn from labels
+        predictor.demos = [dspy.Example(question) for question in chosen]
+    return shown

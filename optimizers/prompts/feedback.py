@@ -1,0 +1,198 @@
+"""Feedback on one answered question in words, from its transcript: what GEPA learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ...modules.base.fence import cut, disarm, one_line
+from ...modules.reading.answers import score
+from ...modules.reading.question import Question
+from ...signatures import feedback as told
+
+MAX_QUOTE_CHARS = 300
+DECIDERS = ("judge", "supervisor")
+
+Turn = Mapping[str, Any]
+
+
+def feedback(question: Question, prediction: Mapping[str, Any], seat: str | None = None) -> str:
+    """What to tell whoever rewrites the instructions of `seat` (None: of the program) about this question.
+
+    The lines say what the right answer is and what became of it: each agent's answers by round, who turned
+    from right to wrong or back and after whom, what a judge, supervisor or evaluator missed, and which
+    replies could not be read. What LMs said is quoted on one line, cut, and with nothing in it that a prompt
+    could take for a mark of its own.
+    """
+    return "\n".join(_Account(question, prediction, seat).lines())
+
+
+def quoted(text: Any, most: int = MAX_QUOTE_CHARS) -> str:
+    """Text from outside as one line between quotation marks, at most so many characters, disarmed."""
+    raw = str(text)[: 10 * most]
+    return '"' + cut(one_line(disarm(raw)), most).replace('"', "'") + '"'
+
+
+class _Account:
+    def __init__(self, question: Question, prediction: Mapping[str, Any], seat: str | None) -> None:
+        self.question, self.prediction, self.seat = question, prediction, seat
+        self.turns: list[Turn] = list(prediction.get("transcript") or ())
+        self.spoken = [turn for turn in self.turns if turn.get("step") is None]
+        self.gold = self.shown(question.answer)
+
+    def lines(self) -> Iterator[str]:
+        yield told.GOLD.format(gold=self.gold)
+        yield self._outcome()
+        if self.prediction.get("error"):
+            return
+        yield from self._said()
+        yield from self._swayed()
+        yield from self._unreadable()
+        yield from self._decided()
+        yield from self._own()
+
+    def right(self, answer: str | None) -> bool:
+        question = self.question
+        return bool(score(answer, str(question.answer), question.kind, question.choices).correct)
+
+    def shown(self, answer: Any) -> str:
+        """An answer as it is named here: a label with its option, or the quoted phrase."""
+        if answer is None:
+            return told.ABSTAINED
+        option = (self.question.choices or {}).get(answer)
+        if option is not None:
+            return f"{one_line(disarm(str(answer)))} ({quoted(option, 80)})"
+        return quoted(answer, 80)
+
+    def _judged(self, answer: str | None) -> str:
+        if answer is None:
+            return told.ABSTAINED
+        return (told.RIGHT if self.right(answer) else told.WRONG).format(answer=self.shown(answer))
+
+    def _outcome(self) -> str:
+        answer, question = self.prediction.get("answer"), self.question
+        if error := self.prediction.get("error"):
+            return told.FAILED.format(error=quoted(error, 120))
+        decided_by = one_line(str(self.prediction.get("decided_by")))
+        if answer is None:
+            return told.UNREAD.format(decided_by=decided_by)
+        judged = score(answer, str(question.answer), question.kind, question.choices)
+        shown = self.shown(answer)
+        if judged.f1 and not judged.correct:
+            return told.PARTLY.format(answer=shown, f1=judged.f1, decided_by=decided_by)
+        return (told.WON if judged.correct else told.LOST).format(answer=shown, decided_by=decided_by)
+
+    def _said(self) -> Iterator[str]:
+        """Each agent's answers, in the order given; of one agent alone the outcome has said it."""
+        agents = list(dict.fromkeys(turn["agent"] for turn in self.spoken))
+        if len(agents) < 2 and len(self.spoken) < 2:
+            return
+        for agent in agents:
+            answers = [self._judged(turn["answer"]) for turn in self.spoken if turn["agent"] == agent]
+            yield told.SAID.format(agent=agent, answers=", then ".join(answers))
+        if not any(self.right(turn["answer"]) for turn in self.spoken):
+            yield told.NOBODY
+
+    def _swayed(self) -> Iterator[str]:
+        """Who turned from wrong to right or back, and whose answers it had heard by then."""
+        latest: dict[str, str | None] = {}
+        for turn in self.spoken:
+            agent, answer = turn["agent"], turn["answer"]
+            before = latest.get(agent)
+            if agent not in DECIDERS and not turn.get("examined") and None not in (before, answer):
+                was, now = self.right(before), self.right(answer)
+                if was != now:
+                    others = [
+                        name for name, said in latest.items() if name != agent and self._same(said, answer)
+                    ]
+                    yield (told.WON_OVER if now else told.MISLED).format(
+                        agent=agent,
+                        before=self.shown(before),
+                        after=self.shown(answer),
+                        round=turn["round"],
+                        by=told.AFTER.format(others=_names(others)) if others else "",
+                    )
+            latest[agent] = answer
+
+    def _same(self, one: Any, other: Any) -> bool:
+        if one is None or other is None:
+            return False
+        return bool(score(one, str(other), self.question.kind, self.question.choices).correct)
+
+    def _unreadable(self) -> Iterator[str]:
+        for turn in self.spoken:
+            if turn["answer"] is None:
+                raw = turn.get("raw")
+                yield told.UNREADABLE.format(
+                    agent=turn["agent"],
+                    round=turn["round"],
+                    raw=told.IT_WAS.format(raw=quoted(raw, 120)) if raw else "",
+                )
+
+    def _decided(self) -> Iterator[str]:
+        """What judge, supervisor, evaluators or a vote made of the answers they had."""
+        heard: dict[str, str | None] = {}
+        decider = False
+        for turn in self.turns:
+            agent = turn["agent"]
+            if turn.get("examined"):
+                yield from self._examined(turn)
+            elif agent in DECIDERS:
+                decider = True
+                yield from self._verdict(turn, heard)
+            elif turn.get("step") is None:
+                heard[agent] = turn["answer"]
+        answer = self.prediction.get("answer")
+        knew = [name for name, said in heard.items() if self.right(said)]
+        if not decider and len(heard) > 1 and knew and answer is not None and not self.right(answer):
+            yield told.OUTVOTED.format(others=_names(knew), gold=self.gold, answer=self.shown(answer))
+
+    def _verdict(self, turn: Turn, heard: Mapping[str, str | None]) -> Iterator[str]:
+        agent, answer = turn["agent"], turn["answer"]
+        knew = [name for name, said in heard.items() if self.right(said)]
+        if turn.get("step") == "retry":
+            other = str(turn.get("worker"))
+            before, hint = heard.get(other), quoted(turn.get("suggestion") or "", 160)
+            text = told.SENT_BACK_RIGHT if self.right(before) else told.SENT_BACK_WRONG
+            yield text.format(agent=agent, other=other, before=self.shown(before), hint=hint)
+        elif answer is None:
+            if knew:
+                yield told.SILENT.format(agent=agent, others=_names(knew), gold=self.gold)
+        elif self.right(answer):
+            against = [name for name, said in heard.items() if said is not None and not self.right(said)]
+            if against:
+                yield told.FOUND.format(agent=agent, answer=self.shown(answer), others=_names(against))
+        elif knew:
+            yield told.IGNORED.format(
+                agent=agent, answer=self.shown(answer), others=_names(knew), gold=self.gold
+            )
+
+    def _examined(self, turn: Turn) -> Iterator[str]:
+        looked, after = turn["examined"], turn["answer"]
+        if after is None:
+            return  # said among the unreadable replies
+        before = looked.get("answer")
+        names = {"agent": turn["agent"], "other": looked.get("agent")}
+        shown = {"before": self.shown(before), "after": self.shown(after)}
+        if self.right(before) and not self.right(after):
+            yield told.OVERTURNED.format(**names, **shown)
+        elif not self.right(before):
+            text = told.REPAIRED if self.right(after) else told.UPHELD
+            if self.right(after) or self._same(before, after):
+                yield text.format(**names, **shown)
+
+    def _own(self) -> Iterator[str]:
+        """What the seat that is to be improved said itself, last of all."""
+        if self.seat is None:
+            return
+        own = [turn for turn in self.turns if turn["agent"] == self.seat]
+        if not own:
+            yield told.PREPARES.format(seat=self.seat, gold=self.gold)
+            return
+        yield told.YOURS.format(seat=self.seat)
+        if own[-1]["text"]:
+            yield told.ARGUED.format(agent=self.seat, text=quoted(own[-1]["text"]))
+
+
+def _names(names: Sequence[str]) -> str:
+    return " and ".join(names)

@@ -1,0 +1,381 @@
+"""DSPy's prompt optimizers by name, each with a light, a medium and a heavy preset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dspy
+from dspy.teleprompt.bootstrap_trace import bootstrap_trace_data
+from dspy.teleprompt.infer_rules import InferRules
+
+from ...modules.base.errors import UserError, did_you_mean
+from ...modules.protocols.nearest import NearestDemos, Shown
+from ...modules.reading.question import Question
+from .candidates import demos_of
+from .metric import Metric, demonstrable
+from .proposer import ProposalAdapter, Proposer
+from .student import Student
+from .work import (
+    FINALISTS,
+    Settings,
+    Work,
+    copro_work,
+    gepa_work,
+    mipro_work,
+    search_work,
+    simba_work,
+    summed,
+)
+
+PRESETS = ("light", "medium", "heavy")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What an optimizer works with.
+
+    `learn` are the questions that demonstrations and failures are taken from, `select` those that candidates
+    are compared on; `threads` is how many questions are in flight.
+    """
+
+    student: Student
+    learn: Sequence[Question]
+    select: Sequence[Question]
+    metric: Metric
+    proposer: Proposer
+    settings: Settings
+    threads: int
+    seed: int
+
+
+Run = Callable[[Bench], list[Student]]
+
+
+@dataclass(frozen=True)
+class PromptOptimizer:
+    """One optimizer: what it does in a line, its presets, and `run`, which gives its best programs first.
+
+    `instructs` and `demonstrates` say what it changes; `proposes` whether it asks the prompt LM; `learns`
+    whether it needs learning questions beside those it selects by. `work` is the most questions that it has
+    answered and the most proposals that it asks for.
+    """
+
+    name: str
+    summary: str
+    presets: Mapping[str, Settings]
+    run: Run
+    instructs: bool
+    demonstrates: bool
+    proposes: bool
+    learns: bool
+    work: Work
+
+
+OPTIMIZERS: dict[str, PromptOptimizer] = {}
+
+
+def optimizer_of(name: str, preset: str) -> PromptOptimizer:
+    """The optimizer of that name. Raises UserError with the nearest name, or for an unknown preset."""
+    if name not in list(OPTIMIZERS):
+        meant = did_you_mean(name, OPTIMIZERS)
+        raise UserError(f"there is no optimizer {name!r}{meant}: choose one of {', '.join(OPTIMIZERS)}")
+    if preset not in PRESETS:
+        raise UserError(f"there is no preset {preset!r}: choose {', '.join(PRESETS)}")
+    return OPTIMIZERS[name]
+
+
+def _register(
+    summary: str,
+    work: Work,
+    *,
+    instructs: bool = False,
+    demonstrates: bool = False,
+    proposes: bool = False,
+    learns: bool = True,
+    **settings: tuple[int, int, int],
+) -> Callable[[Run], Run]:
+    """Add an optimizer under its function's name; a setting is given for all presets, light first."""
+
+    def add(run: Run) -> Run:
+        presets = {
+            preset: {key: values[place] for key, values in settings.items()}
+            for place, preset in enumerate(PRESETS)
+        }
+        name = run.__name__
+        OPTIMIZERS[name] = PromptOptimizer(
+            name, summary, presets, run, instructs, demonstrates, proposes, learns, work
+        )
+        return run
+
+    return add
+
+
+@_register("shows labelled questions", lambda n: (0, 0), demonstrates=True, demos=(4, 8, 16))
+def labeled_few_shot(bench: Bench) -> list[Student]:
+    made = dspy.LabeledFewShot(k=bench.settings["demos"])
+    return [made.compile(bench.student, trainset=list(bench.learn))]
+
+
+@_register(
+    "shows questions that the program itself answered right",
+    lambda n: (n.learn, 0),
+    demonstrates=True,
+    demos=(4, 4, 8),
+    labelled=(4, 8, 16),
+)
+def bootstrap(bench: Bench) -> list[Student]:
+    made = dspy.BootstrapFewShot(metric=bench.metric, **_shown(bench))
+    return [made.compile(bench.student, trainset=list(bench.learn))]
+
+
+@_register(
+    "tries several sets of such questions, and keeps the best",
+    search_work,
+    demonstrates=True,
+    demos=(4, 4, 8),
+    labelled=(4, 8, 16),
+    candidates=(4, 8, 16),
+)
+def bootstrap_rs(bench: Bench) -> list[Student]:
+    made = dspy.BootstrapFewShotWithRandomSearch(
+        metric=bench.metric,
+        num_candidate_programs=bench.settings["candidates"],
+        num_threads=bench.threads,
+        **_shown(bench),
+    )
+    return [made.compile(bench.student, trainset=list(bench.learn), valset=list(bench.select))]
+
+
+@_register(
+    "shows, for each question, the solved ones that are most like it",
+    lambda n: (n.learn, 0),
+    demonstrates=True,
+    k=(3, 5, 8),
+)
+def knn(bench: Bench) -> list[Student]:
+    """DSPy's KNNFewShot bootstraps anew for every question that is asked; here each learning question is
+    solved once, and a question finds its neighbours among them."""
+    student = bench.student.deepcopy()
+    solved = bootstrap_trace_data(
+        student,
+        list(bench.learn),
+        metric=bench.metric,
+        num_threads=bench.threads,
+        raise_on_error=False,
+        failure_score=0.0,
+    )
+    names = {id(predictor): name for name, predictor in student.program.named_predictors()}
+    pool = [_solved(one, student, names) for one in solved]
+    nearest = bench.student.deepcopy()
+    nearest.program = NearestDemos(nearest.program, pool, bench.settings["k"])
+    return [nearest]
+
+
+@_register(
+    "rewrites instructions, from the scores of earlier ones",
+    copro_work,
+    instructs=True,
+    proposes=True,
+    learns=False,
+    breadth=(5, 8, 12),
+    depth=(2, 3, 4),
+)
+def copro(bench: Bench) -> list[Student]:
+    made = dspy.COPRO(
+        prompt_model=bench.proposer,
+        metric=bench.metric,
+        breadth=bench.settings["breadth"],
+        depth=bench.settings["depth"],
+    )
+    shown = {"num_threads": bench.threads, "display_progress": False, "display_table": 0}
+    return [made.compile(bench.student, trainset=list(bench.select), eval_kwargs=shown)]
+
+
+@_register(
+    "searches instructions and demonstrations together",
+    lambda n: mipro_work(n, 2),
+    instructs=True,
+    demonstrates=True,
+    proposes=True,
+    demos=(4, 4, 4),
+    labelled=(4, 4, 4),
+    auto=(0, 1, 2),
+)
+def mipro(bench: Bench) -> list[Student]:
+    return [
+        _mipro(bench, **_shown(bench)).compile(
+            bench.student, trainset=list(bench.learn), valset=list(bench.select)
+        )
+    ]
+
+
+@_register(
+    "lets the prompt LM draw rules from answers that went well and badly",
+    simba_work,
+    instructs=True,
+    demonstrates=True,
+    proposes=True,
+    batch=(16, 32, 32),
+    candidates=(4, 6, 6),
+    steps=(4, 8, 12),
+    demos=(4, 4, 4),
+)
+def simba(bench: Bench) -> list[Student]:
+    made = dspy.SIMBA(
+        metric=bench.metric,
+        bsize=min(bench.settings["batch"], len(bench.learn)),
+        num_candidates=bench.settings["candidates"],
+        max_steps=bench.settings["steps"],
+        max_demos=bench.settings["demos"],
+        prompt_model=bench.proposer,
+        num_threads=bench.threads,
+    )
+    best = made.compile(bench.student, trainset=list(bench.learn), seed=bench.seed)
+    others = [one["program"] for one in best.candidate_programs]
+    return [best, *others][: 1 + FINALISTS]
+
+
+@_register(
+    "rewrites instructions from feedback on whole dialogues",
+    gepa_work,
+    instructs=True,
+    proposes=True,
+    evaluations=(10, 20, 40),
+)
+def gepa(bench: Bench) -> list[Student]:
+    made = dspy.GEPA(
+        metric=bench.metric,
+        max_metric_calls=bench.settings["evaluations"] * max(len(bench.select), 6),
+        reflection_lm=bench.proposer,
+        reflection_minibatch_size=min(3, len(bench.learn)),
+        instruction_proposer=_Reflection(),
+        num_threads=bench.threads,
+        warn_on_score_mismatch=False,
+        seed=bench.seed,
+    )
+    return [made.compile(bench.student, trainset=list(bench.learn), valset=list(bench.select))]
+
+
+@_register(
+    "turns solved questions into rules that are added to the instructions",
+    lambda n: (n.learn + n["candidates"] * n.select, n["candidates"] * n.predictors),
+    instructs=True,
+    demonstrates=True,
+    proposes=True,
+    candidates=(3, 6, 10),
+    rules=(10, 10, 10),
+    demos=(2, 4, 4),
+    labelled=(2, 4, 8),
+)
+def infer_rules(bench: Bench) -> list[Student]:
+    student = bench.student.deepcopy()
+    student.own_signatures = True  # DSPy writes into signature classes, which copies of a program share
+    made = InferRules(
+        num_candidates=bench.settings["candidates"],
+        num_rules=bench.settings["rules"],
+        num_threads=bench.threads,
+        teacher_settings={},
+        metric=bench.metric,
+        **_shown(bench),
+    )
+    made.rules_induction_program.teacher_settings = {"lm": bench.proposer}
+    return [made.compile(student.deepcopy(), trainset=list(bench.learn), valset=list(bench.select))]
+
+
+@_register(
+    "instructions first (as mipro without demonstrations), then demonstrations (as bootstrap_rs)",
+    lambda n: summed(mipro_work(n, 1), search_work(n), (3 * n.select, 0)),
+    instructs=True,
+    demonstrates=True,
+    proposes=True,
+    demos=(4, 4, 8),
+    labelled=(4, 8, 16),
+    candidates=(4, 8, 16),
+    auto=(0, 1, 2),
+)
+def better_together(bench: Bench) -> list[Student]:
+    student = bench.student.deepcopy()
+    for predictor in student.predictors():
+        predictor.lm = predictor.lm or dspy.settings.lm  # DSPy refuses predictors without one
+    demonstrations = dspy.BootstrapFewShotWithRandomSearch(
+        metric=bench.metric,
+        num_candidate_programs=bench.settings["candidates"],
+        num_threads=bench.threads,
+        **_shown(bench),
+    )
+    made = dspy.BetterTogether(
+        metric=bench.metric,
+        instructions=_mipro(bench, max_bootstrapped_demos=0, max_labeled_demos=0),
+        demonstrations=demonstrations,
+    )
+    best = made.compile(
+        student,
+        trainset=list(bench.learn),
+        valset=list(bench.select),
+        num_threads=bench.threads,
+        seed=bench.seed,
+        strategy="instructions -> demonstrations",
+    )
+    return [best]
+
+
+def _mipro(bench: Bench, **shown: int) -> Any:
+    return dspy.MIPROv2(
+        metric=bench.metric,
+        prompt_model=bench.proposer,
+        task_model=dspy.settings.lm,
+        auto=PRESETS[bench.settings["auto"]],
+        num_threads=bench.threads,
+        seed=bench.seed + 1,  # DSPy takes 0 for none
+        track_stats=False,
+        **shown,
+    )
+
+
+def _shown(bench: Bench) -> dict[str, int]:
+    settings = bench.settings
+    return {"max_bootstrapped_demos": settings["demos"], "max_labeled_demos": settings["labelled"]}
+
+
+def _solved(one: Mapping[str, Any], student: Student, names: Mapping[int, str]) -> Shown:
+    """A learning question with what to show of it: each seat's own work if it led to the right answer, else
+    the right answer alone."""
+    question, prediction = one["example"], one["prediction"]
+    demos: dict[str, dict[str, Any]] = {}
+    if demonstrable(question, prediction.get("answer")):
+        for predictor, inputs, outputs in one["trace"]:
+            if id(predictor) in names:
+                demos[names[id(predictor)]] = {**inputs, **dict(outputs)}
+    known = dict(question.inputs()) | {"answer": question.answer}
+    kept = {}
+    for name, predictor in student.program.named_predictors():
+        copied = dspy.Predict(predictor.signature)
+        copied.demos = [dspy.Example(**demos.get(name, known))]
+        kept[name] = next(iter(demos_of(copied)), None)
+    return Shown(question.question, {name: demo for name, demo in kept.items() if demo})
+
+
+class _Reflection:
+    """GEPA's own proposer of instructions, reading every reply; without a usable one all stays as it was."""
+
+    def __call__(
+        self,
+        candidate: dict[str, str],
+        reflective_dataset: dict[str, list[dict[str, Any]]],
+        components_to_update: list[str],
+    ) -> dict[str, str]:
+        from dspy.teleprompt.gepa import InstructionProposer
+
+        propose = InstructionProposer(adapter=ProposalAdapter())
+        try:
+            return dict(
+                propose(
+                    candidate=candidate,
+                    reflective_dataset=reflective_dataset,
+                    components_to_update=components_to_update,
+                )
+            )
+        except (ValueError, KeyError, TypeError):
+            return {name: candidate[name] for name in components_to_update}

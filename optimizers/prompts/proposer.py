@@ -1,0 +1,209 @@
+"""The LM that optimizers ask for new instructions, and the adapter that reads whatever it replies."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import dspy
+import json_repair
+from dspy.lm15 import Config
+from dspy.utils.exceptions import AdapterParseError, LMError
+
+from ...modules.agents.adapter import SAMPLING
+from ...modules.base.calls import asking
+from ...modules.base.sync import run_sync
+from ...modules.base.together import together
+from ...modules.protocols.program import Program
+from .student import Desk
+
+SEAT = "optimizer"
+"""The name under which proposals stand in a ledger."""
+
+NOTHING = "[[ ## completed ## ]]"
+"""An empty reply in DSPy's form, which refuses one that is really empty."""
+
+SOURCE = "program_code"
+"""Input field of DSPy's signatures that is about the whole program."""
+
+THOUGHTS = ("reasoning", "discussion")
+"""Output fields of DSPy's signatures that lead up to a proposal."""
+
+
+class Kept(Protocol):
+    """Proposals by the hash of their request, which a resumed run is given again."""
+
+    def get(self, key: str) -> str | None: ...
+
+    def put(self, key: str, text: str) -> None: ...
+
+
+class Proposer(dspy.BaseLM):  # type: ignore[misc]
+    """A prompt LM as DSPy's optimizers call it: several samples of one request (`n`), and rollouts.
+
+    Args:
+        lm: the LM behind it, made by `fm.lm` or not.
+        desk: what the calls are made on behalf of; it ends them when the run is stopped.
+        kept: proposals of an earlier attempt. Unlike a record of calls it holds those that were cut off, too:
+            with another text in their place the run would go another way.
+
+    A call that fails for good counts as an empty proposal, several in a row end the run.
+    """
+
+    def __init__(self, lm: Any, desk: Desk, kept: Kept) -> None:
+        super().__init__(lm.model, cache=False)
+        self.kwargs = dict(lm.kwargs)
+        self.lm, self.desk, self.kept = lm, desk, kept
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Proposer:
+        return self
+
+    def __call__(self, prompt: Any = None, messages: Any = None, **kwargs: Any) -> list[str]:
+        settings = {**self.kwargs, **kwargs}
+        rollout = settings.get("rollout_id")
+        asked = _texts(messages) if messages else [("user", str(prompt))]
+        sampling = {key: settings[key] for key in self._takes() if settings.get(key) is not None}
+        keys = [_key(asked, sampling, rollout, place) for place in range(settings.get("n") or 1)]
+        found = [self.kept.get(key) for key in keys]
+        missing = [place for place, text in enumerate(found) if text is None]
+        if missing:
+            said = self._ask(asked, sampling, [(rollout, place) for place in missing])
+            for place, text in zip(missing, said, strict=True):
+                found[place] = text
+                if text is not None:
+                    self.kept.put(keys[place], text)
+        return [text or NOTHING for text in found]
+
+    async def acall(self, prompt: Any = None, messages: Any = None, **kwargs: Any) -> list[str]:
+        raise NotImplementedError("optimizers ask for proposals one after the other")
+
+    def inspect_history(self, n: int = 1, file: Any = None) -> None:
+        return None
+
+    def _takes(self) -> Sequence[str]:
+        return getattr(self.lm, "takes", SAMPLING)
+
+    def _ask(
+        self, asked: list[tuple[str, str]], sampling: Mapping[str, Any], samples: Sequence[tuple[Any, int]]
+    ) -> Sequence[str | None]:
+        with self.desk.working():
+            try:
+                said = run_sync(self.desk.attended, self._answer, asked, sampling, samples)
+            except LMError as problem:
+                self.desk.failed(problem)
+                return [None] * len(samples)
+        self.desk.succeeded()
+        return list(said)
+
+    async def _answer(
+        self, asked: list[tuple[str, str]], sampling: Mapping[str, Any], samples: Sequence[tuple[Any, int]]
+    ) -> list[str]:
+        with asking(seat=SEAT):
+            return await together(self._sample(asked, sampling, sample) for sample in samples)
+
+    async def _sample(
+        self, asked: list[tuple[str, str]], sampling: Mapping[str, Any], sample: tuple[Any, int]
+    ) -> str:
+        rollout, place = sample
+        engine = getattr(self.lm, "direct", None)
+        number = None if rollout is None and not place else f"{rollout or 0}/{place}"
+        if engine is not None:
+            system = "\n\n".join(text for role, text in asked if role == "system") or None
+            rest = [(role, text) for role, text in asked if role != "system"]
+            extra = {} if number is None else {"rollout": number}
+            return str(await engine.ask(system, rest, _config(sampling), extra))
+        messages = [{"role": role, "content": text} for role, text in asked]
+        outputs = await self.lm.acall(messages=messages, **sampling)
+        return str(outputs[0].get("text") or "" if isinstance(outputs[0], dict) else outputs[0] or "")
+
+
+class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
+    """DSPy's chat adapter, which also reads replies that do not keep to the form.
+
+    Fields may come as JSON; a reply without any form is taken for the first field that is no reasoning: what
+    it is worth is for its score to say. Raises AdapterParseError only where a field has to be more than text.
+
+    Args:
+        program: what is to be improved. The prompt LM is told about it in `program_page`'s words, where DSPy
+            would show the source code of its classes: for a deliberation, thousands of tokens a proposal.
+    """
+
+    def __init__(self, program: Program | None = None) -> None:
+        super().__init__(use_json_adapter_fallback=False)
+        self._page = None if program is None else program_page(program)
+
+    def format(self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]) -> Any:
+        if self._page is not None and SOURCE in inputs:
+            inputs = {**inputs, SOURCE: self._page}
+        return super().format(signature, demos, inputs)
+
+    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
+        try:
+            return dict(super().parse(signature, completion))
+        except AdapterParseError:
+            fields = signature.output_fields
+            if any(field.annotation is not str for field in fields.values()):
+                found = json_repair.loads(completion)
+                typed = [name for name, field in fields.items() if field.annotation is not str]
+                if not isinstance(found, dict) or any(
+                    not isinstance(found.get(name), dict) for name in typed
+                ):
+                    raise
+                return {name: found.get(name) or "" for name in fields}
+            marked = _marked(completion, fields)
+            if marked:
+                return {name: marked.get(name, "") for name in fields}
+            meant = next((name for name in fields if name not in THOUGHTS), list(fields)[-1])
+            return {**dict.fromkeys(fields, ""), meant: _bare(completion)}
+
+
+def program_page(program: Program) -> str:
+    """What a program does, its settings, and what each of its agents is given, asked and to reply."""
+    about = (inspect.getdoc(type(program)) or type(program).__name__).partition("\nArgs:")[0].strip()
+    parts = [about, f"Settings: {json.dumps(program.describe(), ensure_ascii=False, default=str)}"]
+    for name, seat in program.seats().items():
+        asked = seat.predict.signature
+        parts.append(
+            f"Agent {name}: {', '.join(asked.input_fields)} -> {', '.join(asked.output_fields)}\n"
+            f"{asked.instructions}"
+        )
+    return "\n\n".join(parts)
+
+
+def _marked(completion: str, fields: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of a reply that is a JSON object."""
+    if not completion.lstrip().startswith(("{", "```")):
+        return {}
+    found = json_repair.loads(completion)
+    if not isinstance(found, dict):
+        return {}
+    return {name: str(found[name]) for name in fields if found.get(name)}
+
+
+def _bare(completion: str) -> str:
+    """A reply without the chat adapter's headings."""
+    lines = (line for line in completion.splitlines() if not line.strip().startswith("[[ ##"))
+    return "\n".join(lines).strip()
+
+
+def _texts(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    return [(str(message["role"]), _plain(message.get("content"))) for message in messages]
+
+
+def _plain(content: Any) -> str:
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content)
+    return str(content or "")
+
+
+def _config(sampling: Mapping[str, Any]) -> Config:
+    stop = sampling.get("stop")
+    return Config(**{**sampling, **({"stop": tuple(stop)} if isinstance(stop, list) else {})})
+
+
+def _key(asked: Sequence[tuple[str, str]], sampling: Mapping[str, Any], rollout: Any, place: int) -> str:
+    text = json.dumps([asked, sampling, rollout, place], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()

@@ -1,0 +1,206 @@
+"""A program as DSPy's optimizers handle it: safe in their threads, ended at once, the same in any order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
+
+import dspy
+from dspy.utils.exceptions import LMError
+
+from ...modules.base.calls import FatalCallError
+from ...modules.base.errors import UserError
+from ...modules.base.sync import run_sync
+from ...modules.protocols.program import Program
+
+T = TypeVar("T")
+
+MOST_FAILURES = 20
+"""So many calls that fail for good one after the other end a compilation."""
+
+
+class Halted(BaseException):
+    """Ends an optimizer at once. No Exception: DSPy takes those for wrong answers and goes on paying."""
+
+
+class Desk:
+    """What all copies of a student share: on whose behalf they ask, and whether they are to stop.
+
+    Args:
+        within: binds records, budgets and ledgers; DSPy's threads start without them.
+
+    `problem` is why everything was ended, None as long as it was not. Thread-safe.
+    """
+
+    def __init__(self, within: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._within = within
+        self._lock = threading.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._failures = 0
+        self.problem: BaseException | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Desk:
+        return self
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Around every call: what no other call could get past ends them all. Raises Halted."""
+        if self.problem is not None:
+            raise Halted
+        try:
+            with self._within():
+                yield
+        except LMError as problem:
+            if isinstance(problem, FatalCallError):
+                self.halt(problem)
+                raise Halted from None
+            raise
+        except Exception as problem:
+            if not (isinstance(problem, CancelledError) and self.problem is not None):
+                self.halt(problem)
+            raise Halted from None
+        except BaseException as problem:
+            self.halt(problem)
+            raise
+
+    async def attended(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Await a call that `halt` can cancel."""
+        task = asyncio.current_task()
+        assert task is not None
+        with self._lock:
+            self._tasks.add(task)
+        try:
+            if self.problem is not None:
+                raise asyncio.CancelledError
+            return await function(*arguments)
+        finally:
+            with self._lock:
+                self._tasks.discard(task)
+
+    def halt(self, problem: BaseException) -> None:
+        """Let no call begin any more, and cancel those under way."""
+        with self._lock:
+            if self.problem is None:
+                self.problem = problem
+            tasks = list(self._tasks)
+        for task in tasks:
+            task.get_loop().call_soon_threadsafe(task.cancel)
+
+    def failed(self, problem: Exception) -> None:
+        """Count a call that failed for good. Raises Halted when it is one of too many in a row."""
+        with self._lock:
+            self._failures += 1
+            hopeless = self._failures >= MOST_FAILURES
+        if hopeless:
+            why = " ".join(str(problem).split())
+            self.halt(
+                UserError(
+                    f"stopped after {MOST_FAILURES} failed calls in a row, the last because {why}; mend the "
+                    "cause and run the same command again: what was answered is kept"
+                )
+            )
+            raise Halted
+
+    def succeeded(self) -> None:
+        self._failures = 0
+
+
+class Student(dspy.Module):  # type: ignore[misc]
+    """A question-answering program whose prompts are to be improved. Its predictors are those of `program`.
+
+    A question that fails gets a prediction without an answer, which is wrong. With `own_signatures`, copies
+    have signature classes of their own, for an optimizer that changes them in place.
+    """
+
+    def __init__(self, program: Program, desk: Desk) -> None:
+        super().__init__()
+        self.program = program
+        self.desk = desk
+        self.sampled = False
+        self.own_signatures = False
+
+    def forward(self, **inputs: Any) -> dspy.Prediction:
+        trace = dspy.settings.trace
+        start = len(trace or ())
+        try:
+            with self.desk.working():
+                prediction = run_sync(self.desk.attended, self._answer, inputs)
+        except LMError as problem:
+            self.desk.failed(problem)
+            del (trace or [])[start:]
+            error = " ".join(str(problem).split()) or type(problem).__name__
+            prediction = dspy.Prediction(answer=None, decided_by="error", transcript=[], error=error)
+        else:
+            self.desk.succeeded()
+            if trace is not None:
+                trace[start:] = in_order(trace[start:], self.predictors())
+        prediction._program = None if self.sampled else self.program
+        return prediction
+
+    async def _answer(self, inputs: Mapping[str, Any]) -> dspy.Prediction:
+        return await self.program.acall(**inputs)
+
+    def deepcopy(self) -> Student:
+        copied: Student = super().deepcopy()
+        if self.own_signatures:
+            for predictor in copied.predictors():
+                predictor.signature = predictor.signature.with_instructions(predictor.signature.instructions)
+        return copied
+
+    def get_lm(self) -> Any:
+        return dspy.settings.lm
+
+    def set_lm(self, lm: Any) -> None:
+        """Make every seat draw samples of its own from the LM it has, as many as there are rollouts.
+
+        DSPy hands over one LM for all; who sits where is not its business.
+        """
+        self.sampled = True
+        for seat in self.program.seats().values():
+            own = seat.predict.lm or dspy.settings.lm
+            drawn = own.copy(**{key: lm.kwargs[key] for key in ("temperature",) if key in lm.kwargs})
+            if getattr(own, "direct", None) is not None:
+                drawn.direct = Sampled(own.direct, lm.kwargs.get("rollout_id") or 0)
+            else:
+                drawn.kwargs["rollout_id"] = lm.kwargs.get("rollout_id")
+            seat.predict.lm = drawn
+            if "temperature" in seat.predict.config:
+                seat.predict.config = {
+                    **seat.predict.config,
+                    "temperature": lm.kwargs.get("temperature", 1.0),
+                }
+
+
+class Sampled:
+    """An engine whose every call belongs to one rollout: other rollouts are samples of their own."""
+
+    def __init__(self, engine: Any, rollout: int) -> None:
+        self._engine, self._rollout = engine, rollout
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Sampled:
+        return self
+
+    async def ask(self, system: Any, messages: Any, config: Any, extra: Mapping[str, Any]) -> str:
+        rollout = f"{self._rollout}/{extra.get('rollout') or 0}"
+        return str(await self._engine.ask(system, messages, config, {**extra, "rollout": rollout}))
+
+
+def in_order(steps: list[Any], predictors: list[Any]) -> list[Any]:
+    """The steps of a trace in an order that does not depend on which of several calls at once came first.
+
+    What is told more comes later, as each turn hears those before it; then goes the predictors' order, then
+    what was said.
+    """
+    places = {id(predictor): place for place, predictor in enumerate(predictors)}
+
+    def key(step: Any) -> tuple[int, int, str]:
+        predictor, inputs, outputs = step
+        told = json.dumps(inputs, sort_keys=True, default=str)
+        return len(told), places.get(id(predictor), -1), told + json.dumps(dict(outputs), default=str)
+
+    return sorted(steps, key=key)

@@ -1,0 +1,1 @@
+"""The statistics that judge every difference. All pure."""

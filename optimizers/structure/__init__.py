@@ -1,0 +1,1 @@
+"""Structure: an Optuna search over the settings of a protocol."""

@@ -1,0 +1,153 @@
+"""Structure search with Optuna: points of a space become trials, drawn alike however often a study stops."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from ...modules.base.errors import UserError
+from ...modules.base.space import Choice, Draw, Real, Setting, Whole, plain, settings
+
+SAMPLERS = ("tpe", "nsga2", "gp", "random", "grid")
+STARTUP = 10  # trials drawn at random before a model of the space is worth anything
+GRID_LIMIT = 100_000
+
+Point = Callable[[Draw], Setting]
+"""Draws a point of a space with the function that it is given."""
+
+Planned = Mapping[int, Mapping[str, Any]]
+"""Place in the study → the parameters of that trial, for trials that are not drawn."""
+
+
+class SeededSampler(BaseSampler):
+    """A sampler whose draws depend on the seed, the trial's place and the finished trials alone.
+
+    A study that was killed goes on as if it had not been: each trial has a sampler of its own, seeded by its
+    place, and a trial that is tried again keeps its place.
+
+    Args:
+        name: one of SAMPLERS; `grid` draws nothing, its trials are all planned.
+        seed: of the study.
+        place: gives a trial's place in the study.
+        planned: parameters of trials that are not drawn.
+    """
+
+    def __init__(
+        self, name: str, seed: int, place: Callable[[optuna.Study, FrozenTrial], int], planned: Planned
+    ) -> None:
+        if name not in SAMPLERS:
+            raise UserError(f"there is no sampler {name!r}: choose among {', '.join(SAMPLERS)}")
+        self._name, self._seed, self._place, self._planned = name, seed, place, planned
+        self._inner: BaseSampler = RandomSampler(seed=seed)
+        self._plan: Mapping[str, Any] = {}
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        place = self._place(study, trial)
+        self._plan = self._planned.get(place, {})
+        digest = hashlib.sha256(f"{self._seed}/{place}".encode()).digest()
+        self._inner = _sampler(self._name, int.from_bytes(digest[:4], "big"))
+        self._inner.before_trial(study, trial)
+
+    def infer_relative_search_space(
+        self, study: optuna.Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        if self._plan:
+            return {}
+        return self._inner.infer_relative_search_space(study, trial)
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        return {} if self._plan else self._inner.sample_relative(study, trial, search_space)
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        if param_name in self._plan:
+            return self._plan[param_name]
+        return self._inner.sample_independent(study, trial, param_name, param_distribution)
+
+    def after_trial(self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Any) -> None:
+        self._inner.after_trial(study, trial, state, values)
+
+
+def _sampler(name: str, seed: int) -> BaseSampler:
+    if name == "tpe":
+        return TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=True)
+    if name == "nsga2":
+        return NSGAIISampler(seed=seed, population_size=STARTUP)
+    if name == "gp":
+        return GPSampler(seed=seed, n_startup_trials=STARTUP, warn_independent_sampling=False)
+    return RandomSampler(seed=seed)
+
+
+def suggested(trial: Trial, point: Point) -> Setting:
+    """The point of the space that a trial is to try."""
+    return point(lambda name, values: _suggest(trial, name, values))
+
+
+def _suggest(trial: Trial, name: str, values: Choice | Whole | Real) -> Any:
+    if isinstance(values, Whole):
+        return trial.suggest_int(name, values.low, values.high, step=values.step)
+    if isinstance(values, Real):
+        return trial.suggest_float(name, values.low, values.high, step=values.step)
+    return json.loads(trial.suggest_categorical(name, [json.dumps(value) for value in values.values]))
+
+
+def parameters_of(
+    point: Point, setting: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, BaseDistribution]]:
+    """What Optuna keeps of a point of the space: its parameters, and what each was drawn from.
+
+    Raises ValueError for a point that is not in the space.
+    """
+    parameters: dict[str, Any] = {}
+    distributions: dict[str, BaseDistribution] = {}
+
+    def draw(key: str, values: Choice | Whole | Real) -> Any:
+        name = plain(key)
+        value = setting[name]
+        if isinstance(values, Choice):
+            if value not in values.values:
+                raise ValueError(f"{name} cannot be {value!r}")
+            parameters[key] = json.dumps(value)
+            texts = [json.dumps(known) for known in values.values]
+            distributions[key] = optuna.distributions.CategoricalDistribution(texts)
+            return value
+        parameters[key] = value
+        if isinstance(values, Whole):
+            distributions[key] = optuna.distributions.IntDistribution(
+                values.low, values.high, step=values.step
+            )
+        else:
+            distributions[key] = optuna.distributions.FloatDistribution(
+                values.low, values.high, step=values.step
+            )
+        return value
+
+    point(draw)
+    return parameters, distributions
+
+
+def grid(point: Point) -> list[Setting]:
+    """Every point of a space. Raises UserError for a space without end, or one too large to go through."""
+    found: list[Setting] = []
+    try:
+        for setting in settings(point):
+            found.append(setting)
+            if len(found) > GRID_LIMIT:
+                raise UserError(
+                    f"the space has more than {GRID_LIMIT:,} settings: narrow it, or choose another sampler"
+                )
+    except ValueError as problem:
+        raise UserError(
+            f"a grid cannot go through all values of {problem}: give it a step, or choose another sampler"
+        ) from None
+    return found

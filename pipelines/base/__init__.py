@@ -1,0 +1,1 @@
+"""What every pipeline stands on: settings, budgets, JSON lines and shared wording."""

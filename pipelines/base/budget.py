@@ -1,0 +1,174 @@
+"""Budgets: hard ceilings on calls, tokens, money and time, checked before every paid call."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...modules.base.calls import FatalCallError, Usage
+from ...modules.base.errors import UserError
+
+EXAMPLE = '"2 USD", "500 calls", "1M tokens" or "20 min", several joined by commas'
+POLL_SECONDS = 0.02
+_PART = re.compile(r"(?P<dollar>\$?)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[^\d\s.].*)?")
+_SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
+_UNITS = {
+    **dict.fromkeys(("usd", "$"), ("usd", 1)),
+    **{scale + unit: ("calls", times) for scale, times in _SCALES.items() for unit in ("calls", "call")},
+    **{scale + unit: ("tokens", times) for scale, times in _SCALES.items() for unit in ("tokens", "token")},
+    **dict.fromkeys(("s", "sec", "second", "seconds"), ("seconds", 1)),
+    **dict.fromkeys(("min", "minute", "minutes"), ("seconds", 60)),
+    **dict.fromkeys(("h", "hour", "hours"), ("seconds", 3600)),
+}
+
+
+class BudgetSpent(FatalCallError):  # noqa: N818
+    """No further call may be made: a budget is spent. The question it was for is unfinished, not failed."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Ceilings, each None or above 0: money in USD, paid calls, tokens (prompt and completion), seconds."""
+
+    usd: float | None = None
+    calls: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """`2 USD, 500 calls, 1M tokens, 20 min`: one or several, each with its unit. Raises UserError."""
+        if not isinstance(text, str):
+            amount = f"{text} calls" if isinstance(text, int) and text > 1 else "100 calls"
+            raise UserError(f'the budget is {text!r}: give its unit, too, such as "{amount}" or "2 USD"')
+        found: dict[str, float] = {}
+        for part in text.split(","):
+            match = _PART.fullmatch(part.strip())
+            unit = re.sub(r"\s", "", match["unit"] or match["dollar"]).casefold() if match else ""
+            if match is None or unit not in _UNITS or (match["dollar"] and unit not in ("$", "usd")):
+                raise UserError(f"the budget {text!r} cannot be read at {part.strip()!r}: give {EXAMPLE}")
+            name, times = _UNITS[unit]
+            amount = float(match["number"]) * times
+            if name in found:
+                raise UserError(f"the budget {text!r} limits {name} twice: keep one of them")
+            if amount <= 0 or (name in ("calls", "tokens") and amount != int(amount)):
+                raise UserError(f"the budget {text!r} has {part.strip()!r}: give a whole number above 0")
+            found[name] = amount
+        calls, tokens = (int(found[name]) if name in found else None for name in ("calls", "tokens"))
+        return cls(found.get("usd"), calls, tokens, found.get("seconds"))
+
+    def __str__(self) -> str:
+        parts = {
+            "USD": self.usd and f"{self.usd:.15g}",
+            "calls": self.calls,
+            "tokens": self.tokens,
+            "s": self.seconds and f"{self.seconds:.15g}",
+        }
+        return ", ".join(f"{amount} {unit}" for unit, amount in parts.items() if amount is not None)
+
+
+@dataclass
+class Account:
+    """What has been spent of a budget, and how many calls are under way that will add to it.
+
+    Time counts from the account's opening; calls, tokens and money start with `spent`. Thread-safe.
+    """
+
+    budget: Budget
+    spent: Usage = field(default_factory=Usage)
+    in_flight: int = 0
+    uncounted: str | None = None  # the LM of a call whose tokens or price nobody knows
+    _began: float = field(default_factory=time.monotonic)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    async def admit(self) -> None:
+        """Take a place for one paid call, to be given back by `leave`.
+
+        Raises BudgetSpent, but not before the calls in flight have ended: whoever gets it may stop others.
+        """
+        while True:
+            with self._lock:
+                over = self._over()
+                if over is None and not self._fully_promised():
+                    self.in_flight += 1
+                    return
+                if over is not None and not self.in_flight:
+                    raise BudgetSpent(over)
+            await asyncio.sleep(POLL_SECONDS)  # polled, since calls may end on other event loops
+
+    def leave(self) -> None:
+        with self._lock:
+            self.in_flight -= 1
+
+    def charge(self, usage: Usage, model: str, *, counted: bool) -> None:
+        """Add a paid call; `counted` is False when its endpoint did not say how many tokens it took."""
+        with self._lock:
+            self.spent.add(usage)
+            if (self.budget.usd is not None and usage.cost_usd is None) or (
+                self.budget.tokens is not None and not counted
+            ):
+                self.uncounted = model
+
+    @property
+    def seconds_left(self) -> float | None:
+        if self.budget.seconds is None:
+            return None
+        return max(0.0, self._began + self.budget.seconds - time.monotonic())
+
+    def _over(self) -> str | None:
+        """Why no call may start, as a sentence."""
+        budget, spent = self.budget, self.spent
+        tokens = spent.prompt_tokens + spent.completion_tokens
+        if self.uncounted is not None:
+            return (
+                f"budget {budget} cannot be held: {self.uncounted} did not say how many tokens a call took; "
+                "what is finished is kept: limit calls or time instead"
+            )
+        used = None
+        if budget.calls is not None and spent.calls >= budget.calls:
+            used = f"{spent.calls:,} calls"
+        elif budget.tokens is not None and tokens >= budget.tokens:
+            used = f"{tokens:,} tokens"
+        elif budget.usd is not None and spent.cost_usd is not None and spent.cost_usd >= budget.usd:
+            used = f"{spent.cost_usd:.4f} USD"
+        elif self.seconds_left == 0:
+            used = "the time is over"
+        if used is None:
+            return None
+        return f"budget {budget} spent ({used}): what is finished is kept; a larger budget goes on from there"
+
+    def _fully_promised(self) -> bool:
+        return self.budget.calls is not None and self.spent.calls + self.in_flight >= self.budget.calls
+
+
+def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Account:
+    """The account of a budget of which `spent` is gone already.
+
+    `engines` are those of the LMs that will be asked (`lms.engine_of`), None for an LM that folkmoot did not
+    make. Raises UserError when the ceilings could not be held: such an LM, or money and an unknown price.
+    """
+    budget = text if isinstance(text, Budget) else Budget.parse(text)
+    for engine in engines:
+        if engine is None:
+            raise UserError(f"the budget {budget} needs LMs made by fm.lm: those of others are not counted")
+        if budget.usd is not None and engine.endpoint is not None and engine.prices is None:
+            raise UserError(
+                f"the price of {engine.model} is unknown, so {budget} cannot be held: give --price "
+                f'"{engine.model}=IN,OUT" (USD per million tokens), or limit calls or tokens instead'
+            )
+    if budget.usd is not None and spent.cost_usd is None:
+        raise UserError(
+            f"what this run has cost so far is unknown, so {budget} cannot be held: limit calls or tokens "
+            "instead, or choose another --out"
+        )
+    return Account(budget, replace(spent))
+
+
+ACCOUNTS: ContextVar[tuple[Account, ...]] = ContextVar("folkmoot_accounts", default=())
+"""The accounts that a paid call has to pass, the innermost first."""

@@ -1,0 +1,3 @@
+"""The command line, a file a command; nothing imports it."""
+
+from .app import main as main

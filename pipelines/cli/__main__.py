@@ -1,0 +1,5 @@
+"""The command line as `python -m folkmoot.pipelines.cli`."""
+
+from .app import main
+
+main()

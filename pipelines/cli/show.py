@@ -1,0 +1,240 @@
+"""What the command line shows: consoles, figures as text, a dialogue, a result, live progress."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from ...modules.base.fence import clean
+from ...optimizers.statistics.statistics import wilson
+from ..base.wording import counted, shows
+
+if TYPE_CHECKING:
+    from ..evaluation.evaluate import Progress
+    from ..evaluation.plan import Plan
+
+PLAIN_WIDTH = 160  # columns where there is no terminal to ask
+TOLD = ("questions", "errors", "accuracy", "accuracy_excluding_errors")  # lines of every result
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console on standard output or error; without a terminal it writes plain, wide lines."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else PLAIN_WIDTH
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    # What is not seen, or would steer a terminal, stands inside of texts only: it is written as an escape.
+    shown = (char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text)
+    sys.stdout.write("".join(shown) + "\n")
+
+
+def percent(score: Mapping[str, float]) -> str:
+    return f"{score['value']:.1%} [{score['low']:.1%}, {score['high']:.1%}]"
+
+
+def money(cost: float | None) -> str:
+    if cost is None:
+        return "price unknown"
+    return f"{cost:.4f} USD" if cost else "0 USD"
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def used(usage: Mapping[str, Any]) -> str:
+    cached = f" ({usage['cached_calls']:,} of them recorded or cached)" if usage["cached_calls"] else ""
+    tokens = f"{usage['prompt_tokens']:,} + {usage['completion_tokens']:,} tokens"
+    return f"{counted(usage['calls'], 'call')}{cached}, {tokens}, {money(usage['cost_usd'])}"
+
+
+def answered(answer: str | None, choices: Mapping[str, str] | None) -> str:
+    if answer is None:
+        return "no readable answer"
+    return f"{answer} ({choices[answer]})" if choices and answer in choices else answer
+
+
+def show_dialogue(out: Console, prediction: Mapping[str, Any], choices: Mapping[str, str] | None) -> None:
+    """Every turn, then the decision and the bill. What an LM said is text and can do nothing else."""
+    for turn in prediction["transcript"]:
+        head = Text(f"{turn['agent']}, round {turn['round']}: ", style="bold")
+        said = f"({turn['step']})" if turn.get("step") else clean(answered(turn["answer"], choices))
+        out.print(head + Text(said, style="not bold"))
+        for item in turn.get("evidence") or ():
+            out.print(Text(f"  found: {clean(item['title'])}", style="dim"))
+        if turn["text"]:
+            out.print(Text(clean(turn["text"])))
+        out.print()
+    rounds = prediction["rounds"]
+    how = f"decided by {prediction['decided_by']} after {rounds} round{'s' if rounds != 1 else ''}"
+    out.print(Text(f"Answer: {clean(answered(prediction['answer'], choices))}", style="bold"))
+    out.print(f"{how}; {used(prediction['usage'])}")
+
+
+def show_result(out: Console, title: str, lines: Mapping[str, str]) -> None:
+    """A result as a panel on a terminal, else as plain lines."""
+    table = Table.grid(padding=(0, 2))
+    for name, value in lines.items():
+        table.add_row(Text(name, style="dim"), Text(value))
+    if out.is_terminal:
+        out.print(Panel(table, title=Text(title), expand=False))
+    else:
+        for name, value in lines.items():
+            out.print(f"{name}: {value}", soft_wrap=True)
+
+
+def result_lines(summary: Mapping[str, Any], seconds: float) -> dict[str, str]:
+    """The figures of `summary.json` that are worth a line each."""
+    counts, usage = summary["counts"], summary["usage"]
+    if counts["errors"] < counts["rows"]:
+        lines = {name.replace("_", " "): percent(score) for name, score in summary["scores"].items()}
+    else:
+        what = "every question failed" if counts["rows"] else "no question is finished"
+        lines = {"accuracy": f"not measured: {what}"}
+    lines["questions"] = f"{counts['correct']:,} right of {counts['rows']:,}"
+    if counts["rows"] < counts["questions"]:
+        lines["questions"] += f" finished ({counts['questions']:,} asked for)"
+    lines["unreadable"] = f"{counts['unreadable']:,}"
+    lines["errors"] = f"{counts['errors']:,}"
+    lines["used"] = used(usage)
+    paid = summary.get("paid")
+    if paid and paid["calls"] != usage["calls"] - usage["cached_calls"]:
+        lines["paid in all"] = used(paid)
+    latency = summary.get("seconds") or {}
+    median = f"; a question takes {duration(latency['p50'])} (median)" if latency else ""
+    lines["time"] = f"{duration(seconds)}{median}"
+    return lines | (highlights(summary.get("report") or {}) if counts["errors"] < counts["rows"] else {})
+
+
+def plan_lines(plan: Plan, budget: str | None) -> list[str]:
+    """What a run would take, and what its sample can show."""
+    prompt, completion = (
+        f"{low:,} to {high:,}" for low, high in (plan.prompt_tokens, plan.completion_tokens)
+    )
+    if plan.cost_usd is None:
+        cost = f"the price of {', '.join(plan.unpriced)} is unknown"
+    elif plan.cost_usd[1]:
+        cost = f"{plan.cost_usd[0]:.4f} to {plan.cost_usd[1]:.4f} USD"
+    else:
+        cost = "0 USD"
+    time = "time unknown before the first answers"
+    if plan.seconds is not None:
+        time = f"{duration(plan.seconds[0])} to {duration(plan.seconds[1])}"
+    return [
+        f"at most {counted(plan.calls[1], 'call')}, {plan.most_calls:,} if every answer has to be asked for "
+        "twice",
+        f"estimated: {prompt} prompt tokens, {completion} completion tokens; {cost}; {time}",
+        *([f"budget: {budget}"] if budget else []),
+        shows(plan.questions),
+    ]
+
+
+def agreed() -> bool:
+    """Whether the person at the terminal wants an expensive run; where nobody can be asked, it was wanted."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    sys.stderr.write("This may cost more than 1 USD. Go on? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
+def training_lines(training: Mapping[str, Any] | None) -> dict[str, str]:
+    """The weights that were fitted before the evaluation, and what that took beside it."""
+    if training is None:
+        return {}
+    weights = ", ".join(f"{name} {weight:.2f}" for name, weight in training["weights"].items())
+    learnt = counted(training["questions"], "question")
+    return {"weights": f"{weights}; fitted on {learnt} with {used(training['usage'])}"}
+
+
+def highlights(report: Mapping[str, Any]) -> dict[str, str]:
+    """A line for each entry of a protocol's own report, by its names: a figure, or the figures in it."""
+    lines = {}
+    for key, value in report.items():
+        if isinstance(value, Mapping) and "value" not in value:
+            figures = ((str(name), _figure(inner)) for name, inner in value.items())
+            shown: str | None = ", ".join(
+                f"{name} {figure}" for name, figure in figures if figure is not None
+            )
+        else:
+            shown = _figure(value)
+        if shown and key not in TOLD and not key.endswith("_per_question"):
+            lines[key.replace("_", " ")] = shown
+    return lines
+
+
+def _figure(value: Any) -> str | None:
+    if isinstance(value, Mapping):
+        known = isinstance(value.get("value"), int | float) and value.get("low") is not None
+        return percent(value) if known else None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+
+class LiveProgress:
+    """The `progress` callback of `evaluate`: keeps the latest state, for a terminal to show."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.state: Progress | None = None
+
+    def __call__(self, state: Progress) -> None:
+        self.state = state
+
+    @contextmanager
+    def shown(self, out: Console, *, quiet: bool) -> Iterator[None]:
+        """Draws while the block runs; shows nothing when quiet or without a terminal."""
+        if quiet or not out.is_terminal:
+            yield
+            return
+        with Live(get_renderable=self._render, console=out, refresh_per_second=4, redirect_stdout=False):
+            yield
+
+    def _render(self) -> Table:
+        state = self.state
+        row = Table.grid(padding=(0, 1))
+        if state is None:
+            row.add_row(Text(f"{self.label}: starting"))
+            return row
+        bar = ProgressBar(total=max(state.total, 1), completed=state.done, width=24)
+        row.add_row(Text(self.label), bar, Text("  ".join(progress_parts(state))))
+        return row
+
+
+def progress_parts(state: Progress) -> Iterable[str]:
+    """Done, accuracy so far with the half-width of its 95% interval, errors, calls, cost, time left."""
+    yield f"{state.done:,}/{state.total:,}"
+    if state.done:
+        low, high = wilson(state.correct, state.done)
+        yield f"accuracy {state.correct / state.done:.1%} ± {(high - low) / 2:.1%}"
+    if state.errors:
+        yield counted(state.errors, "error")
+    yield counted(state.usage.calls, "call")
+    yield money(state.usage.cost_usd)
+    if state.seconds_left is not None:
+        yield f"{duration(state.seconds_left)} left"

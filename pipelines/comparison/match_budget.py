@@ -1,0 +1,222 @@
+"""The budget-matched baseline: self-consistency for the tokens that another program spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ...modules.agents.profile import Profile
+from ...modules.base.errors import UserError
+from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
+from ...modules.reading.question import Question
+from ..data import catalogue
+from ..data import load as data
+from ..evaluation.earlier import earlier
+from ..evaluation.evaluate import CONCURRENCY, Evaluation, Progress, evaluate
+from ..lms.named import SAMPLING, lm, lm_identity
+from ..runs.manifest import lms_of
+
+PILOT = 8
+MATCH = "match-budget"  # sub-folder of the run that is matched
+Show = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Match:
+    """How many samples the budget pays for: `samples` = max(1, ⌊tokens_per_question / tokens_per_sample⌋).
+
+    Tokens are prompt and completion together: those of a question are the mean over the `rows` of the matched
+    run whose calls were all paid for, those of a sample the mean over `pilot` questions asked once.
+    """
+
+    tokens_per_question: float
+    rows: int
+    tokens_per_sample: float
+    pilot: int
+
+    @property
+    def samples(self) -> int:
+        return max(1, int(self.tokens_per_question / self.tokens_per_sample))
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"{self.tokens_per_question:,.0f} tokens a question were spent, and a sample takes "
+            f"{self.tokens_per_sample:,.0f} (pilot of {self.pilot}): {SELF_CONSISTENCY} gets {self.samples} "
+            f"sample{'s' if self.samples > 1 else ''}"
+        )
+
+
+def match_budget(
+    evaluation: Evaluation | str | Path,
+    questions: Sequence[Question],
+    *,
+    lm: Any = None,
+    out: str | Path | None = None,
+    pilot: int = PILOT,
+    concurrency: int = CONCURRENCY,
+    tracking: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    progress: Show | None = None,
+    told: Callable[[Match], None] | None = None,
+) -> Evaluation:
+    """Self-consistency on the same questions, with as many samples as fit into what the evaluation spent.
+
+    Args:
+        evaluation: the run to match, or its folder.
+        questions: those that it ran on.
+        lm: the LM to sample from; by rights one of those that the run used. None takes DSPy's configured one.
+        out: folder for the pilot and the baseline; by default `match-budget` in that of the run. The same
+            call resumes.
+        pilot: how many questions are asked once to learn what a sample takes; they are spread evenly.
+        concurrency, tracking, settings, progress: as in `evaluate`, of the baseline.
+        told: called with the match after the pilot, before the baseline starts.
+
+    Raises:
+        UserError: other questions than those of the run, another LM, unknown tokens (a replayed or cached
+            run), and whatever `evaluate` raises.
+    """
+    matched = earlier(evaluation)
+    described = matched.summary.run
+    if data.fingerprint(questions) != described["data_fingerprint"]:
+        raise UserError(
+            f"the questions are not those that {matched.folder} ran on: give the same ones, in the same order"
+        )
+    if pilot < 1:
+        raise UserError(f"pilot is {pilot}: give a number of questions from 1 up")
+    once = SingleAgent(SELF_CONSISTENCY, samples=1)
+    _check_lm(matched, once, lm)
+    spent, rows = tokens_per_question(matched.rows)
+    if spent is None:
+        raise UserError(
+            f"what {matched.folder} spent is not known, since its answers came from a record or cache: match "
+            f"the run that paid for them, or set the samples of single:{SELF_CONSISTENCY} yourself"
+        )
+    folder = matched.folder / MATCH if out is None else Path(out)
+    shared: dict[str, Any] = {"lm": lm, "concurrency": concurrency}
+    # From the cache, the pilot would not tell what a sample takes.
+    tried = evaluate(
+        once, spread(questions, pilot), out=folder / "pilot", cache=False, tracking=False, **shared
+    )
+    sample, asked = tokens_per_question(tried.rows)
+    if sample is None:
+        raise UserError(
+            f"what a sample takes is not known, since no question of the pilot in {folder / 'pilot'} was "
+            "answered by an LM that counts tokens: see the errors in its rows, and delete it to try again"
+        )
+    match = Match(spent, rows, sample, asked)
+    if told is not None:
+        told(match)
+    found = evaluate(
+        SingleAgent(SELF_CONSISTENCY, samples=match.samples),
+        questions,
+        out=folder / f"{match.samples}-samples",
+        tracking=tracking,
+        settings={**described["settings"], **_BASELINE, **(settings or {}), MATCH: asdict(match)},
+        progress=progress,
+        **shared,
+    )
+    return Evaluation(found.folder, found.summary, (matched, found))  # the matched one may own the folder
+
+
+_BASELINE = {"command": "compare", "program_spec": f"single:{SELF_CONSISTENCY}", "sets": [], "demos": 0}
+
+
+def tokens_per_question(rows: Iterable[Mapping[str, Any]]) -> tuple[float | None, int]:
+    """Mean tokens of the questions whose calls were all paid for, and how many those are; None for none.
+
+    Questions that failed are left out: what they spent before is no answer's price.
+    """
+    counts = [
+        row["usage"]["prompt_tokens"] + row["usage"]["completion_tokens"]
+        for row in rows
+        if row["usage"]["calls"] and not row["usage"]["cached_calls"] and row["error"] is None
+    ]
+    total = sum(counts)
+    return (total / len(counts) if total else None), len(counts)
+
+
+def spread(questions: Sequence[Question], most: int) -> list[Question]:
+    """At most so many questions, evenly spaced."""
+    count = min(most, len(questions))
+    return [questions[index * len(questions) // count] for index in range(count)]
+
+
+def questions_of(run: Evaluation, source: str | None = None) -> list[Question]:
+    """The questions that a run was made on, read again as its settings say, or from another `source`.
+
+    Raises UserError when they cannot be had, or are no longer the same.
+    """
+    settings = run.summary.run["settings"]
+    wanted = source or settings.get("data")
+    if not isinstance(wanted, str):
+        raise UserError(f"{run.folder} does not note where its questions come from: give --data")
+    split = settings.get("split") if source is None or catalogue.find(source) else None
+    columns = dict(pair.split("=", 1) for pair in settings.get("columns") or ())
+    try:
+        found = data.load(
+            wanted,
+            split,
+            settings.get("limit"),
+            settings.get("seed"),
+            columns=columns or None,
+            kind=settings.get("kind"),
+        )
+    except UserError as problem:
+        raise UserError(f"the questions of {run.folder} cannot be read again: {problem}") from None
+    if data.fingerprint(found) != run.summary.run["data_fingerprint"]:
+        raise UserError(
+            f"{wanted} no longer gives the questions that {run.folder} ran on: give them with --data"
+        )
+    return found
+
+
+def lm_of(run: Evaluation, name: str | None, api_base: str | None, concurrency: int = CONCURRENCY) -> Any:
+    """The LM of a run, made again: that of most of its seats, or the one called `name`.
+
+    Its address comes from the caller or the environment, never from the run: a folder from elsewhere could
+    name one to send the key to. Raises UserError when there are several LMs and no name, and when the LM made
+    is not the one that the run used.
+    """
+    known = run.summary.run["lms"]
+    names = list(dict.fromkeys(lm["name"] for lm in known.values()))
+    if name is None and "*" not in known and len(names) > 1:
+        raise UserError(f"{run.folder} used several LMs: choose {' or '.join(names)} with --lm")
+    wanted = name or (known["*"]["name"] if "*" in known else names[0])
+    used = next((lm for lm in [known.get("*"), *known.values()] if lm and lm["name"] == wanted), None)
+    if used is None:
+        raise UserError(f"{wanted} is not an LM of {run.folder}: choose {' or '.join(names)}")
+    settings = {key: value for key, value in used["settings"].items() if key in SAMPLING}
+    made = lm(
+        wanted,
+        api_base=api_base,
+        concurrency=concurrency,
+        profile=Profile(**used["profile"]) if used["profile"] else None,
+        **settings,
+    )
+    identity = lm_identity(made) or {}
+    if identity.get("endpoint") != used["endpoint"]:
+        raise UserError(
+            f"{run.folder} used {used['endpoint']}, not {identity.get('endpoint')}: give its address with "
+            "--api-base"
+        )
+    return made
+
+
+def _check_lm(matched: Evaluation, program: SingleAgent, lm: Any) -> None:
+    """The baseline's LM must be one that the run used: another one's tokens are another currency."""
+    import dspy
+
+    used = lms_of(program, lm or dspy.settings.lm)["*"]
+    known = matched.summary.run["lms"].values()
+    if all(_place(used) != _place(other) for other in known):
+        names = ", ".join(dict.fromkeys(str(other["endpoint"]) for other in known))
+        raise UserError(
+            f"{used['endpoint']} is not an LM of {matched.folder}, which used {names}: match it with that one"
+        )
+
+
+def _place(lm: Mapping[str, Any]) -> tuple[Any, Any]:
+    return lm["name"], lm["endpoint"]

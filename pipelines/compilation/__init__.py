@@ -1,0 +1,1 @@
+"""Compilation: a DSPy optimizer improves the prompts of a program."""

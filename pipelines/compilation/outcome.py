@@ -1,0 +1,115 @@
+"""How a compilation went: what `compile.json` says, and whether there is a gain, in a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..base.wording import counted
+from ..comparison.compare import compare
+from ..comparison.pairs import Pair
+from ..evaluation.evaluate import Evaluation
+
+
+@dataclass
+class Compilation:
+    """How a compilation went: the content of `compile.json` beside what it was of.
+
+    `winner` is `compiled`, or `given` where no candidate did better on the selection questions; `selection`
+    has the scores of both on those, `comparison` the difference on held-out questions (None without any), and
+    `gain` whether it is one beyond chance (None: not known). Scores have `value`, `low` and `high` in 0 … 1.
+    `verdict` says all that in a sentence. `calls_made` were paid for, over all attempts; `calls_saved` of
+    this attempt came from records or cache.
+    """
+
+    folder: Path
+    optimizer: str
+    preset: str
+    winner: str
+    verdict: str
+    gain: bool | None
+    selection: dict[str, Any]
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    comparison: dict[str, Any] | None
+    candidates: int
+    calls_made: int
+    calls_saved: int
+    paid: dict[str, Any]
+    settings: dict[str, Any]
+    seconds: float
+    stopped: str | None = None
+    mlflow_run_id: str | None = None
+
+    keep: Any = field(default=None, repr=False)  # a temporary folder lives as long as its compilation
+
+    def to_dict(self) -> dict[str, Any]:
+        known = {key: value for key, value in vars(self).items() if key != "keep"}
+        return {**known, "folder": str(self.folder)}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compilation:
+        return self
+
+
+def judged(
+    pair: Pair | None, kept: bool, held_out: int, *, tried: int, answered: int, stopped: bool
+) -> tuple[bool | None, str]:
+    """Whether there is a gain beyond chance (None: not known), and what to do, in a sentence.
+
+    `tried` is how many candidates besides the given program have a score on selection questions, `answered`
+    how many of the `held_out` questions have an answer of the given program.
+    """
+    if kept:
+        gain, why = _kept(tried, stopped)
+        few = f" ({answered:,} of {counted(held_out, 'held-out question')} answered)"
+        return gain, why + (few if answered < held_out else "")
+    if pair is None:
+        why = "no held-out questions were given" if not held_out else "none was answered by both programs"
+        return None, f"a candidate did better on the selection questions, but {why}: a gain is not shown"
+    found = pair.f1 if pair.f1 is not None else pair
+    what = "F1" if pair.f1 is not None else "accuracy"
+    told = (
+        f"{what} {100 * found.difference:+.1f} points [{100 * found.low:+.1f}, {100 * found.high:+.1f}] on "
+        f"{f'{pair.n:,} of ' if pair.n < held_out else ''}{counted(held_out, 'held-out question')} "
+        f"(exact McNemar p = {pair.p:.3g})"
+    )
+    if found.low > 0:
+        return True, f"a gain: {told}"
+    if found.high < 0:
+        return False, f"a loss: {told}; keep the program that was given"
+    return False, f"no gain is shown: {told}; keep the program that was given"
+
+
+def _kept(tried: int, stopped: bool) -> tuple[bool | None, str]:
+    if stopped and not tried:
+        return (
+            None,
+            "nothing could be tried: it was stopped before a candidate was scored, so the given program is "
+            "kept, and whether there is something to gain is not known",
+        )
+    if not tried:
+        return False, "no gain: the optimizer made no other prompts to try, so the given program is kept"
+    if stopped:
+        return (
+            False,
+            f"no gain so far: of {counted(tried, 'candidate')} tried before it was stopped none did better "
+            "on the selection questions, so the given program is kept",
+        )
+    return False, "no gain: no candidate did better on the selection questions, so the given program is kept"
+
+
+def compared(before: Evaluation | None, after: Evaluation | None) -> Pair | None:
+    if before is None or after is None:
+        return None
+    ids = {row["id"] for row in before.rows}
+    if not any(row["id"] in ids for row in after.rows):
+        return None
+    return compare(before, after, names=["given", "compiled"])[0]
+
+
+def summed(evaluation: Evaluation | None) -> dict[str, Any] | None:
+    if evaluation is None:
+        return None
+    summary = evaluation.summary
+    return {"scores": summary.scores, "counts": summary.counts, "usage": summary.usage}

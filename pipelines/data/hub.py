@@ -1,0 +1,216 @@
+"""Rows of the known data sets from the Hugging Face hub, at pinned commits, in the shape of rows on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.errors import UserError
+from . import tables
+from .catalogue import DatasetSpec, Hub
+from .tables import Row
+
+# Com2Sense is not on the hub; its authors' repository is read at one commit.
+_COM2SENSE = (
+    "https://raw.githubusercontent.com/PlusLabNLP/Com2Sense/15864a7c0637b950b5f28dc3556f71be01133d47/data/"
+)
+
+Converter = Callable[[dict[str, Any], str, int], dict[str, Any] | None]
+
+
+def fetch(spec: DatasetSpec, split: str) -> Iterator[Row]:
+    """The rows of one split, converted; from the local hub cache if they are in it, with no network then.
+
+    Only data files are downloaded, never code. Raises UserError, at once, if they cannot be had.
+    """
+    convert = _CONVERTERS[spec.name]
+    rows = _com2sense_rows(split) if spec.hub is None else _parquet_rows(spec, split)
+    for index, row in enumerate(rows):
+        converted = convert(row.fields, split, index)
+        if converted is not None:
+            yield Row(row.where, converted)
+
+
+def can_fetch(spec: DatasetSpec) -> bool:
+    """Whether the data set can be downloaded."""
+    return spec.name in _CONVERTERS
+
+
+def is_cached(spec: DatasetSpec, split: str) -> bool:
+    """Whether the split, at the pinned commit, is in the local hub cache."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    if spec.hub is None:
+        return False
+    snapshots = Path(HF_HUB_CACHE) / f"datasets--{spec.hub.id.replace('/', '--')}" / "snapshots"
+    return _complete(sorted((snapshots / spec.hub.revision).glob(_pattern(spec.hub, split))))
+
+
+def _pattern(place: Hub, split: str) -> str:
+    return f"{place.folder}/{split}-*.parquet"
+
+
+def _unreachable(spec: DatasetSpec, split: str, error: Exception) -> UserError:
+    return UserError(
+        f"{spec.name} ({split}) cannot be fetched from {spec.source} ({type(error).__name__}); connect to "
+        f"the network, or put {spec.file.format(split=split)} into a folder and set FOLKMOOT_DATA to it"
+    )
+
+
+def _parquet_rows(spec: DatasetSpec, split: str) -> Iterator[Row]:
+    from huggingface_hub import snapshot_download
+
+    assert spec.hub is not None
+    pattern = _pattern(spec.hub, split)
+    failure: Exception = FileNotFoundError(pattern)
+    for offline in (True, False):  # what was downloaded once needs no network, not even to ask
+        try:
+            folder = snapshot_download(
+                spec.hub.id,
+                repo_type="dataset",
+                revision=spec.hub.revision,
+                allow_patterns=pattern,
+                local_files_only=offline,
+            )
+        except Exception as error:  # the hub's client raises whatever its HTTP library does
+            failure = error
+            continue
+        files = sorted(Path(folder).glob(pattern))
+        if _complete(files):
+            for file in files:
+                yield from tables.read(file)
+            return
+    raise _unreachable(spec, split, failure)
+
+
+def _complete(files: list[Path]) -> bool:
+    """Whether every part of a split is there: names end in `-00000-of-00002`, some with a hash after it."""
+    if not files:
+        return False
+    parts = files[0].stem.partition("-of-")[2].partition("-")[0]
+    return not parts.isdigit() or len(files) == int(parts)
+
+
+def _com2sense_rows(split: str) -> Iterator[Row]:
+    import datasets
+
+    from .catalogue import find
+
+    name = {"validation": "dev"}.get(split, split)
+    try:
+        rows = datasets.load_dataset(
+            "json",
+            data_files=f"{_COM2SENSE}{name}.json",
+            split="train",
+            download_config=datasets.DownloadConfig(max_retries=1),
+        )
+    except Exception as error:  # as above
+        spec = find("com2sense")
+        assert spec is not None
+        raise _unreachable(spec, split, error) from None
+    for number, row in enumerate(rows, 1):
+        yield Row(f"com2sense, row {number}", row)
+
+
+def _dev(split: str) -> str:
+    return "dev" if split == "validation" else split
+
+
+def _commonsenseqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+    return {
+        "id": row["id"],
+        "question": row["question"],
+        "choices": row["choices"],
+        "answer": row["answerKey"],
+        "meta": {"question_concept": row["question_concept"]},
+    }
+
+
+def _arc_challenge(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+    # Some rows are labelled 1 to 4; A to D like the rest, so that prompts and votes see one alphabet.
+    labels = row["choices"]["label"]
+    return {
+        "id": row["id"],
+        "question": row["question"],
+        "choices": row["choices"]["text"],
+        "answer": chr(ord("A") + labels.index(row["answerKey"])),
+        "meta": {} if labels[0] == "A" else {"upstream_labels": labels},
+    }
+
+
+def _gsm8k(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+    solution, _, answer = (part.strip() for part in row["answer"].rpartition("####"))
+    return {
+        "id": f"gsm8k-{split}-{index:04d}",
+        "question": row["question"],
+        "answer": answer.replace(",", ""),
+        "meta": {"answer_raw": answer, "solution": solution},
+    }
+
+
+def _gsm1k(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+    answer = str(row["answer"]).strip()
+    return {
+        "id": f"gsm1k-{split}-{index:04d}",
+        "question": row["question"],
+        "answer": answer.replace(",", ""),
+        "meta": {"answer_raw": answer},
+    }
+
+
+def _hotpotqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+    # The paragraphs that come with a row are left out: agents must find the evidence themselves.
+    return {
+        "id": f"hotpotqa-dev-{index:04d}" if split == "validation" else f"hotpotqa-{split}-{row['id']}",
+        "question": row["question"],
+        "answer": row["answer"],
+        "meta": {
+            "type": row["type"],
+            "level": row["level"],
+            "hotpot_id": row["id"],
+            "supporting_titles": list(dict.fromkeys(row["supporting_facts"]["title"])),
+        },
+    }
+
+
+def _scienceqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any] | None:
+    if row["image"] is not None:
+        return None
+    hint = row["hint"].strip()
+    meta = {name: row[name] for name in ("subject", "topic", "category", "skill")}
+    meta["grade"] = int(row["grade"].removeprefix("grade"))
+    return {
+        "id": f"scienceqa-{split}-{index}",
+        "question": f"{row['question']}\n{hint}" if hint else row["question"],
+        "choices": row["choices"],
+        "answer": chr(ord("A") + row["answer"]),
+        "meta": meta | ({"hint": hint} if hint else {}),
+    }
+
+
+def _com2sense(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+    meta = {name: row[name] for name in ("domain", "scenario", "numeracy")}
+    return {"id": row["id"], "question": row["sent"].strip(), "answer": row["label"], "meta": meta}
+
+
+def _boolq(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+    return {
+        "id": f"boolq-{_dev(split)}-{index:04d}",
+        "question": row["question"].rstrip("?") + "?",
+        "answer": "yes" if row["answer"] else "no",
+        "context": row["passage"],
+    }
+
+
+_CONVERTERS: dict[str, Converter] = {
+    "commonsenseqa": _commonsenseqa,
+    "arc-challenge": _arc_challenge,
+    "gsm8k": _gsm8k,
+    "gsm1k": _gsm1k,
+    "hotpotqa": _hotpotqa,
+    "scienceqa": _scienceqa,
+    "com2sense": _com2sense,
+    "boolq": _boolq,
+    "boolq-open": _boolq,
+}

@@ -1,0 +1,345 @@
+"""Questions by name or from a file, checked before any money is spent: `load`, samples, overlap, listing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ...modules.agents.prompt import check_passage
+from ...modules.base.errors import UserError
+from ...modules.reading.question import KINDS, Question, from_row
+from ..base.settings import settings
+from ..base.wording import counted
+from . import catalogue, hub, tables
+from .catalogue import SAMPLES, DatasetSpec
+from .tables import Mapper, Row
+
+_BARE_NAME = re.compile(r"[\w.-]+")
+_WHERE = "_where"  # attribute, not a field: where a question stands in its file
+_SPLIT_FILE = re.compile(r"(.+)-(train|validation|test)\.jsonl")
+
+
+def load(
+    name_or_path: str | Path,
+    split: str | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    kind: str | None = None,
+    data_dir: str | Path | None = None,
+) -> list[Question]:
+    """The questions of a known data set, or of a JSONL, CSV or Parquet file or a saved `datasets` folder.
+
+    A name (any case, dashes or underscores, or the hub's own id) is looked for among the shipped samples,
+    then as NAME-SPLIT.jsonl in `data_dir` (default: FOLKMOOT_DATA), then on the Hugging Face hub. `split`
+    defaults to the one the data set is evaluated on; a file has none. `limit` keeps the first questions, or
+    with a `seed` a random sample in the order of the file; samples of one seed are nested. For HotpotQA a
+    seeded sample holds as many bridge as comparison questions. `columns` names columns ({"question":
+    "q_text"}); `kind` overrides the kind of every row. Raises UserError, naming file and line, for anything
+    that is not right.
+    """
+    if limit is not None and (isinstance(limit, bool) or limit < 1):
+        raise UserError(f"limit is {limit}; give a number of questions from 1 up, or none for all of them")
+    if kind is not None and kind not in KINDS:
+        raise UserError(f"kind is {kind!r}; the kinds are {', '.join(KINDS)}")
+    folder = _folder(data_dir)
+    spec = catalogue.find(name_or_path) if isinstance(name_or_path, str) else None
+    if spec is not None:
+        rows = map(Mapper(columns), _known(spec, spec.split(split), folder))
+    else:
+        path, split = _path_of(name_or_path, split, folder)
+        spec = catalogue.of_file(path)
+        rows = map(
+            Mapper(columns, table=path.suffix.casefold() not in tables.JSON_LINES), tables.read(path, split)
+        )
+    questions = _questions(rows, kind or (spec.kind if spec else None), spec)
+    # Without a seed nothing past the limit is read: of millions of rows only the first ones cost time.
+    found = list(questions if limit is None or seed is not None else islice(questions, limit))
+    if not found:
+        raise UserError(f"{name_or_path} has no questions; give one with at least one row")
+    if limit is None or seed is None:
+        return found
+    if spec is None:
+        return sample(found, limit, seed)
+    return sample(found, limit, seed, balance=spec.balance, partner=spec.partner)
+
+
+def sample(
+    questions: Sequence[Question],
+    limit: int,
+    seed: int,
+    balance: str | None = None,
+    partner: str | None = None,
+) -> list[Question]:
+    """At most `limit` questions drawn at random, in their old order.
+
+    `balance` names a `meta` field of whose values there are equally many, `partner` one that holds the id of
+    a question's partner: the two are drawn together (at an odd limit all but the last).
+    The sample of one seed and a smaller limit is part of that of a larger one. When `limit` does not divide
+    evenly, the values first in the alphabet get one more. Raises UserError if there are too few of a value.
+    """
+    order = list(range(len(questions)))
+    random.Random(seed).shuffle(order)
+    if partner is not None:
+        order = _with_partners(questions, order, partner)
+    if balance is None:
+        return [questions[index] for index in sorted(order[:limit])]
+    groups: dict[str, list[int]] = defaultdict(list)
+    for index in order:
+        groups[str(questions[index].meta.get(balance))].append(index)
+    chosen: list[int] = []
+    for place, value in enumerate(sorted(groups)):
+        share = limit // len(groups) + (place < limit % len(groups))
+        if share > len(groups[value]):
+            raise UserError(
+                f"a balanced sample of {limit} needs {share} questions with {balance} {value}, but there are "
+                f"{len(groups[value])}; ask for at most {len(groups) * min(map(len, groups.values()))}"
+            )
+        chosen += groups[value][:share]
+    return [questions[index] for index in sorted(chosen)]
+
+
+def _with_partners(questions: Sequence[Question], order: Sequence[int], partner: str) -> list[int]:
+    """The order with every question's partner right after the first of the two."""
+    places = {question.id: index for index, question in enumerate(questions)}
+    together: dict[int, None] = {}
+    for index in order:
+        together[index] = None
+        other = places.get(str(questions[index].meta.get(partner)))
+        if other is not None:
+            together[other] = None
+    return list(together)
+
+
+def describe(
+    questions: Sequence[Question],
+    source: str | None = None,
+    split: str | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+) -> dict[str, Any]:
+    """What to record of a load with a run: its arguments, how it sampled, counts, and the fingerprint."""
+    spec = catalogue.find(source) if source is not None else None
+    how = "all" if limit is None else "first" if seed is None else "random"
+    if how == "random" and spec is not None and spec.balance is not None:
+        how = f"balanced by {spec.balance}"
+    elif how == "random" and spec is not None and spec.partner is not None:
+        how = "random, partners together"
+    return {
+        "source": spec.name if spec else source,
+        "split": spec.split(split) if spec else split,
+        "limit": limit,
+        "seed": seed,
+        "sampling": how,
+        "rows": len(questions),
+        "unlabelled": sum(question.answer is None for question in questions),
+        "kinds": dict(Counter(question.kind for question in questions)),
+        "types": dict(Counter(question.meta["type"] for question in questions if "type" in question.meta)),
+        "fingerprint": fingerprint(questions),
+    }
+
+
+def fingerprint(questions: Iterable[Question]) -> str:
+    """SHA-256 (hex) over every field of every question, in order; the order of the options counts too."""
+    digest = hashlib.sha256()
+    for question in questions:
+        row = question.toDict()
+        row["choices"] = None if question.choices is None else list(question.choices.items())
+        try:
+            digest.update(json.dumps(row, sort_keys=True).encode() + b"\n")
+        except (TypeError, ValueError) as error:
+            raise UserError(
+                f"question {question.id!r} cannot be written as JSON ({error}); correct its meta"
+            ) from None
+    return digest.hexdigest()
+
+
+def check_labelled(questions: Iterable[Question]) -> None:
+    """Raises UserError if a question has no gold answer, before it could be scored."""
+    unlabelled = [question for question in questions if question.answer is None]
+    if unlabelled:
+        first = unlabelled[0]
+        place = getattr(first, _WHERE, None)
+        where = f"at {place}, question {first.id!r}" if place else f"question {first.id!r}"
+        has = "has" if len(unlabelled) == 1 else "have"
+        raise UserError(
+            f"{counted(len(unlabelled), 'question')} {has} no answer (the first {where}); add the answers, "
+            f"or name the column that holds them, {tables.naming('answer')}"
+        )
+
+
+def overlap(train: Iterable[Question], test: Iterable[Question]) -> list[tuple[str, str]]:
+    """(train id, test id) of each test question whose text is in `train`, but for case and punctuation.
+
+    Of several training questions with that text, the first with the same options too, else the first.
+    """
+    first: dict[str, str] = {}
+    exact: dict[tuple[str, frozenset[str]], str] = {}
+    for question in train:
+        first.setdefault(_normalised(question.question), question.id)
+        exact.setdefault(_with_options(question), question.id)
+    pairs = ((exact.get(_with_options(q)) or first.get(_normalised(q.question)), q.id) for q in test)
+    return [(train_id, test_id) for train_id, test_id in pairs if train_id is not None]
+
+
+def check_overlap(train: Sequence[Question], test: Sequence[Question]) -> str | None:
+    """One sentence, for a warning or an error, on the test questions whose text is in `train`, or None."""
+    pairs = overlap(train, test)
+    if not pairs:
+        return None
+    seen = {_with_options(question) for question in train}
+    same = sum(_with_options(question) in seen for question in test)
+    return (
+        f"{len(pairs)} of {len(test)} test questions have the text of a training question, {same} the "
+        f"same options too (the first is {pairs[0][1]!r}, in training {pairs[0][0]!r}); take them out of one"
+    )
+
+
+def _with_options(question: Question) -> tuple[str, frozenset[str]]:
+    options = question.choices.values() if question.choices else ()
+    return _normalised(question.question), frozenset(map(_normalised, options))
+
+
+def _normalised(text: str) -> str:
+    """Without case, punctuation and spacing; signs of arithmetic stay, as `3 - 4` is not `3 + 4`."""
+    without_quotes = re.sub(r"['’`]", "", text.casefold())
+    return " ".join(re.sub(r"[^\w\s+*/=<>^%-]|_|-(?!\s?\d)", " ", without_quotes).split()) or text
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """One line of `folkmoot datasets`: rows of each split (None: not known), and where each is, if here."""
+
+    name: str
+    kind: str | None
+    splits: dict[str, int | None]
+    default_split: str | None
+    licence: str
+    source: str
+    here: dict[str, str]
+
+
+def listing(data_dir: str | Path | None = None) -> list[DatasetInfo]:
+    """The data sets that `load` knows by name, then the user's own in `data_dir` (default: FOLKMOOT_DATA)."""
+    folder = _folder(data_dir)
+    infos = [_info(spec, folder) for spec in catalogue.SPECS]
+    own: dict[str, dict[str, str]] = defaultdict(dict)
+    for name, split, path in _own_files(folder):
+        own[name][split] = str(path)
+    for name, here in own.items():
+        splits: dict[str, int | None] = dict.fromkeys(here)
+        infos.append(DatasetInfo(name, None, splits, None, "not known", "FOLKMOOT_DATA", here))
+    return infos
+
+
+def _info(spec: DatasetSpec, folder: Path | None) -> DatasetInfo:
+    splits, here = dict(spec.splits), {}
+    for split in splits:
+        path = _local(spec, split, folder)
+        if path is not None:
+            here[split] = str(path)
+            with path.open("rb") as lines:  # a file may hold less than what was published
+                splits[split] = sum(not line.isspace() for line in lines)
+        elif hub.is_cached(spec, split):
+            here[split] = "hub cache"
+    return DatasetInfo(spec.name, spec.kind, splits, spec.default_split, spec.licence, spec.source, here)
+
+
+def _folder(data_dir: str | Path | None) -> Path | None:
+    folder = settings().data if data_dir is None else Path(data_dir).expanduser()
+    if folder is not None and not folder.is_dir():
+        name = "FOLKMOOT_DATA" if data_dir is None else "data_dir"
+        raise UserError(f"{name} is '{folder}', which is not a folder; correct it")
+    return folder
+
+
+def _local(spec: DatasetSpec, split: str, folder: Path | None) -> Path | None:
+    """The file of a split in the package or in the data folder, if it is there."""
+    root = SAMPLES if spec.shipped else folder
+    path = None if root is None else root / spec.file.format(split=split)
+    return path if path is not None and path.is_file() else None
+
+
+def _known(spec: DatasetSpec, split: str, folder: Path | None) -> Iterator[Row]:
+    path = _local(spec, split, folder)
+    if path is not None:
+        return tables.read(path)
+    if hub.can_fetch(spec):
+        return hub.fetch(spec, split)
+    if spec.shipped:
+        raise UserError(f"{spec.name} ({split}) is missing from the package; install folkmoot again")
+    file = spec.file.format(split=split)
+    raise UserError(
+        f"{spec.name} ({split}) is not here; put {file} into a folder and set FOLKMOOT_DATA to it"
+    )
+
+
+def _path_of(name_or_path: str | Path, split: str | None, folder: Path | None) -> tuple[Path, str | None]:
+    """The file meant and the split to ask it for: a path, or a user's own NAME-SPLIT.jsonl in the folder."""
+    path = Path(name_or_path).expanduser()
+    if (
+        path.exists()
+        or path.suffix
+        or not isinstance(name_or_path, str)
+        or not _BARE_NAME.fullmatch(name_or_path)
+    ):
+        return path, split
+    own = {split: path for name, split, path in _own_files(folder) if name == name_or_path}
+    if not own:
+        raise catalogue.unknown(name_or_path)
+    wanted = catalogue.SPLIT_ALIASES.get(split, split) if split else next(iter(own))
+    if wanted not in own or (split is None and len(own) > 1):
+        raise UserError(f"{name_or_path} has the splits {', '.join(own)}; choose one of them")
+    return own[wanted], None
+
+
+def _own_files(folder: Path | None) -> Iterator[tuple[str, str, Path]]:
+    """(name, split, path) of the files in the data folder that belong to no known data set."""
+    for path in sorted(folder.glob("*.jsonl")) if folder is not None else ():
+        match = _SPLIT_FILE.fullmatch(path.name)
+        if match and catalogue.find(match[1]) is None:
+            yield match[1], match[2], path
+
+
+def _questions(rows: Iterable[Row], kind: str | None, spec: DatasetSpec | None) -> Iterator[Question]:
+    """Questions from mapped rows; an id that stands twice is refused."""
+    seen: dict[str, str] = {}
+    for where, fields in rows:
+        if spec is not None and spec.closed_book:
+            fields["context"] = None
+        if spec is not None and spec.evidence and isinstance(fields.get("context"), list):
+            fields["context_ids"] = fields.pop("context")  # a field of another name goes to meta
+        question = from_row(fields, where, kind)
+        if question.id in seen:
+            raise UserError(
+                f"{where}: the id {question.id!r} already stands at {seen[question.id]}; make ids unique"
+            )
+        seen[question.id] = where
+        setattr(question, _WHERE, where)
+        yield question
+
+
+def check_ids(questions: Sequence[Question]) -> None:
+    """Raises UserError for an id that two questions share: one of them would be taken for the other."""
+    seen: set[str] = set()
+    for question in questions:
+        if question.id in seen:
+            raise UserError(f"the question id {question.id!r} appears twice: give every question its own id")
+        seen.add(question.id)
+
+
+def check_contexts(questions: Sequence[Question]) -> None:
+    """Raises UserError for a passage longer than an agent is shown, which would be cut in every prompt."""
+    for question in questions:
+        passage = (
+            question.context if isinstance(question.context, str) else "\n\n".join(question.context or ())
+        )
+        check_passage(passage, f"question {question.id!r}")

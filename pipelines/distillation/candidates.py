@@ -1,0 +1,149 @@
+"""The single agents that may stand in for a team, and the demonstrations that its transcripts give them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dspy
+
+from ...modules.protocols.program import Program, distinct
+from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
+from ...modules.reading.question import Question
+from ...signatures.roles import ROLES
+from ..data import load as data
+from ..programs.registry import program_of
+
+SHOWN = 4  # demonstrations
+SAMPLES = (2, 3, 5)  # of self-consistency; two tell whether an agent is sure
+PLAIN = ("simple", "cot")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A run's questions: those `shown` as demonstrations, those to choose by, and those of the last test."""
+
+    shown: list[Question]
+    selection: list[Question]
+    held_out: list[Question]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A single agent by name, how many demonstrations it is shown, and its name without them.
+
+    `once` is the name of the candidate that gives one of its samples.
+    """
+
+    name: str
+    program: Program
+    demos: int
+    plain: str
+    once: str | None = None
+
+
+def split(questions: Sequence[Question], right: Mapping[str, bool], seed: int) -> Parts:
+    """Half of the questions, drawn by the seed, for the last test; of the others up to SHOWN that the team
+    got right as demonstrations, unless the text of one stands among the questions that are left."""
+    order = random.Random(seed).sample(range(len(questions)), len(questions))
+    held = {questions[place].id for place in order[: len(questions) // 2]}
+    chosen: list[Question] = []
+    for place in order[len(questions) // 2 :]:
+        if len(chosen) == min(SHOWN, len(questions) // 8):
+            break
+        question = questions[place]
+        others = [other for other in questions if other.id != question.id]
+        if right[question.id] and not data.overlap([question], others):
+            chosen.append(question)
+    shown = {question.id for question in chosen}
+    return Parts(
+        chosen,
+        [question for question in questions if question.id not in held | shown],
+        [question for question in questions if question.id in held],
+    )
+
+
+def candidates(
+    team: Mapping[str, Any], calls: float, shown: Sequence[tuple[Question, Mapping[str, Any]]]
+) -> list[Candidate]:
+    """The single agents that make fewer calls a question than the team, which makes so many: the fewest calls
+    first, and without demonstrations before with them.
+
+    Args:
+        team: what the team's `describe()` says: its own roles and members are candidates, too.
+        calls: calls a question of the team.
+        shown: questions that the team got right, each with its row.
+    """
+    found: list[tuple[str, Program]] = [(name, SingleAgent(name)) for name in PLAIN]
+    found += _own(team)
+    found += [
+        (f"{SELF_CONSISTENCY}-{samples}", SingleAgent(SELF_CONSISTENCY, samples=samples))
+        for samples in SAMPLES
+    ]
+    cheaper: list[tuple[str, Program]] = []
+    for name, program in found:
+        known = [team, *(other.describe() for _, other in cheaper)]
+        if program.most_turns() < calls and program.describe() not in known:
+            cheaper.append((name, program))
+    names = distinct([name for name, _ in cheaper])
+    plain = [
+        Candidate(name, program, 0, name, "cot" if name.startswith(SELF_CONSISTENCY) else None)
+        for name, (_, program) in zip(names, cheaper, strict=True)
+    ]
+    taught = [_shown(one, shown) for one in plain if shown]
+    return sorted([*plain, *taught], key=lambda one: one.program.most_turns())
+
+
+def _own(team: Mapping[str, Any]) -> list[tuple[str, Program]]:
+    """The team's roles and single members, as they are in it."""
+    if team.get("program") == "deliberation":
+        return [
+            (f"role-{role}", SingleAgent(role=role, sampling=team.get("sampling")))
+            for role in team["roles"]
+            if role in ROLES and not (role == "retriever" and team.get("environment"))
+        ]
+    if team.get("program") == "ensemble":
+        members = [member for member in team["members"] if member["program"] == "single"]
+        plain = [member for member in members if not member.get("environment")]
+        return [(_called(member), program_of(member)) for member in plain]
+    return []
+
+
+def _called(member: Mapping[str, Any]) -> str:
+    name = f"role-{member['role']}" if member.get("role") else str(member["strategy"])
+    name += f"-{member['samples']}" if member.get("samples") else ""
+    return name if name not in PLAIN else f"member-{name}"
+
+
+def _shown(plain: Candidate, shown: Sequence[tuple[Question, Mapping[str, Any]]]) -> Candidate:
+    """The same agent shown the questions, each with what the team said for the right answer."""
+    taught: Program = plain.program.deepcopy()
+    for predictor in taught.predictors():
+        if list(predictor.signature.output_fields)[-1] != "answer":
+            continue  # a step that prepares an answer
+        said = [name for name in predictor.signature.output_fields if name != "answer"]
+        predictor.demos = [
+            dspy.Example({**question.inputs(), "answer": question.answer, **_argued(said, row)})
+            for question, row in shown
+        ]
+    suffix = f"-{len(shown)}-shown"
+    once = None if plain.once is None else plain.once + suffix
+    return Candidate(plain.name + suffix, taught, len(shown), plain.name, once)
+
+
+def _argued(fields: Sequence[str], row: Mapping[str, Any]) -> dict[str, str]:
+    """The first argument for the row's answer, for an agent whose reply has one field for it."""
+    if len(fields) != 1:
+        return {}
+    return {field: text for field in fields for text in _arguments(row)[:1]}
+
+
+def _arguments(row: Mapping[str, Any]) -> list[str]:
+    turns: Iterable[Mapping[str, Any]] = row["transcript"]
+    return [
+        str(turn["text"])
+        for turn in turns
+        if not turn.get("step") and turn["answer"] == row["answer"] and str(turn["text"]).strip()
+    ]

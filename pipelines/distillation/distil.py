@@ -1,0 +1,387 @@
+"""From a team's recorded run to the cheapest single agent as good, and a router that spares the team."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from ...modules.base.calls import Usage, bound
+from ...modules.base.errors import UserError
+from ...modules.protocols.program import Program
+from ...modules.protocols.router import ALWAYS, Router
+from ...modules.protocols.single import SingleAgent
+from ...modules.reading.question import Question
+from ...optimizers.statistics.noninferiority import CONFIDENCE, fewest_questions
+from ..base.budget import ACCOUNTS, Budget, open_account
+from ..base.wording import counted
+from ..comparison.match_budget import questions_of
+from ..data import load as data
+from ..evaluation.earlier import earlier
+from ..evaluation.evaluate import CONCURRENCY, Evaluation, Progress, evaluate
+from ..lms.ledger import LEDGER, totals
+from ..lms.named import engine_of
+from ..lms.named import lm as make_one
+from ..lms.store import ACTIVE, CALLS, CallStore
+from ..programs.registry import MakeLM
+from ..runs.manifest import lms_of, write_json
+from ..tracking.values import run_name
+from .candidates import Candidate, Parts, candidates, split
+from .price import PerToken, price_of
+from .report import (
+    Tried,
+    chosen_of,
+    last_test,
+    learnt_of,
+    needless,
+    opening,
+    selection_report,
+    sentences_of,
+    tried_of,
+)
+from .team import seat_cheap, seat_team, team_of
+from .tracking import REPORT, DistilTracker, start_distil_run
+
+MARGIN = 0.02
+FEWEST = 4  # questions that a run must have to be split at all
+DISTIL = "distil"  # sub-folder of the run
+SELECTION, HELD_OUT = "selection", "held-out"  # sub-folders of the evaluations
+Show = Callable[[str, Progress], None]
+_SAME = {
+    "program_hash": "team",
+    "data_fingerprint": "data",
+    "lm": "LM",
+    "margin": "margin",
+    "seed": "seed",
+    "parts": "questions",
+}
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """What `distil` found. `report` is what `distil.json` in the folder says.
+
+    `keep` names what to use, `single`, `router` or `team`: the cheapest that the last test shows to be
+    non-inferior. `single` is None when every candidate was inferior to the team; both are None when a budget
+    stopped the search before there was a choice.
+    """
+
+    folder: Path
+    report: dict[str, Any]
+    single: Program | None = None
+    router: Router | None = None
+    _run: Evaluation | None = None  # the run's temporary folder lives as long as this
+
+    @property
+    def keep(self) -> str:
+        return str(self.report["keep"])
+
+    def __repr__(self) -> str:
+        return "\n".join(self.report["sentences"])
+
+
+@dataclass
+class Plan:
+    """A distillation that is checked and has not asked any LM."""
+
+    run: Evaluation
+    rows: dict[str, dict[str, Any]]
+    team: Program
+    candidates: list[Candidate]
+    parts: Parts
+    lm: Any
+    out: Path
+    about: dict[str, Any]
+
+    @property
+    def margin(self) -> float:
+        return float(self.about["margin"])
+
+    @property
+    def most_calls(self) -> int:
+        """The most calls it can take, but for answers that have to be asked for twice."""
+        each = [one.program.most_turns() for one in self.candidates]
+        last = sum(sorted(each)[-2:])  # the single agent's and the router's
+        return sum(each) * len(self.parts.selection) + last * len(self.parts.held_out)
+
+
+def distil(
+    run: Evaluation | str | Path,
+    questions: Sequence[Question] | None = None,
+    *,
+    margin: float = MARGIN,
+    lm: Any = None,
+    team: Program | None = None,
+    out: str | Path | None = None,
+    budget: str | Budget | None = None,
+    seed: int = 0,
+    concurrency: int = CONCURRENCY,
+    cache: bool = True,
+    tracking: bool = True,
+    progress: Show | None = None,
+) -> Distilled:
+    """Find the cheapest single agent that is non-inferior to a team, and learn when to ask the team.
+
+    The questions of the team's run are split once. On one part the candidates (single agents that make fewer
+    calls than the team, without and with demonstrations from its transcripts) answer, the cheapest
+    non-inferior one is chosen, and a router's rule is learned; both are then tested once on the other part.
+    The team is never asked: its recorded answers count.
+
+    Args:
+        run: the team's finished evaluation, or its folder.
+        questions: those that it ran on; None reads them again as the run notes.
+        margin: how much lower than the team's an accuracy may be and still count as as good, 0 to 1.
+        lm: the candidates' LM. None takes DSPy's configured one.
+        team: the team's program, where the run does not say how to build it again (changed prompts) or its
+            LMs have addresses that the environment does not know.
+        out: folder for `distil.json`, the saved programs `single/` and `router/`, and every evaluation; by
+            default `distil` in that of the run. The same call resumes.
+        budget: ceilings such as `"2 USD, 500 calls"`, over all resumptions of the folder (time: for this
+            one).
+        seed: of the split and of cross-validation.
+        concurrency, cache, tracking: as in `evaluate`; the evaluations are children of one MLflow run.
+        progress: called with the name of an evaluation and where it stands.
+
+    Raises:
+        UserError: a run that is unfinished, too small, or makes one call a question; other questions than its
+            own; a team that cannot be built; an `out` folder of another distillation; and as `evaluate`.
+    """
+    plan = plan_distil(run, questions, margin=margin, lm=lm, team=team, out=out, seed=seed)
+    return carry_out(
+        plan, budget=budget, concurrency=concurrency, cache=cache, tracking=tracking, progress=progress
+    )
+
+
+def plan_distil(
+    run: Evaluation | str | Path,
+    questions: Sequence[Question] | None = None,
+    *,
+    margin: float = MARGIN,
+    lm: Any = None,
+    team: Program | None = None,
+    out: str | Path | None = None,
+    seed: int = 0,
+    make_lm: MakeLM = make_one,
+) -> Plan:
+    """Check and prepare what `distil` does, without a call; `make_lm` makes the LMs of the team's seats."""
+    if isinstance(margin, bool) or not 0 < margin < 1:
+        raise UserError(f"the margin is {margin!r}: give a share of the questions, such as 0.02 for 2 points")
+    matched = earlier(run)
+    described = matched.summary.run
+    asked = questions_of(matched) if questions is None else list(questions)
+    if data.fingerprint(asked) != described["data_fingerprint"]:
+        raise UserError(
+            f"the questions are not those that {matched.folder} ran on: give the same ones, in the same order"
+        )
+    rows = {row["id"]: row for row in matched.rows}
+    left = len(asked) - len(rows)
+    if left:
+        raise UserError(
+            f"{matched.folder} is not finished: {left:,} of its {len(asked):,} questions have no row; give "
+            "its evaluation's command again first"
+        )
+    usable = [question for question in asked if rows[question.id]["error"] is None]
+    if len(usable) < FEWEST:
+        raise UserError(
+            f"{matched.folder} has {len(usable)} answered questions, too few to split: at least {FEWEST} are "
+            f"needed, and about {2 * fewest_questions(margin):,} to show anything within this margin"
+        )
+    calls = sum(rows[question.id]["usage"]["calls"] for question in usable) / len(usable)
+    parts = split(usable, {question.id: rows[question.id]["correct"] for question in usable}, seed)
+    found = candidates(described["program"], calls, [(one, rows[one.id]) for one in parts.shown])
+    if not found:
+        raise UserError(
+            f"{matched.folder} took {calls:.1f} calls a question, and no single agent takes fewer: distil "
+            "the run of a team"
+        )
+    language_model = lm or dspy.settings.lm
+    identity = lms_of(SingleAgent(), language_model)["*"]
+    program = team_of(matched, team)
+    seat_team(program, matched, identity, make_lm)
+    folder = matched.folder / DISTIL if out is None else Path(out).expanduser()
+    notes = _notes(matched, parts, margin, len(asked) - len(usable), identity)
+    about = opening(matched, parts, margin, seed, identity, notes)
+    return Plan(matched, rows, program, found, parts, language_model, folder, about)
+
+
+def carry_out(
+    plan: Plan,
+    *,
+    budget: str | Budget | None = None,
+    concurrency: int = CONCURRENCY,
+    cache: bool = True,
+    tracking: bool = True,
+    progress: Show | None = None,
+) -> Distilled:
+    """Do what was planned; see `distil`."""
+    _open(plan)
+    with ExitStack() as held:
+        if budget is not None:
+            account = open_account(budget, [engine_of(plan.lm)], _spent(plan.out))
+            held.enter_context(bound(ACCOUNTS, (account, *ACCOUNTS.get())))
+        if (plan.run.folder / CALLS).is_file():  # what the team asked in the same words is not asked again
+            recorded = CallStore(plan.run.folder, readonly=True)
+            held.callback(recorded.close)
+            held.enter_context(bound(ACTIVE, (recorded, *ACTIVE.get())))
+        tracker = _tracked(plan) if tracking else None
+        if tracker is not None:
+            held.push(lambda kind, *_: tracker.stop("FAILED") if kind else None)
+            write_json(plan.out / REPORT, plan.about)
+
+        def run(one: Candidate, part: str, questions: Sequence[Question]) -> Evaluation:
+            settings = {**_data_settings(plan), "run_name": f"{one.name} · {part}", "part": part}
+            found = evaluate(
+                one.program,
+                questions,
+                lm=plan.lm,
+                concurrency=concurrency,
+                out=plan.out / part / one.name,
+                retry_errors=True,
+                cache=cache,
+                tracking=tracking,
+                parent=tracker.run_id if tracker else None,
+                settings=settings | {"demos": one.demos},
+                progress=None if progress is None else lambda state: progress(f"{part} {one.name}", state),
+            )
+            if 0 < found.summary.counts["rows"] == found.summary.counts["errors"]:
+                why = next(iter(found.rows))["error"]
+                raise UserError(f"every question failed ({why}): mend the cause, and give the command again")
+            return found
+
+        found = _distilled(plan, run)
+        if tracker is not None:
+            tracker.end(found.report, plan.out)
+    return found
+
+
+def _distilled(plan: Plan, run: Callable[[Candidate, str, Sequence[Question]], Evaluation]) -> Distilled:
+    """The whole of it: candidates answer, one is chosen, a rule is learned, both meet new questions."""
+    prices, parts = _prices(plan), plan.parts
+    price = price_of(plan.run, prices)
+    report, tried, stopped = copy.deepcopy(plan.about), list[Tried](), None
+    for one in plan.candidates:
+        if needless(one, tried, price):
+            report["skipped"].append(one.name)
+            continue
+        evaluation = run(one, SELECTION, parts.selection)
+        stopped = evaluation.summary.stopped
+        if stopped:
+            break
+        tried.append(tried_of(one, evaluation, plan.rows, parts.selection, plan.margin, prices))
+    chosen, routed = chosen_of(tried, price), None
+    if not stopped:
+        routed = learnt_of(tried, plan.rows, parts.selection, plan.margin, report["seed"], price)
+    selection_report(report, tried, chosen, routed, price)
+    if routed is None:
+        return _finished(plan, report, stopped)
+    needed = [one for one in (chosen, routed.tried if routed.rule != ALWAYS else None) if one is not None]
+    answered: dict[str, Evaluation] = {}
+    for tested in needed:
+        name = tested.candidate.name
+        answered[name] = run(tested.candidate, HELD_OUT, parts.held_out)
+        if stopped := answered[name].summary.stopped:
+            return _finished(plan, report, stopped)
+    last_test(report, answered, chosen, routed, plan.rows, parts.held_out, prices, price)
+    cheap = chosen if chosen is not None and routed.rule == ALWAYS else routed.tried
+    router = Router(cheap.candidate.program.deepcopy(), plan.team, routed.rule)
+    seat_cheap(router, plan.lm)
+    return _finished(plan, report, None, chosen.candidate.program if chosen else None, router)
+
+
+def _finished(
+    plan: Plan,
+    report: dict[str, Any],
+    stopped: str | None,
+    single: Program | None = None,
+    router: Router | None = None,
+) -> Distilled:
+    """Write the report, and the programs beside it."""
+    report |= {"stopped": stopped, "paid": _spent(plan.out).to_dict()}
+    report["sentences"] = sentences_of(report)
+    for name, program in (("single", single), ("router", router)):
+        if program is not None:
+            program.save(plan.out / name)
+    write_json(plan.out / REPORT, report)
+    return Distilled(plan.out, report, single, router, plan.run)
+
+
+def _prices(plan: Plan) -> PerToken:
+    used = [plan.lm, *(seat.predict.lm for seat in plan.team.seats().values())]
+    engines = [engine for engine in map(engine_of, used) if engine is not None]
+    return {engine.model: engine.prices for engine in engines if engine.prices is not None}
+
+
+def _open(plan: Plan) -> None:
+    """Make the folder, or go on with it. Raises UserError when it holds another distillation."""
+    path, known = plan.out / REPORT, None
+    try:
+        plan.out.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            known = dict(json.loads(path.read_text(encoding="utf-8")))
+            if not known.keys() >= _SAME.keys():
+                raise ValueError
+        else:
+            write_json(path, plan.about)
+    except OSError as problem:
+        raise UserError(
+            f"{plan.out} cannot be written ({problem.strerror or problem}): choose another --out"
+        ) from None
+    except (ValueError, TypeError):
+        raise UserError(f"{path} is damaged: choose another --out, or delete the file") from None
+    if known is None:
+        return
+    wanted = json.loads(json.dumps(plan.about, default=str))
+    for key, what in _SAME.items():
+        if known.get(key) != wanted[key]:
+            raise UserError(
+                f"{plan.out} holds another distillation (its {what} differs): choose another --out"
+            )
+    plan.about["mlflow_run_id"] = known.get("mlflow_run_id")
+
+
+def _tracked(plan: Plan) -> DistilTracker:
+    settings = plan.run.summary.run["settings"]
+    tracker = start_distil_run(plan.about, run_name(plan.run.summary.run), settings)
+    plan.about["mlflow_run_id"] = tracker.run_id
+    return tracker
+
+
+def _data_settings(plan: Plan) -> dict[str, Any]:
+    settings = plan.run.summary.run["settings"]
+    kept = {key: settings.get(key) for key in ("data", "split", "kinds", "types")}
+    return {"command": DISTIL, **{key: value for key, value in kept.items() if value is not None}}
+
+
+def _spent(folder: Path) -> Usage:
+    """What all evaluations of the folder have paid, killed attempts too."""
+    total = Usage()
+    for ledger in sorted(folder.glob(f"*/*/{LEDGER}")):
+        total.add(totals(ledger.parent))
+    return total
+
+
+def _notes(run: Evaluation, parts: Parts, margin: float, failed: int, lm: Mapping[str, Any]) -> list[str]:
+    """What a reader must know before any money is spent, a sentence each."""
+    notes = []
+    if failed:
+        are = "is" if failed == 1 else "are"
+        notes.append(f"{counted(failed, 'question')} that failed in {run.folder} {are} left out.")
+    if not parts.shown:
+        notes.append("No question is shown as a demonstration: too few were answered right.")
+    fewest = fewest_questions(margin, CONFIDENCE)
+    if len(parts.held_out) < fewest:
+        notes.append(
+            f"The last test has {len(parts.held_out):,} of the run's questions, too few to show a margin of "
+            f"{100 * margin:g} points even if the two programs are right on the very same ones: for that it "
+            f"takes {fewest:,}, so {2 * fewest:,} in the run, and more the oftener one alone is right."
+        )
+    others = {used["name"] for used in run.summary.run["lms"].values()} - {lm["name"]}
+    if others:
+        notes.append(f"The team ran on {', '.join(sorted(others))}, the candidates on {lm['name']}.")
+    return notes

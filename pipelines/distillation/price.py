@@ -1,0 +1,129 @@
+"""What a question took: calls, tokens and money of runs, whether their answers were paid for or on record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..evaluation.evaluate import Evaluation
+from ..lms.ledger import LEDGER
+from ..lms.store import CALLS, CallStore
+
+UNITS = ("cost_usd", "tokens", "calls")
+PerToken = Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a question takes on average; None where that is not known."""
+
+    calls: float
+    tokens: float | None
+    cost_usd: float | None
+
+    def to_dict(self) -> dict[str, float | None]:
+        return asdict(self)
+
+
+def price_of(run: Evaluation, prices: PerToken) -> Price:
+    """The mean price of a run's questions, as if every answer had been paid for.
+
+    An answer from a record or cache counts the tokens that were recorded with it, and costs what `prices`
+    (USD per prompt and completion token, by LM name) says. Each different request counts once.
+    """
+    rows = [row["usage"] for row in run.rows]
+    calls = sum(usage["calls"] for usage in rows) / len(rows)
+    requests = list(_requests(run.folder, prices))
+    if not requests:  # of LMs that folkmoot did not make
+        known = not any(usage["cached_calls"] for usage in rows)
+        costs = [usage["cost_usd"] for usage in rows]
+        tokens = sum(usage["prompt_tokens"] + usage["completion_tokens"] for usage in rows) / len(rows)
+        return Price(calls, tokens if known and tokens else None, _mean(costs, len(rows)) if known else None)
+    return Price(
+        calls,
+        _mean([tokens for tokens, _ in requests], len(rows)),
+        _mean([cost for _, cost in requests], len(rows)),
+    )
+
+
+def each_of(rows: Iterable[Mapping[str, Any]], mean: Price) -> list[Price]:
+    """The price of every row; the mean where tokens and cost are not those of all its calls."""
+    found = []
+    for row in rows:
+        usage = row["usage"]
+        paid = usage["calls"] and not usage["cached_calls"]
+        tokens = usage["prompt_tokens"] + usage["completion_tokens"]
+        found.append(
+            Price(
+                usage["calls"],
+                tokens if paid and mean.tokens is not None else mean.tokens,
+                usage["cost_usd"] if paid and mean.cost_usd is not None else mean.cost_usd,
+            )
+        )
+    return found
+
+
+def total_of(prices: Sequence[Price], questions: int) -> Price:
+    """The sum of prices as a mean over so many questions."""
+    return Price(
+        sum(price.calls for price in prices) / questions,
+        _mean([price.tokens for price in prices], questions),
+        _mean([price.cost_usd for price in prices], questions),
+    )
+
+
+def unit_of(prices: Iterable[Price]) -> str:
+    """What all of them can be compared in: money where it is known and asked for, else tokens, else calls."""
+    known = list(prices)
+    for unit in UNITS:
+        values = [getattr(price, unit) for price in known]
+        if all(value is not None for value in values) and any(values):
+            return unit
+    return UNITS[-1]
+
+
+def in_unit(price: Price, unit: str) -> float:
+    return float(getattr(price, unit) or 0.0)
+
+
+def _requests(folder: Path, prices: PerToken) -> Iterator[tuple[float | None, float | None]]:
+    """Tokens and cost of each different request of a run, first those that it paid for."""
+    paid: dict[str, tuple[float | None, float | None]] = {}
+    if (folder / LEDGER).exists():
+        for line in (folder / LEDGER).read_bytes().splitlines():
+            try:
+                entry = json.loads(line)
+                tokens = _sum(entry["prompt_tokens"], entry["completion_tokens"])
+                paid[entry["key"]] = tokens, entry["cost_usd"]
+            except (ValueError, KeyError, TypeError):
+                continue  # torn by a kill
+    yield from paid.values()
+    if not (folder / CALLS).exists():
+        return
+    store = CallStore(folder, readonly=True)
+    try:
+        for key, line in store.items():
+            if key.hex() in paid:
+                continue
+            record = json.loads(line)
+            prompt, completion = record["reply"]["prompt_tokens"], record["reply"]["completion_tokens"]
+            each = prices.get(record["model"])
+            known = each is not None and None not in (prompt, completion)
+            yield (
+                _sum(prompt, completion),
+                prompt * each[0] + completion * each[1] if known and each is not None else None,
+            )
+    finally:
+        store.close()
+
+
+def _sum(prompt: int | None, completion: int | None) -> int | None:
+    return None if prompt is None or completion is None else prompt + completion
+
+
+def _mean(values: Sequence[float | None], n: int) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / n if len(known) == len(values) else None

@@ -1,0 +1,63 @@
+"""The team of a recorded run, built again with the prompts and LMs that it had."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ...modules.agents.profile import Profile
+from ...modules.base.errors import UserError
+from ...modules.protocols.program import Program
+from ...modules.protocols.router import Router
+from ..evaluation.evaluate import Evaluation
+from ..lms.named import SAMPLING
+from ..programs.registry import MakeLM, parse_sets, program_of
+from ..runs.manifest import hashes
+
+
+def team_of(run: Evaluation, given: Program | None) -> Program:
+    """The team's program with the prompts that it had. Raises UserError when it cannot be built again."""
+    described = run.summary.run
+    if given is not None:
+        if hashes(given)["program_hash"] != described["program_hash"]:
+            raise UserError(
+                f"the team given is not the program of {run.folder}: give the one evaluated there"
+            )
+        copy: Program = given.deepcopy()
+        return copy
+    settings = described["settings"]
+    tries: list[tuple[Any, Mapping[str, Any]]] = [(described["program"], {})]
+    if isinstance(settings.get("program_spec"), str):
+        tries.insert(0, (settings["program_spec"], parse_sets(settings.get("sets") or ())))
+    for spec, sets in tries:
+        try:
+            built = program_of(spec, sets)
+        except UserError:
+            continue
+        if hashes(built)["program_hash"] == described["program_hash"]:
+            return built
+    raise UserError(
+        f"the team of {run.folder} cannot be built again from what the run notes (its prompts were changed, "
+        "or its files have moved): name its saved program with --team"
+    )
+
+
+def seat_team(team: Program, run: Evaluation, lm: Mapping[str, Any], make_lm: MakeLM) -> None:
+    """Give the team's seats the LMs that they had, unless the candidates' LM, `lm`, sat in all of them."""
+    known = run.summary.run["lms"]
+    if all(used == json.loads(json.dumps(lm)) for used in known.values()):
+        return
+    for name, seat in team.seats().items():
+        used = known.get(name) or known.get("*")
+        if seat.predict.lm is None and used is not None:
+            settings = {key: value for key, value in used["settings"].items() if key in SAMPLING}
+            profile = Profile(**used["profile"]) if used["profile"] else None
+            seat.predict.lm = make_lm(used["name"], profile=profile, **settings)
+
+
+def seat_cheap(router: Router, lm: Any) -> None:
+    """Where the team has LMs of its own, the router's cheap part needs one, too."""
+    if any(seat.predict.lm is not None for seat in router.team.seats().values()):
+        for seat in router.cheap.seats().values():
+            seat.predict.lm = lm

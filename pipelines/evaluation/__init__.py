@@ -1,0 +1,1 @@
+"""Evaluation: a program answers questions, within a plan and a budget."""

@@ -1,0 +1,107 @@
+"""What an evaluation checks before any call: program, questions, engine, and the folder it is to fill."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.errors import UserError
+from ...modules.protocols.program import Program
+from ...modules.reading.question import Question
+from ..data.load import check_contexts, check_ids
+from ..runs.manifest import open_run
+
+ASYNCIO, RAY = ENGINES = ("asyncio", "ray")
+
+
+def check_program(program: Any) -> None:
+    if not isinstance(program, Program):
+        raise UserError(
+            f"a {type(program).__name__} is no folkmoot program: give one such as fm.SingleAgent()"
+        )
+
+
+def check_concurrency(concurrency: Any) -> None:
+    if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
+        raise UserError(f"concurrency is {concurrency!r}: give a number of questions in flight from 1 up")
+
+
+def checked(questions: Any) -> list[Question]:
+    """The questions as a list. Raises UserError unless all are labelled questions with ids of their own."""
+    found = listed(questions)
+    if not found:
+        raise UserError("there are no questions to evaluate: check the data, --split and --limit")
+    check_contexts(found)
+    check_ids(found)
+    for question in found:
+        if question.answer is None:
+            raise UserError(
+                f"question {question.id!r} has no gold answer: evaluation needs labelled questions"
+            )
+    return found
+
+
+def listed(questions: Any, name: str = "questions") -> list[Question]:
+    """The questions as a list, which a generator gives once only. Raises UserError for anything else."""
+    if isinstance(questions, str | Path):
+        raise UserError(
+            f"{name} is {str(questions)!r}, a name and no questions: pass fm.load({str(questions)!r})"
+        )
+    if isinstance(questions, Mapping) or not isinstance(questions, Iterable):
+        raise UserError(
+            f"{name} is {_kind(questions)}: pass a list of fm.Question, such as fm.load('q.jsonl') gives"
+        )
+    found = list(questions)
+    for place, question in enumerate(found):
+        if not isinstance(question, Question):
+            raise UserError(
+                f"{name}[{place}] is {_kind(question)} and no fm.Question: pass fm.load('q.jsonl'), or "
+                "make each with fm.Question(id=…, question=…, answer=…)"
+            )
+    return found
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def check_engine(engine: str, workers: int | None, program: Program, lm: Any, *, budget: bool) -> None:
+    """Raises UserError for an engine that is not there, or cannot do what is asked of it."""
+    if engine not in ENGINES:
+        raise UserError(f"there is no engine {engine!r}: choose {' or '.join(ENGINES)}")
+    if engine == RAY:
+        from .ray_engine import check_ray
+
+        check_ray(program, lm, workers)
+        if budget:
+            raise UserError(
+                "a budget cannot be held by several processes yet: drop it, or use the engine asyncio"
+            )
+    elif workers is not None:
+        raise UserError("workers are processes of the engine ray: add --engine ray, or drop --workers")
+
+
+def check_folder(folder: Path, program: Program, questions: Sequence[Question], lm: Any) -> None:
+    """Raises UserError for a folder that holds another run or cannot be written; writes nothing."""
+    check_writable(folder)
+    if not folder.exists():  # `open_run` would make it
+        return
+    try:
+        open_run(folder, program, questions, lm, {})
+    except OSError as problem:
+        where = problem.filename or folder
+        raise UserError(f"{where} cannot be read ({problem.strerror}): choose another --out") from None
+
+
+def check_writable(folder: Path, option: str = "--out") -> None:
+    """Raises UserError where a folder can be neither written nor made; writes nothing."""
+    try:
+        place = next(place for place in (folder, *folder.parents) if place.exists())
+    except OSError as problem:  # such as a name that is too long
+        raise UserError(f"{folder} cannot be written ({problem.strerror}): choose another {option}") from None
+    if not place.is_dir():
+        raise UserError(f"{folder} cannot be written ({place} is a file): choose another {option}")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UserError(f"{place} cannot be written (no permission): choose another {option}")

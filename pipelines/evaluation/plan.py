@@ -1,0 +1,179 @@
+"""The plan before spending: calls, tokens, cost and time of an evaluation, and what its sample can show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ...modules.agents.adapter import profile_of
+from ...modules.agents.profile import DEFAULT_PROFILE
+from ...modules.agents.prompt import MAX_EVIDENCE_CHARS, chat_messages, plain_prompt
+from ...modules.agents.seat import Seat
+from ...modules.agents.transcript import Task
+from ...modules.protocols.program import Program
+from ...modules.reading.question import Question
+from ...signatures.frame import SYSTEM
+from ..base.wording import smallest_difference
+from ..lms.named import engine_of
+from ..runs.rows import RESULTS
+
+CHARS_PER_TOKEN = 4  # of English text, roughly, with the tokenisers of today
+SAMPLE = 200  # questions whose requests are written out; more would say the same
+PASSAGES = 3  # that an agent with evidence is assumed to be shown
+ANSWER_TOKENS = (5, 30)  # of a reply that is an answer only …
+ARGUED_TOKENS = (40, 400)  # … that argues first …
+THOUGHT_TOKENS = (200, 3000)  # … or comes from an LM without a limit on tokens, which may think
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an evaluation would take, each as (low, high): an estimate, but for the calls.
+
+    `calls` is the least, when all agree at once, and the most, when nobody does; `most_calls` if, on top,
+    every answer had to be asked for twice. `cost_usd` is None when a price is unknown (`unpriced` names those
+    LMs), `seconds` when nothing tells how long a call takes. `smallest_difference` is the true difference in
+    accuracy, 0 to 1, that so many paired questions show with a power of 80% when 8% of them tell two programs
+    apart (or, where the difference is larger than that, no more than it takes), and 1 where there are too few
+    to show any. What records or the call cache answer costs nothing and is not known to a plan.
+    """
+
+    questions: int
+    calls: tuple[int, int]
+    most_calls: int
+    prompt_tokens: tuple[int, int]
+    completion_tokens: tuple[int, int]
+    cost_usd: Range | None
+    unpriced: tuple[str, ...]
+    seconds: Range | None
+    smallest_difference: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def plan(
+    program: Program,
+    questions: Sequence[Question],
+    lm: Any = None,
+    *,
+    asked: Sequence[Question] | None = None,
+    concurrency: int = 64,
+    seconds_per_call: float | None = None,
+) -> Plan:
+    """Estimate an evaluation without calling an LM.
+
+    Args:
+        program: any folkmoot program.
+        questions: what it is to be evaluated on; at least one.
+        lm: the LM of every seat that has none of its own.
+        asked: the questions that are still to be asked, where these are not `questions`.
+        concurrency: most questions in flight.
+        seconds_per_call: how long a call takes, where that is known.
+    """
+    todo = questions if asked is None else asked
+    turns = [(seat, low * len(todo), high * len(todo)) for seat, low, high in program.turns()]
+    lengths = (sum(low for _, low, _ in turns), sum(high for _, _, high in turns))
+    depth = (lengths[0] / max(1, len(todo)), lengths[1] / max(1, len(todo)))
+    prompts, completions, costs = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
+    unpriced: dict[str, None] = {}
+    at_once = 1
+    for seat, *asks in turns:
+        used = seat.predict.lm or lm
+        engine = engine_of(used)
+        free = engine is not None and engine.endpoint is None
+        prices = (0.0, 0.0) if free else engine.prices if engine is not None else None
+        if prices is None and used is not None:
+            unpriced[used.model] = None
+        at_once = max(at_once, engine.concurrency if engine is not None else concurrency)
+        first = _first_request(seat, used, todo)
+        replies = _reply_tokens(seat, used)
+        for end in (0, 1):
+            prompt = asks[end] * (first + _heard(seat, depth[end], replies[end], end))
+            completion = asks[end] * replies[end]
+            prompts[end] += prompt
+            completions[end] += completion
+            costs[end] += prompt * prices[0] + completion * prices[1] if prices is not None else 0.0
+    least = round(lengths[0])
+    most = program.most_turns() * len(todo)
+    return Plan(
+        questions=len(questions),
+        calls=(min(least, most), most),
+        most_calls=2 * most,
+        prompt_tokens=(round(prompts[0]), round(prompts[1])),
+        completion_tokens=(round(completions[0]), round(completions[1])),
+        cost_usd=None if unpriced else (costs[0], costs[1]),
+        unpriced=tuple(unpriced),
+        seconds=None
+        if seconds_per_call is None
+        else _seconds(least, most, seconds_per_call, at_once, concurrency),
+        smallest_difference=smallest_difference(len(questions)),
+    )
+
+
+def _seconds(least: int, most: int, each: float, at_once: int, concurrency: int) -> Range:
+    lanes = min(at_once, concurrency)
+    return least * each / lanes, most * each / lanes
+
+
+def _first_request(seat: Seat, lm: Any, questions: Sequence[Question]) -> float:
+    """Tokens of the first request of a seat, on average over some of the questions."""
+    some = questions[:: max(1, len(questions) // SAMPLE)][:SAMPLE]
+    chars = [sum(map(len, _texts(seat, lm, question))) for question in some]
+    return sum(chars) / CHARS_PER_TOKEN / max(1, len(chars))
+
+
+def _texts(seat: Seat, lm: Any, question: Question) -> Iterator[str]:
+    profile = profile_of(lm) or DEFAULT_PROFILE
+    inputs = seat.inputs(Task.of(**question.inputs()))
+    told = (seat.predict.signature, seat.predict.demos, inputs, profile)
+    if profile.layout == "plain":
+        yield plain_prompt(*told)
+    else:
+        yield SYSTEM
+        yield from (text for _, text in chat_messages(*told))
+
+
+def _reply_tokens(seat: Seat, lm: Any) -> tuple[float, float]:
+    settings = {**getattr(lm, "kwargs", {}), **seat.predict.config}
+    limit = settings.get("max_tokens")
+    if limit is None:
+        return THOUGHT_TOKENS
+    low, high = ARGUED_TOKENS if len(seat.predict.signature.output_fields) > 1 else ANSWER_TOKENS
+    return min(low, limit), min(high, limit)
+
+
+def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
+    """Tokens that a request has beyond a first one, on average: half of all that is said, and passages."""
+    fields = seat.predict.signature.input_fields
+    said = max(0.0, depth - 1) / 2 * reply if "discussion" in fields else 0.0
+    found = end * PASSAGES * MAX_EVIDENCE_CHARS / CHARS_PER_TOKEN if "evidence" in fields else 0.0
+    return said + found
+
+
+def left_of(
+    folder: Path, questions: Sequence[Question], retry_errors: bool = False
+) -> tuple[list[Question], float | None]:
+    """The questions that an earlier attempt in a folder left, and the seconds that one of its calls took.
+
+    Torn and foreign lines are passed over: it is for the run itself to say what is wrong with them.
+    """
+    done, seconds, calls = set(), 0.0, 0
+    with suppress(OSError), open(folder / RESULTS, "rb") as file:
+        for line in file:
+            try:
+                row = json.loads(line)
+                usage, took, name = row["usage"], row["seconds"], row["id"]
+                paid = usage["calls"] - usage["cached_calls"]
+            except (ValueError, TypeError, KeyError):
+                continue
+            if not (retry_errors and row.get("error")):
+                done.add(name)
+            if paid == usage["calls"] > 0:
+                seconds, calls = seconds + took, calls + paid
+    return [question for question in questions if question.id not in done], seconds / calls if calls else None

@@ -1,0 +1,204 @@
+"""Language models by name: `lm(name)` gives a `dspy.LM` whatever stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import dspy
+
+from ...modules.agents.adapter import SAMPLING
+from ...modules.agents.profile import DEFAULT_PROFILE, Profile
+from ...modules.base.errors import UserError
+from ..base.settings import settings as read_settings
+from .client import HttpEndpoint
+from .engine import Endpoint, Engine, SyncEngine
+from .prices import price_per_token
+from .store import CallStore, identity, read_lms
+
+DEFAULT_LM = "local/gemma-3-270m"
+MAX_TOKENS = 1024
+REASONING_TAKES = ("seed",)
+FREE: tuple[float, float] | None = (0.0, 0.0)
+
+__all__ = ["DEFAULT_LM", "SAMPLING", "engine_of", "lm", "lm_identity"]
+
+
+def lm(
+    name: str | None = None,
+    *,
+    api_base: str | None = None,
+    concurrency: int = 64,
+    timeout: float = 120.0,
+    threads: int | None = None,
+    profile: Profile | None = None,
+    answer_form: str | None = None,
+    list_options: bool | None = None,
+    price: tuple[float, float] | None = None,
+    **sampling: Any,
+) -> dspy.LM:
+    """A language model by name, ready for any folkmoot or DSPy program.
+
+    Args:
+        name: `openai/MODEL` (the OpenAI API, or any OpenAI-compatible endpoint with `api_base`), any other
+            LiteLLM name, `local/gemma-3-270m` (embedded; the default), or `replay/DIR` (answers of a recorded
+            run).
+        api_base: the endpoint, up to and including `/v1`.
+        concurrency: most calls in flight to this LM; the embedded LM always has one.
+        timeout: seconds that one attempt may take.
+        threads: CPU threads of the embedded LM; None takes FOLKMOOT_THREADS or 1.
+        profile: how the LM wants to be asked; `answer_form` and `list_options` change single settings of it.
+        price: USD per prompt token and per completion token, where the price table does not know the model.
+        sampling: temperature (default 0), max_tokens (default 1024), top_p, top_k, seed, stop. OpenAI's
+            reasoning models take a seed alone.
+
+    Keys come from the environment only (`OPENAI_API_KEY`, or the provider's own variable).
+
+    Raises:
+        UserError: unknown name, missing key, missing extra, unusable address or setting.
+    """
+    name = name or DEFAULT_LM
+    provider, _, model = name.partition("/")
+    if not model:
+        raise UserError(
+            f"{name!r} is no LM name: give PROVIDER/MODEL, such as openai/gpt-4o-mini or {DEFAULT_LM}"
+        )
+    unknown = [key for key in sampling if key not in SAMPLING]
+    if unknown:
+        raise UserError(f"{name} has no setting {unknown[0]!r}: the settings are {', '.join(SAMPLING)}")
+    if concurrency < 1:
+        raise UserError(f"concurrency is {concurrency}: give at least 1 call at a time")
+    _check_sampling(sampling)
+    refused = [key for key in sampling if _reasons(name) and key not in REASONING_TAKES]
+    if refused:
+        raise UserError(f"{name} is a reasoning model and takes no {refused[0]}: leave it out")
+    if price is not None and not (len(price) == 2 and all(0 <= usd < float("inf") for usd in price)):
+        raise UserError(
+            f"the price of {name} is {price!r}: give USD per prompt token and per completion token"
+        )
+    if provider == "replay":
+        return replayed(Path(model), "*")
+    if provider == "local":
+        if api_base:
+            raise UserError(f"{name} runs inside this process: drop --api-base, or name the model openai/…")
+        endpoint, where, base_profile = _local(model, threads)
+        concurrency, prices = 1, FREE
+    else:
+        endpoint = _remote(name, provider, model, api_base, timeout)
+        where, base_profile = endpoint.name, DEFAULT_PROFILE
+        own = provider == "openai" and endpoint.name != read_settings().default_openai_base_url
+        prices = price or (None if own else price_per_token(name))
+    chosen = _profile(profile or base_profile, answer_form, list_options)
+    engine = Engine(
+        name,
+        endpoint,
+        chosen,
+        identity=f"{name} at {where}",
+        concurrency=concurrency,
+        prices=prices,
+        cached=provider != "local",
+    )
+    made = _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": MAX_TOKENS, **sampling})
+    made.addressed = api_base is not None  # a saved program says so, and not where
+    return made
+
+
+def replayed(folder: Path, seat: str) -> dspy.LM:
+    """The LM that sat in `seat` (`*`: in all others) of the run recorded in `folder`."""
+    recorded = read_lms(folder)
+    known = recorded.get(seat) or recorded.get("*")
+    if known is None:
+        raise UserError(f"{folder} has no record for the seat {seat!r}: it has {', '.join(recorded)}")
+    engine = Engine(
+        known["name"],
+        None,
+        Profile(**known["profile"]),
+        identity=known["endpoint"],
+        store=CallStore(folder, readonly=True),
+        cached=False,
+    )
+    return _dspy_lm(known["name"], engine, known["settings"])
+
+
+def engine_of(language_model: Any) -> Engine | None:
+    """The folkmoot engine behind an LM; None for an LM that was not made by `lm`."""
+    engine = getattr(language_model, "engine", None)
+    return engine.engine if isinstance(engine, SyncEngine) else None
+
+
+def lm_identity(language_model: Any) -> dict[str, Any] | None:
+    """What a record needs to ask this LM again: name, endpoint, profile and sampling; never a key."""
+    engine = engine_of(language_model)
+    if engine is None:
+        return None
+    kwargs = {key: value for key, value in language_model.kwargs.items() if value is not None}
+    return identity(language_model.model, engine.identity, engine.profile, kwargs)
+
+
+def _check_sampling(sampling: Mapping[str, Any]) -> None:
+    for key, low, high in (("temperature", 0, 2), ("top_p", 0, 1), ("max_tokens", 1, float("inf"))):
+        value = sampling.get(key)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is not None and not (number and low <= value <= high):
+            raise UserError(f"{key} is {value!r}: give a number from {low} to {high:g}")
+
+
+def _dspy_lm(name: str, engine: Engine, sampling: dict[str, Any]) -> dspy.LM:
+    taken: tuple[str, ...] = SAMPLING
+    if _reasons(name):
+        # Reasoning models of OpenAI refuse a temperature and count their thinking in the token limit.
+        taken = REASONING_TAKES
+        sampling = {key: value for key, value in sampling.items() if key in taken}
+    made = dspy.LM(
+        name, engine=SyncEngine(engine), async_engine=engine, cache=False, num_retries=0, **sampling
+    )
+    made.profile = engine.profile
+    made.takes = taken
+    made.direct = engine  # lets the adapter skip DSPy's bookkeeping when nothing of it is switched on
+    return made
+
+
+def _reasons(name: str) -> bool:
+    from dspy.clients.lm import _is_openai_reasoning_model
+
+    return bool(_is_openai_reasoning_model(name))
+
+
+def _local(model: str, threads: int | None) -> tuple[Endpoint, str, Profile]:
+    from .local import LOCAL_PROFILE, MODEL, LocalEndpoint
+
+    if model != MODEL:
+        raise UserError(f"there is no embedded LM {model!r}: the only one is {DEFAULT_LM}")
+    endpoint = LocalEndpoint(threads or read_settings().threads or 1, read_settings().cache)
+    return endpoint, endpoint.name, LOCAL_PROFILE
+
+
+def _remote(name: str, provider: str, model: str, api_base: str | None, timeout: float) -> Endpoint:
+    if provider != "openai":
+        from .hosted import LiteLLMEndpoint
+
+        return LiteLLMEndpoint(name, api_base=api_base, timeout=timeout)
+    env = read_settings()
+    base = api_base or env.openai_base_url
+    parts = urlsplit(base)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UserError(f"{base!r} is no address of an endpoint: give --api-base as http://HOST:PORT/v1")
+    key = env.openai_key()
+    if key is None and api_base is None and base == env.default_openai_base_url:
+        raise UserError(
+            f"{name} needs a key: set OPENAI_API_KEY, or give --api-base for an endpoint of your own"
+        )
+    return HttpEndpoint(base, model, api_key=key, timeout=timeout)
+
+
+def _profile(profile: Profile, answer_form: str | None, list_options: bool | None) -> Profile:
+    if answer_form is not None:
+        if answer_form not in ("label", "text"):
+            raise UserError(f"answer_form is {answer_form!r}: choose label or text")
+        profile = replace(profile, answer_form=answer_form)  # type: ignore[arg-type]
+    if list_options is not None:
+        profile = replace(profile, list_options=list_options)
+    return profile

@@ -1,0 +1,139 @@
+"""Plots of an evaluation as PNG files, drawn without a display and without matplotlib's global state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...modules.reports.causal import CHANGES
+
+BLUE, ORANGE, GREY = "#3366aa", "#dd8833", "#999999"
+
+
+def deliberation_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
+    """Draw a `deliberation_report`: when agents agreed, and how right each was at first and at last.
+
+    Returns False, and writes nothing, when the report holds no dialogue.
+    """
+    if not report.get("role") or not report.get("first_consensus_round"):
+        return False
+    figure, (rounds, roles) = _two_axes(tall=tall)
+    _consensus_bars(rounds, report["first_consensus_round"])
+    rounds.set(xlabel="round of first consensus", ylabel="questions", title="When the agents agreed")
+
+    names = list(report["role"])
+    for key, label, colour, shift in (
+        ("accuracy_first", "first answer", GREY, -0.2),
+        ("accuracy_last", "last answer", BLUE, 0.2),
+    ):
+        heights = [report["role"][name][key] for name in names]
+        places = [place + shift for place in range(len(names))]
+        bars = roles.bar(places, heights, width=0.4, color=colour, label=label)
+        roles.bar_label(bars, fmt="{:.0%}", fontsize=8)
+    group = report["accuracy_excluding_errors"]
+    roles.axhline(group, color=ORANGE, linestyle="--", label=f"the group: {group:.0%}")
+    roles.set_xticks(range(len(names)), names)
+    roles.set(ylabel="accuracy", ylim=(0, 1), title="How right each was")
+    roles.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, frameon=False)
+    figure.savefig(path)
+    return True
+
+
+def causal_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
+    """Draw a `causal_report`: when reasoners and evaluators agreed, and what evaluators' changes did.
+
+    Returns False, and writes nothing, when no evaluator was asked.
+    """
+    evaluator = report.get("evaluator") or {}
+    if not evaluator.get("evaluations"):
+        return False
+    figure, (rounds, changes) = _two_axes(tall=tall)
+    _consensus_bars(rounds, report["consensus_round"])
+    rounds.set(xlabel="round of consensus", ylabel="questions", title="When an answer stood")
+
+    counts = {name.replace("_", " "): evaluator[name] for name in CHANGES}
+    changes.bar_label(changes.bar(list(counts), list(counts.values()), color=[BLUE, ORANGE, GREY]))
+    changes.set(
+        xlabel=f"{evaluator['changed']:,} changes in {evaluator['evaluations']:,} evaluations",
+        ylabel="evaluations",
+        title="What evaluators changed",
+    )
+    figure.savefig(path)
+    return True
+
+
+def team_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
+    """Draw a `team_report`: workers beside team and best worker, and what each number of steps gave.
+
+    Returns False, and writes nothing, when no worker left a trace.
+    """
+    if not report.get("worker") or not report.get("best_worker"):
+        return False
+    figure, (bars, curve) = _two_axes(tall=tall)
+    scores = {f"{name} alone": (found["em"], found["f1"]) for name, found in report["worker"].items()}
+    scores["the team"] = (report["em_excluding_errors"], report["f1_excluding_errors"])
+    scores["best worker\nin hindsight"] = (report["best_worker"]["em"], report["best_worker"]["f1"])
+    for place, (label, colour, shift) in enumerate((("EM", BLUE, -0.2), ("F1", ORANGE, 0.2))):
+        heights = [pair[place] for pair in scores.values()]
+        drawn = bars.bar(
+            [at + shift for at in range(len(scores))], heights, width=0.4, color=colour, label=label
+        )
+        bars.bar_label(drawn, fmt="{:.0%}", fontsize=8)
+    bars.set_xticks(range(len(scores)), list(scores), fontsize=8)
+    bars.set(ylabel="score", ylim=(0, 1.05), title="Workers, team, and best worker")
+    bars.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, frameon=False)
+
+    points = report.get("first_attempts") or {}
+    steps = [int(limit) for limit in points]
+    for key, label, colour in (("em", "EM", BLUE), ("f1", "F1", ORANGE), ("ended", "ended", GREY)):
+        curve.plot(steps, [points[str(step)][key] for step in steps], marker="o", color=colour, label=label)
+    curve.set(
+        xlabel="steps", ylabel="share of first attempts", ylim=(0, 1.05), title="Done within so many steps"
+    )
+    curve.set_xticks(steps if len(steps) <= 10 else steps[:: len(steps) // 5])
+    curve.legend(frameon=False)
+    figure.savefig(path)
+    return True
+
+
+def step_limit_plot(points: Sequence[Mapping[str, Any]], path: Path) -> bool:
+    """Draw EM and F1 with their intervals against the step limit (Reasoning as a Team, figure 3).
+
+    `points` are dicts with `limit` and, under `em` and `f1`, `value`, `low` and `high`. Returns False, and
+    writes nothing, when there is none.
+    """
+    if not points:
+        return False
+    figure, pair = _two_axes()
+    limits = [point["limit"] for point in points]
+    for axes, key, colour in zip(pair, ("em", "f1"), (BLUE, ORANGE), strict=True):
+        values = [point[key]["value"] for point in points]
+        below = [max(0.0, point[key]["value"] - point[key]["low"]) for point in points]
+        above = [max(0.0, point[key]["high"] - point[key]["value"]) for point in points]
+        axes.errorbar(limits, values, yerr=[below, above], marker="o", capsize=4, color=colour)
+        axes.set_xticks(limits)
+        axes.set(
+            xlabel="step limit", ylabel=key.upper(), ylim=(0, 1.05), title=f"{key.upper()} by step limit"
+        )
+    figure.savefig(path)
+    return True
+
+
+def _two_axes(*, tall: bool = False) -> tuple[Any, Any]:
+    """A figure and its two axes side by side; one above the other when it is `tall`, for narrow screens."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    size = (5, 8) if tall else (10, 4)
+    figure = Figure(figsize=size, dpi=120, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    pair = figure.subplots(2, 1) if tall else figure.subplots(1, 2)
+    for axes in pair:
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, pair
+
+
+def _consensus_bars(axes: Any, counts: Mapping[str, int]) -> None:
+    colours = [GREY if name == "never" else BLUE for name in counts]
+    axes.bar_label(axes.bar(list(counts), list(counts.values()), color=colours))

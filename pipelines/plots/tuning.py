@@ -1,0 +1,98 @@
+"""Plots of a study as PNG files: how it went, the front, and which parameters mattered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import optuna
+
+from .evaluation import BLUE, GREY, ORANGE
+
+MOST_BARS = 15
+
+
+def history_plot(report: Mapping[str, Any], path: Path) -> bool:
+    """The first objective of every trial in order, and the best so far. False without a finished trial."""
+    goal = report["objectives"][0]
+    scored = [entry for entry in report["table"] if "scores" in entry and entry["scores"].get(goal)]
+    if not scored:
+        return False
+    figure, axes = _axes()
+    for state, colour, label in (
+        ("complete", BLUE, "trial"),
+        ("told", GREY, "told by a trial, without a call"),
+        ("pruned", ORANGE, "stopped early"),
+    ):
+        own = [entry for entry in scored if entry["state"] == state]
+        if own:
+            values = [entry["scores"][goal]["value"] for entry in own]
+            axes.scatter([entry["trial"] for entry in own], values, s=14, color=colour, label=label)
+    best: list[float] = []
+    for entry in scored:
+        value = entry["scores"][goal]["value"] if entry["state"] != "pruned" else 0.0
+        best.append(max([value, *best[-1:]]))
+    axes.step([entry["trial"] for entry in scored], best, where="post", color=BLUE, label="best so far")
+    axes.set(xlabel="trial", ylabel=f"{goal} in training", title="How the study went")
+    axes.legend(frameon=False, fontsize=8)
+    figure.savefig(path)
+    return True
+
+
+def front_plot(report: Mapping[str, Any], path: Path) -> bool:
+    """Every finished setting by its first two objectives, the front with its intervals. False with one."""
+    goals = report["objectives"]
+    known = [e for e in report["table"] if e["state"] in ("complete", "told") and "scores" in e]
+    if len(goals) < 2 or not known:
+        return False
+    figure, axes = _axes()
+    first, second = goals[:2]
+
+    def point(entry: Mapping[str, Any]) -> tuple[float, float]:
+        return entry["scores"][second]["value"], entry["scores"][first]["value"]
+
+    axes.scatter(*zip(*map(point, known), strict=True), s=14, color=GREY, label="settings")
+    for entry in report["front"]:
+        (x, y), scores = point(entry), entry["scores"]
+        ends = []
+        for name, value in ((second, x), (first, y)):
+            low, high = scores[name].get("low", value), scores[name].get("high", value)
+            ends.append([[max(0.0, value - low)], [max(0.0, high - value)]])
+        axes.errorbar(x, y, xerr=ends[0], yerr=ends[1], fmt="o", color=BLUE, capsize=2)
+    axes.set(xlabel=f"{second} a question", ylabel=f"{first} in training", title="Front, 95% intervals")
+    figure.savefig(path)
+    return True
+
+
+def importance_plot(study: optuna.Study, path: Path) -> bool:
+    """How much of the variation in the first objective each parameter explains. False with too few trials."""
+    goals = len(study.directions)
+    try:
+        found = optuna.importance.get_param_importances(
+            study,
+            evaluator=optuna.importance.FanovaImportanceEvaluator(seed=0),
+            target=(lambda trial: float(trial.values[0])) if goals > 1 else None,
+        )
+    except (ValueError, RuntimeError, ImportError):  # nothing varies, or nothing is finished
+        return False
+    if not found:
+        return False
+    named = list(found.items())[:MOST_BARS][::-1]
+    figure, axes = _axes()
+    bars = axes.barh([name for name, _ in named], [value for _, value in named], color=BLUE)
+    axes.bar_label(bars, fmt="{:.0%}", fontsize=8)
+    axes.set(xlabel="share of the variation explained", title="Which parameters mattered")
+    figure.savefig(path)
+    return True
+
+
+def _axes() -> tuple[Any, Any]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), dpi=120, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes

@@ -1,0 +1,1 @@
+"""Programs by name, saved programs, trained networks, and which LM sits where."""

@@ -1,0 +1,296 @@
+"""Saved programs: a folder becomes the program again that was saved there."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import dspy
+from pydantic import TypeAdapter, ValidationError
+
+from ...modules.agents.profile import Profile
+from ...modules.base.errors import UserError
+from ...modules.base.saved_file import FILE, read_document
+from ...modules.protocols.program import Program
+from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore
+from ..base.settings import settings as read_settings
+from ..lms.named import lm
+from .networks import saved_network, trained_network
+from .registry import MakeLM, environment_of, made
+
+LEARNED = re.compile(r"[0-9a-f]{16}")
+WIKIPEDIA = re.compile(r"wikipedia:(?:[a-z0-9-]+\.)*wikipedia\.org(?:/[\w./-]*)?", re.IGNORECASE)
+FIXED = ("members", "cheap", "team", "demonstration", "folder", "config", "learned")
+"""What decides which prompts there are: a saved program has them already."""
+
+
+def load_program(
+    folder: str | Path,
+    *,
+    lms: Mapping[str, Any] | None = None,
+    environment: Any = None,
+    protocols: Mapping[str, Callable[..., Program]] | None = None,
+) -> Program:
+    """The program that `program.save(folder)` wrote.
+
+    Args:
+        folder: what it was saved in; also a network trained by `folkmoot train`.
+        lms: LMs by seat, in place of the saved ones. Addresses and keys are never saved: a seat whose LM had
+            an address of its own needs one here, or by OPENAI_BASE_URL.
+        environment: where agents look things up, in place of what was saved: an environment or its text
+            form, such as `corpus:PATH`. Needed where the saved one exists in Python alone.
+        protocols: protocols of your own by the name that their `describe()` gives.
+
+    Warns when it was saved with other versions of what writes the prompts. Raises UserError, and loads
+    nothing, for what is no folder, LMs that are only named, or a file that is damaged, newer, of an unknown
+    protocol, or not plainly a saved program.
+    """
+    return saved_program(folder, lms=lms, environment=environment, protocols=protocols)
+
+
+def saved_program(
+    folder: str | Path,
+    *,
+    sets: Mapping[str, Any] | None = None,
+    lms: Mapping[str, Any] | None = None,
+    environment: Any = None,
+    protocols: Mapping[str, Callable[..., Program]] | None = None,
+    make_lm: MakeLM = lm,
+) -> Program:
+    """`load_program` with constructor parameters changed (`sets`), and with what makes the LMs of seats.
+
+    Raises UserError for a parameter that would change which seats there are.
+    """
+    if not isinstance(folder, str | Path):
+        given = "None" if folder is None else f"a {type(folder).__name__}"
+        raise UserError(f"{given} is no folder: name one that program.save wrote")
+    _check_lms(lms)
+    place = Path(folder).expanduser()
+    if place.suffix in (".pkl", ".pickle"):
+        raise UserError(f"{place} is a pickle, which could run anything: save with program.save('folder/')")
+    if not place.is_dir():
+        raise UserError(f"there is no folder {folder}: name one that program.save wrote")
+    changed = dict(sets or {})
+    environment = changed.pop("environment", environment)
+    if _is_training(place):
+        known = {key: changed.pop(key) for key in ("samples", "sampling") if key in changed}
+        if changed:
+            raise UserError(f"a trained network has no parameter {min(changed)!r} to set: train another")
+        network = trained_network(str(place), **known)
+        network.assign(lms)
+        return network
+    saved = read_saved(place)
+    where = str(place / FILE)
+    fixed = [name for name in changed if name in FIXED]
+    if fixed:
+        raise UserError(
+            f"{fixed[0]} cannot be set on the saved program {folder}: its prompts belong to what it was"
+        )
+    try:
+        builder = _Builder(place, saved, environment, protocols or {})
+        program = builder.build({**saved.program, **changed}, place)
+    except RecursionError:
+        raise UserError(f"{where} is nested too deeply: save the program again") from None
+    if environment is not None and not builder.used:
+        raise UserError(f"the program in {folder} looks nothing up: drop the environment")
+    try:
+        restore(program, saved, where, sampling="sampling" not in changed)
+    except UserError:
+        if not changed:
+            raise
+        raise UserError(
+            f"with {', '.join(changed)} set, the program in {folder} would have other seats than those whose "
+            "prompts are saved: leave it out"
+        ) from None
+    found, given = program.describe(), environment is not None
+    kept = {key: value for key, value in saved.program.items() if key not in changed}
+    wrong = [key for key, value in kept.items() if not _same(found, {key: value}, given)]
+    if wrong:
+        raise UserError(
+            f"{where} describes a program with another {wrong[0]} than it can have: save the program again"
+        )
+    _seat(program, saved, where, lms or {}, make_lm)
+    _warn_of_versions(saved, where)
+    return program
+
+
+def _check_lms(lms: Any) -> None:
+    if lms is not None and not isinstance(lms, Mapping):
+        raise UserError(
+            f"lms is a {type(lms).__name__}: pass LMs by seat, such as lms={{'judge': fm.lm('…')}}"
+        )
+    for seat, given in (lms or {}).items():
+        if isinstance(given, str):
+            raise UserError(f"lms has the name {given!r} for the seat {seat!r}: pass fm.lm({given!r})")
+        if given is not None and not isinstance(given, dspy.BaseLM):
+            raise UserError(f"lms has a {type(given).__name__} for the seat {seat!r}: pass fm.lm('…')")
+
+
+class _Builder:
+    """Builds what `describe()` said: a protocol by its name, with programs inside of it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        saved: SavedProgram,
+        environment: Any,
+        protocols: Mapping[str, Callable[..., Program]],
+    ) -> None:
+        self.folder, self.where = folder, str(folder / FILE)
+        self.saved, self.protocols = saved, protocols
+        self.given, self.used = environment, False
+        self.opened: dict[str, Any] = {}
+
+    def build(self, described: Mapping[str, Any], place: Path) -> Program:
+        fields = {str(key): value for key, value in described.items()}
+        name = fields.pop("program", None)
+        if not isinstance(name, str):
+            raise UserError(f"{self.where} does not say which protocol it is: save the program again")
+        if name == "network":
+            return self._network(fields, place)
+        for key, value in fields.items():
+            if _is_program(value):
+                fields[key] = self._inner(value)
+            elif isinstance(value, list) and any(map(_is_program, value)):
+                fields[key] = [self._inner(item) if _is_program(item) else item for item in value]
+        if "environment" in fields and (fields["environment"], self.given) != (None, None):
+            fields["environment"] = self._environment(fields["environment"])
+        if name not in self.protocols:
+            return made(self.where, name, fields)
+        try:
+            return self.protocols[name](**fields)
+        except (TypeError, ValueError, AttributeError) as problem:
+            raise UserError(f"{self.where}: {name} cannot be built ({problem}): save it again") from None
+
+    def _inner(self, described: Mapping[str, Any]) -> Program:
+        learned = str(described.get("learned"))
+        return self.build(described, self.folder / (learned if LEARNED.fullmatch(learned) else "network"))
+
+    def _network(self, fields: dict[str, Any], place: Path) -> Program:
+        return saved_network(place, fields, self.where)
+
+    def _environment(self, fingerprint: Any) -> Any:
+        if self.given is not None:
+            self.used = True
+            self.given = environment_of(self.given)
+            return self.given
+        if not isinstance(fingerprint, str) or fingerprint not in self.saved.environments:
+            raise UserError(f"{self.where} does not say where its environment is: give environment=…")
+        text = self.saved.environments[fingerprint]
+        if text is None:
+            raise UserError(
+                f"{self.where} was saved with an environment that Python alone can make ({fingerprint}): "
+                "give it when loading, with environment=…"
+            )
+        if text.startswith("wikipedia:") and not WIKIPEDIA.fullmatch(text):
+            raise UserError(
+                f"{self.where} looks things up at {text}, a foreign address: if you trust it, give it with "
+                "environment=…, or --set environment=…"
+            )
+        if not text.startswith(("corpus:", "replay:", "wikipedia:")):
+            raise UserError(f"{self.where} has the environment {text[:80]!r}, which is none that is opened")
+        if text not in self.opened:
+            try:
+                self.opened[text] = environment_of(text)
+            except UserError as problem:
+                raise UserError(
+                    f"{problem.args[0].rstrip('.')}, or give environment=…, or --set environment=…"
+                ) from None
+        found = self.opened[text].fingerprint
+        if found != fingerprint:
+            raise UserError(
+                f"{text} is no longer what {self.where} was saved with ({found}, not {fingerprint}): give "
+                "environment=…, or --set environment=…, to use it all the same"
+            )
+        return self.opened[text]
+
+
+def _is_program(value: Any) -> bool:
+    return isinstance(value, Mapping) and "program" in value
+
+
+def _is_training(folder: Path) -> bool:
+    """Whether a folder is what `folkmoot train` left, in this version or an earlier one."""
+    if not (folder / "network.json").is_file():
+        return False
+    return not (folder / FILE).is_file() or "format" not in read_document(folder)
+
+
+def _same(found: Any, wanted: Any, elsewhere: bool) -> bool:
+    """Whether a description holds what was saved; a later version may describe more.
+
+    `elsewhere`: agents look things up in another place than they did.
+    """
+    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        return all(
+            (key == "environment" and elsewhere) or _same(found.get(key), value, elsewhere)
+            for key, value in wanted.items()
+        )
+    if isinstance(wanted, list) and isinstance(found, list | tuple):
+        return len(wanted) == len(found) and all(
+            _same(one, other, elsewhere) for one, other in zip(found, wanted, strict=True)
+        )
+    return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
+
+
+def _seat(program: Program, saved: SavedProgram, where: str, lms: Mapping[str, Any], make_lm: MakeLM) -> None:
+    seats = program.seats()
+    for name, known in saved.lms.items():
+        if name not in seats:
+            raise UserError(f"{where} has an LM for the seat {name!r}, which there is not: save it again")
+        if not any(name == given or name.startswith(f"{given}.") for given in lms):
+            seats[name].predict.lm = lm_of(known, name, where, make_lm)
+    program.assign(lms)
+
+
+def lm_of(known: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
+    """The LM that a file names, made by `make_lm`; one that takes `seat` is told it, and `addressed`."""
+    if "://" in known.name:
+        raise UserError(f"{where} has an address in the LM of the seat {seat!r}: give lms={{{seat!r}: …}}")
+    settings = known.settings.model_dump(exclude_unset=True)
+    if known.profile is not None:
+        settings["profile"] = _profile(known.profile, f"{where}: {seat}")
+    if "seat" in inspect.signature(make_lm).parameters:
+        return make_lm(known.name, seat=seat, addressed=known.addressed, **settings)
+    if known.addressed:
+        check_address(known.name, seat)
+    return make_lm(known.name, **settings)
+
+
+def _profile(known: Mapping[str, Any], where: str) -> Profile:
+    try:
+        return TypeAdapter(Profile).validate_python(asdict(Profile(**known)))
+    except (TypeError, ValidationError):
+        raise UserError(f"{where} has an LM profile that cannot be: save the program again") from None
+
+
+def check_address(name: str, seat: str) -> None:
+    """Raise UserError for an LM that had an address of its own, unless OPENAI_BASE_URL says where it is."""
+    known = read_settings()
+    if name.startswith("openai/") and known.openai_base_url != known.default_openai_base_url:
+        return
+    raise UserError(
+        f"the LM {name} of the seat {seat!r} had an address of its own, which is not saved: give it with "
+        f"lms={{{seat!r}: fm.lm({name!r}, api_base=…)}}, --api-base {seat}=URL, or OPENAI_BASE_URL"
+    )
+
+
+def _warn_of_versions(saved: SavedProgram, where: str) -> None:
+    other = []
+    for package, then in saved.versions.items():
+        try:
+            now = version(package)
+        except PackageNotFoundError:
+            now = "none"
+        if now != then:
+            other.append(f"{package} {then} (now {now})")
+    if other:
+        warnings.warn(
+            f"{where} was saved with {', '.join(other)}: prompts may be written in another way", stacklevel=4
+        )

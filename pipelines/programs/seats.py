@@ -1,0 +1,201 @@
+"""The command line's `--lm` and its companions: which LM sits in which seat."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...modules.agents.adapter import profile_of
+from ...modules.base.errors import UserError
+from ...modules.protocols.program import Program
+from ..base.settings import settings as settings_now
+from ..lms.named import DEFAULT_LM, SAMPLING, lm, replayed
+from ..lms.store import read_lms
+from .saved import check_address
+
+EVERY = "*"
+_REPLAY = "replay/"
+# An LM name has a slash before any equals sign, an address a colon, so neither can be read as a seat.
+_SEATED = re.compile(r"([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)=(.+)", re.DOTALL)
+_PRICE = re.compile(r"\$?(\d+(?:\.\d+)?)\s*,\s*\$?(\d+(?:\.\d+)?)")
+
+
+@dataclass
+class LMOptions:
+    """What the options say about LMs: `--lm` and `--api-base` as given, and settings that all LMs share.
+
+    `keyless` LMs are for plans, which ask nobody: `openai/…` without a key is then no error.
+    """
+
+    names: Sequence[str] = ()
+    bases: Sequence[str] = ()
+    temperature: float | None = None
+    max_tokens: int | None = None
+    answer_form: str | None = None
+    threads: int | None = None
+    concurrency: int = 64
+    prices: Sequence[str] = ()
+    keyless: bool = False
+    _made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    def make(
+        self, name: str | None = None, *, seat: str = EVERY, addressed: bool = False, **settings: Any
+    ) -> Any:
+        """`lm` with these options; settings given here go first, and equal LMs are made once.
+
+        `seat` is the one of a saved program, with an address where its LM was `addressed`. None under
+        `--lm replay/DIR`: a replayed run brings all its LMs along; and for a seat that --lm names.
+        """
+        if self.replays is not None or (seat != EVERY and _find(by_seat(self.names, "--lm"), seat)):
+            return None
+        bases = by_seat(self.bases, "--api-base")
+        base = _find(bases, seat) or bases.get(EVERY)
+        if addressed and base is None:
+            check_address(name or DEFAULT_LM, seat)
+        if base is None and self.keyless and (name or DEFAULT_LM).startswith("openai/"):
+            base = settings_now().openai_base_url  # an address that is given needs no key
+        shared: dict[str, Any] = {
+            "api_base": base if _has_address(name or DEFAULT_LM) else None,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "answer_form": None if settings.get("profile") else self.answer_form,
+            "threads": self.threads,
+            "concurrency": self.concurrency,
+        }
+        price = parse_prices(self.prices).get(name or DEFAULT_LM)
+        if price is not None:
+            if not _has_address(name or DEFAULT_LM):
+                raise UserError(f"{name or DEFAULT_LM} costs nothing: drop its --price")
+            shared["price"] = price
+        chosen = {**{key: value for key, value in shared.items() if value is not None}, **settings}
+        key = (name, *sorted((key, str(value)) for key, value in chosen.items()))
+        if key not in self._made:
+            self._made[key] = lm(name, **chosen)
+        return self._made[key]
+
+    @property
+    def replays(self) -> Path | None:
+        """The recorded run that answers in every seat, if `--lm replay/DIR` was given."""
+        name = by_seat(self.names, "--lm").get(EVERY, "")
+        return Path(name.removeprefix(_REPLAY)) if name.startswith(_REPLAY) else None
+
+    def seat(self, program: Program) -> Any:
+        """Give the program's seats the LMs that the options name; returns the LM of all the other seats.
+
+        None when every seat has an LM of its own. No LM is called. Raises UserError for an unknown seat and
+        for options that no LM takes.
+        """
+        names, bases = by_seat(self.names, "--lm"), by_seat(self.bases, "--api-base")
+        seats = program.seats()
+        for name in [*names, *bases]:
+            if name != EVERY and not any(name in _called(seat) for seat in seats):
+                raise UserError(
+                    f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}"
+                )
+        if self.replays is not None:
+            return self._replay(program, self.replays, names, bases)
+        used = [names.get(EVERY, DEFAULT_LM), *names.values(), *_models(program)]
+        if EVERY in bases and not any(map(_has_address, used)):
+            raise UserError("--api-base is for an LM behind an address: name it, such as --lm openai/MODEL")
+        for name, seat in seats.items():
+            wanted, base = _find(names, name), _find(bases, name)
+            if wanted is not None or base is not None:
+                own = None if wanted else seat.predict.lm
+                known = wanted or (own.model if own else names.get(EVERY, DEFAULT_LM))
+                seat.predict.lm = self._made_for(name, known, base, {} if own is None else _kept(own))
+        rest = None
+        if any(seat.predict.lm is None for seat in seats.values()):
+            rest = self.make(names.get(EVERY))
+        seated = {*_models(program), *([rest.model] if rest is not None else [])}
+        for name in parse_prices(self.prices):
+            if name not in seated:
+                raise UserError(
+                    f"--price names {name!r}, which sits in no seat: the LMs are {', '.join(seated)}"
+                )
+        return rest
+
+    def _made_for(self, seat: str, name: str, base: str | None, kept: Mapping[str, Any]) -> Any:
+        if name.startswith(_REPLAY):
+            return replayed(Path(name.removeprefix(_REPLAY)), seat)
+        if base is None:
+            return self.make(name, **kept)
+        if not _has_address(name):
+            raise UserError(f"{name} in the seat {seat!r} has no address: drop its --api-base")
+        return self.make(name, api_base=base, **kept)
+
+    def _replay(
+        self, program: Program, folder: Path, names: Mapping[str, str], bases: Mapping[str, str]
+    ) -> Any:
+        given = {
+            "--temperature": self.temperature,
+            "--max-tokens": self.max_tokens,
+            "--answer-form": self.answer_form,
+            "--api-base": bases or None,
+            "--price": self.prices or None,
+            "a second --lm": True if len(names) > 1 else None,
+        }
+        for option, value in given.items():
+            if value is not None:
+                raise UserError(f"{_REPLAY}{folder} answers as recorded in every seat: drop {option}")
+        recorded = read_lms(folder)
+        own = [seat for seat in program.seats() if seat in recorded]
+        program.assign({seat: replayed(folder, seat) for seat in own})
+        others = [seat for seat in program.seats() if seat not in recorded]
+        return replayed(folder, others[0]) if others else None
+
+
+def by_seat(values: Sequence[str], option: str) -> dict[str, str]:
+    """`[SEAT=]VALUE` options as seat → value, `*` for every seat. Raises UserError for a seat named twice."""
+    found: dict[str, str] = {}
+    for value in values:
+        match = _SEATED.fullmatch(value)
+        seat, rest = (match[1], match[2]) if match else (EVERY, value)
+        if seat in found:
+            where = "every seat" if seat == EVERY else f"the seat {seat!r}"
+            raise UserError(f"{option} is given twice for {where}: keep one of {found[seat]!r} and {rest!r}")
+        found[seat] = rest
+    return found
+
+
+def parse_prices(values: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """`MODEL=IN,OUT` in USD per million tokens as model → USD per prompt and per completion token."""
+    found: dict[str, tuple[float, float]] = {}
+    for value in values:
+        model, _, amounts = value.rpartition("=")
+        match = _PRICE.fullmatch(amounts.strip())
+        if not model.strip() or match is None or model.strip() in found:
+            raise UserError(
+                f"--price {value!r} is no MODEL=IN,OUT in USD per million tokens, or its model stands twice: "
+                "write for example openai/my-model=0.15,0.60"
+            )
+        found[model.strip()] = (float(match[1]) / 1e6, float(match[2]) / 1e6)
+    return found
+
+
+def _kept(language_model: Any) -> dict[str, Any]:
+    """What an LM that only gets another address keeps: its sampling, and how it wants to be asked."""
+    known = {
+        key: language_model.kwargs[key] for key in SAMPLING if language_model.kwargs.get(key) is not None
+    }
+    return known | ({} if profile_of(language_model) is None else {"profile": language_model.profile})
+
+
+def _called(seat: str) -> tuple[str, ...]:
+    """The names that mean a seat: its own, and for NAME.INDEX.STEP also NAME.INDEX and NAME."""
+    parts = seat.split(".")
+    return tuple(".".join(parts[:count]) for count in range(len(parts), 0, -1))
+
+
+def _find(values: Mapping[str, str], seat: str) -> str | None:
+    return next((values[name] for name in _called(seat) if name in values), None)
+
+
+def _models(program: Program) -> list[str]:
+    return [seat.predict.lm.model for seat in program.seats().values() if seat.predict.lm is not None]
+
+
+def _has_address(name: str) -> bool:
+    return not name.startswith(("local/", _REPLAY))

@@ -1,0 +1,1 @@
+"""Reporting: one HTML page about runs, verdict first."""

@@ -1,0 +1,206 @@
+"""The dialogues that a report shows: those that turned, turning points marked; texts cut, and said so."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...modules.base.fence import clean
+from ...modules.reports.forensics import DECIDERS, Move, Reading, moves
+
+MOST, FEW = 6, 3  # dialogues of a run, where there are few runs and where there are many
+LONGEST_TEXT = 900
+LONGEST_QUESTION = 1_500
+MOST_TURNS = 24
+MOST_STEPS = 6
+
+LOST = "Lost: somebody had the right answer, and the final answer is wrong."
+WON = "Won: a wrong answer was put right."
+WRONG = "Wrong, and nobody had the right answer."
+ARGUED = "The agents differed."
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text as a report shows it: so much of it, and how many characters more there are."""
+
+    shown: str
+    more: int = 0
+
+    @classmethod
+    def of(cls, value: Any, longest: int = LONGEST_TEXT) -> Text:
+        text = clean(value if isinstance(value, str) else "" if value is None else str(value)).strip()
+        return cls(text[:longest], max(0, len(text) - longest))
+
+
+@dataclass(frozen=True)
+class ShownTurn:
+    """A turn: who, when, which answer (with its state: right, wrong, unreadable, none) and the argument.
+
+    `turned` says what became of the agent's own answer, where it left it: `to right`, `to wrong` or `to
+    another wrong answer`; `note` says so in a sentence, with who held the new answer.
+    """
+
+    agent: str
+    round: int
+    answer: str
+    state: str
+    text: Text
+    turned: str | None = None
+    note: str | None = None
+    steps: Sequence[tuple[Text, Text, Text]] = ()
+    more_steps: int = 0
+
+
+@dataclass(frozen=True)
+class ShownDialogue:
+    """A question with its options (label, text, whether gold), its turns, and how it ended."""
+
+    id: str
+    why: str
+    question: Text
+    options: Sequence[tuple[str, Text, bool]]
+    gold: str
+    answer: str
+    correct: bool
+    decided_by: str
+    turns: Sequence[ShownTurn]
+    more_turns: int
+
+
+@dataclass
+class Picked:
+    """The rows worth reading of a run, found in one pass that holds a few of each sort."""
+
+    most: int
+    _kept: dict[str, list[tuple[tuple[int, int], int, Mapping[str, Any]]]] = field(default_factory=dict)
+    _seen: int = 0
+
+    def look(self, rows: Iterable[Mapping[str, Any]]) -> Picked:
+        for row in rows:
+            if row.get("error") or not row.get("transcript"):
+                continue
+            why, rank = _interest(row)
+            self._seen += 1
+            kept = self._kept.setdefault(why, [])
+            entry = (rank, -self._seen, row)  # of equals the earlier
+            if len(kept) < self.most:
+                heapq.heappush(kept, entry)
+            else:
+                heapq.heappushpop(kept, entry)
+        return self
+
+    def best(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """Lost and won questions in turn, then those argued over, then other wrong ones; `most` in all.
+
+        Of the last, which are no turning points, at most half as many.
+        """
+        sorts = {why: [row for _, _, row in sorted(kept, reverse=True)] for why, kept in self._kept.items()}
+        lost, won = sorts.get(LOST, []), sorts.get(WON, [])
+        found: list[tuple[str, Mapping[str, Any]]] = []
+        for place in range(self.most):
+            found += [(why, rows[place]) for why, rows in ((LOST, lost), (WON, won)) if place < len(rows)]
+        found += [(ARGUED, row) for row in sorts.get(ARGUED, [])]
+        found = found[: self.most]
+        room = min(self.most - len(found), max(1, self.most // 2))
+        return found + [(WRONG, row) for row in sorts.get(WRONG, [])[:room]]
+
+
+def _interest(row: Mapping[str, Any]) -> tuple[str, tuple[int, int]]:
+    """Why a row is worth reading, and how much: turning points, then changes of mind."""
+    reading, turned = Reading(row), moves(row)
+    said = [turn.get("answer") for turn in row["transcript"] if not turn.get("step")]
+    rank = (sum(move.was != move.now for move in turned), len(turned))
+    if not row["correct"] and any(reading.right(answer) for answer in said):
+        return LOST, rank
+    if row["correct"] and any(move.now and not move.was for move in turned):
+        return WON, rank
+    if len({reading.key(answer) for answer in said if isinstance(answer, str)}) > 1:
+        return ARGUED, (rank[0], rank[1] + (not row["correct"]))
+    return ("" if row["correct"] else WRONG), rank
+
+
+def shown(row: Mapping[str, Any], why: str) -> ShownDialogue:
+    """A row as a report shows it."""
+    reading = Reading(row)
+    turned = {move.turn: move for move in moves(row)}
+    choices = row.get("choices") or {}
+    gold = _answer(row["gold"], choices)
+    transcript = list(row["transcript"])
+    return ShownDialogue(
+        id=str(row["id"]),
+        why=why,
+        question=Text.of(row.get("question") or "(the question is not in the row)", LONGEST_QUESTION),
+        options=[
+            (str(label), Text.of(text, 300), label == row["gold"])
+            for label, text in list(choices.items())[:20]
+        ],
+        gold=gold,
+        answer=_answer(row["answer"], choices),
+        correct=bool(row["correct"]),
+        decided_by=str(row.get("decided_by")),
+        turns=[
+            _turn(turn, turned.get(place), reading, choices)
+            for place, turn in enumerate(transcript[:MOST_TURNS])
+        ],
+        more_turns=max(0, len(transcript) - MOST_TURNS),
+    )
+
+
+def _turn(
+    turn: Mapping[str, Any], move: Move | None, reading: Reading, choices: Mapping[str, str]
+) -> ShownTurn:
+    step, answer = turn.get("step"), turn.get("answer")
+    trace = [step for step in turn.get("trace") or () if isinstance(step, Mapping)]
+    note = turned = None
+    if move is not None:
+        turned = "to right" if move.now else "to wrong" if move.was else "to another wrong answer"
+        note = _moved(move, choices, handed=isinstance(turn.get("examined"), Mapping))
+    elif turn.get("worker"):
+        sent = f"sends {turn['worker']} back: {turn.get('suggestion', '')}"
+        note = sent if step == "retry" else f"accepts the answer of {turn['worker']}"
+    return ShownTurn(
+        agent=str(turn.get("agent")),
+        round=turn["round"] if isinstance(turn.get("round"), int) else 0,
+        answer=str(step) if step and answer is None else _answer(answer, choices),
+        state="none" if step and answer is None else reading.state(answer),
+        text=Text("") if trace else Text.of(turn.get("text")),
+        turned=turned,
+        note=None if note is None else _short(note),
+        steps=[
+            (
+                Text.of(step.get("thought"), 300),
+                Text.of(step.get("action"), 200),
+                Text.of(step.get("observation"), 300),
+            )
+            for step in trace[:MOST_STEPS]
+        ],
+        more_steps=max(0, len(trace) - MOST_STEPS),
+    )
+
+
+def _moved(move: Move, choices: Mapping[str, str], *, handed: bool) -> str:
+    words = {True: "right", False: "wrong"}
+    before, after = _answer(move.before, choices), _answer(move.after, choices)
+    left, took = ("was handed", "and answers") if handed else ("leaves", "for")
+    change = f"{left} {before} ({words[move.was]}) {took} {after} ({words[move.now]})"
+    if not move.towards:
+        return f"{change}, which nobody held then"
+    holders = " and ".join(move.towards)
+    if move.towards[0] in DECIDERS:
+        return f"{change}, sent back by {holders}"
+    return f"{change}, as {holders} said"
+
+
+def _answer(answer: Any, choices: Mapping[str, str]) -> str:
+    if not isinstance(answer, str):
+        return "unreadable"
+    text = choices.get(answer)
+    return _short(f"{answer}. {text}" if text else answer)
+
+
+def _short(text: str, longest: int = 200) -> str:
+    flat = " ".join(clean(text).split())
+    return flat if len(flat) <= longest else flat[: longest - 1] + "…"

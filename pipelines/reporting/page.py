@@ -1,0 +1,242 @@
+"""The page of a report: what it shows of each run and comparison, put into the HTML template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from ...modules.base.fence import clean
+from ...optimizers.statistics.statistics import mcnemar_exact, wilson
+from ..base.wording import counted, mostly_failed, run_failed
+from ..comparison.pairs import Compared, Comparison
+from ..evaluation.evaluate import Evaluation
+from ..tracking.values import params_of, scrubbed
+from .dialogues import FEW, MOST, Picked, ShownDialogue, shown
+from .plots import Picture, front_plot, price_axis, protocol_plots
+from .verdict import Lead, Verdict, lead_of
+
+LONGEST_SETTING = 300
+MOST_LEAVES = 80
+MOST_PAIRS = 20
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs over the same data, the first of them the baseline; one alone has nothing to be compared with."""
+
+    names: list[str]
+    runs: list[Evaluation]
+    comparison: Comparison | None = None
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def failure(self) -> str | None:
+        """What to do about the only run, if most of its questions failed; without a full stop."""
+        counts = self.runs[0].summary.counts
+        if self.comparison is not None or not mostly_failed(counts["errors"], counts["rows"]):
+            return None
+        return run_failed(self.names[0], counts["errors"], counts["rows"])
+
+    @staticmethod
+    def failed(run: Compared) -> bool:
+        """Whether a run failed on so many of the compared questions that its scores are not the program's."""
+        return mostly_failed(run.errors, round(run.accuracy["n"]))
+
+    @property
+    def lead(self) -> Lead | None:
+        return lead_of(self.comparison, self.verdicts) if self.comparison is not None else None
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of another command: what kind, what it says, and which runs in it failed, in words."""
+
+    path: Path
+    kind: str
+    told: dict[str, Any]
+    failure: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
+    @property
+    def verdict(self) -> str:
+        """What the command itself concluded, unless its runs failed; empty when it said nothing."""
+        if self.failure:
+            return f"No verdict: {self.failure}"
+        result = self.told.get("result")
+        said = str((result if isinstance(result, Mapping) else self.told).get("verdict") or "")
+        return said[:1].upper() + said[1:]
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    """A run as the page shows it: its place's anchor, plots, forensics and dialogues."""
+
+    name: str
+    anchor: str
+    evaluation: Evaluation
+    plots: list[Picture]
+    dialogues: list[ShownDialogue]
+
+    @property
+    def kind(self) -> str:
+        return str(self.evaluation.summary.run["program"].get("program"))
+
+    @property
+    def forensics(self) -> Mapping[str, Any]:
+        return self.evaluation.summary.forensics
+
+    @property
+    def decided_by(self) -> list[tuple[str, Any, Any]]:
+        """How often each way of deciding settled a question, and the share it got right."""
+        ways = self.evaluation.summary.report.get("decided_by")
+        if not isinstance(ways, Mapping):
+            return []
+        found = [
+            (str(way), told.get("count"), told.get("accuracy", told.get("em")))
+            for way, told in ways.items()
+            if isinstance(told, Mapping)
+        ]
+        return sorted(found, key=lambda way: -(way[1] or 0))
+
+    @property
+    def sways(self) -> list[tuple[str, str, Mapping[str, int]]]:
+        """Speaker, listener and how often, the most frequent first."""
+        pairs = [
+            (speaker, listener, counts)
+            for speaker, listeners in self.forensics.get("sway", {}).items()
+            for listener, counts in listeners.items()
+        ]
+        return sorted(pairs, key=lambda pair: -sum(pair[2].values()))[:MOST_PAIRS]
+
+    @property
+    def talk(self) -> Mapping[str, Any] | None:
+        """What talking put right and wrong, with McNemar's exact p of the two."""
+        told = self.forensics.get("talk")
+        if told is None:
+            return None
+        gained = told["wrong_to_right"] + told["unreadable_to_right"]
+        lost = told["right_to_wrong"] + told["right_to_unreadable"]
+        return {
+            "accuracy": told["accuracy"],
+            "gained": gained,
+            "lost": lost,
+            "p": mcnemar_exact(gained, lost),
+        }
+
+    @property
+    def leaves(self) -> list[tuple[str, Any]]:
+        return list(_leaves(scrubbed(self.evaluation.summary.report)))[:MOST_LEAVES]
+
+
+def page_of(groups: Sequence[Group], folders: Sequence[Folder], notes: Sequence[str], headline: str) -> str:
+    """The whole page: no script, no request to anywhere, every text from outside cleaned and escaped."""
+    evaluations = [run for group in groups for run in group.runs]
+    talked = any(run.summary.forensics for run in evaluations)
+    few = FEW if len(evaluations) > 2 else MOST
+    runs = [
+        [
+            # One agent's answers are no dialogue: they are shown where there is nothing else to read.
+            _shown(name, run, f"run-{place}-{number}", few if run.summary.forensics or not talked else 0)
+            for number, (name, run) in enumerate(zip(group.names, group.runs, strict=True))
+        ]
+        for place, group in enumerate(groups)
+    ]
+    everything = [run for shown_runs in runs for run in shown_runs]
+    return (
+        _environment()
+        .from_string(_template())
+        .render(
+            headline=headline,
+            groups=list(zip(groups, runs, strict=True)),
+            fronts=[
+                front_plot(group.comparison.runs) if group.comparison is not None else None
+                for group in groups  # None, too, where all runs failed
+            ],
+            prices=[
+                price_axis(group.comparison.runs) if group.comparison is not None else None
+                for group in groups
+            ],
+            runs=everything,
+            counted=counted,
+            folders=[(folder, list(_leaves(scrubbed(folder.told)))) for folder in folders],
+            settings=_settings(everything),
+            notes=[scrubbed(note) for note in notes],
+            most_leaves=MOST_LEAVES,
+            made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            version=version("folkmoot"),
+        )
+    )
+
+
+def _shown(name: str, run: Evaluation, anchor: str, most: int) -> ShownRun:
+    dialogues = [shown(row, why) for why, row in Picked(most).look(run.rows).best()] if most else []
+    return ShownRun(name, anchor, run, protocol_plots(run.summary.run, run.summary.report), dialogues)
+
+
+def _settings(runs: Sequence[ShownRun]) -> list[tuple[str, list[str], bool]]:
+    """Every setting with its value in each run, and whether they differ; those that differ first."""
+    told = [params_of(scrubbed(run.evaluation.summary.run)) for run in runs]
+    names = list(dict.fromkeys(name for params in told for name in params))
+    found = []
+    for name in names:
+        values = [params.get(name, "") for params in told]
+        found.append((name, [_cut(value) for value in values], len(set(values)) > 1))
+    return sorted(found, key=lambda setting: not setting[2])
+
+
+def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, Mapping):
+        for name, value in tree.items():
+            yield from _leaves(value, f"{path}.{name}" if path else str(name))
+    else:
+        yield path, tree if isinstance(tree, int | float) and not isinstance(tree, bool) else _cut(str(tree))
+
+
+def _cut(text: str) -> str:
+    more = len(text) - LONGEST_SETTING
+    return text if more <= 0 else f"{text[:LONGEST_SETTING]}… ({more:,} more characters)"
+
+
+def _template() -> str:
+    return (files(__package__) / "templates" / "report.html.j2").read_text(encoding="utf-8")
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_cleaned
+    )
+    environment.filters |= {
+        "percent": lambda share: f"{100 * share:.1f}%",
+        "interval": lambda score: f"{100 * score['low']:.1f} to {100 * score['high']:.1f}%",
+        "points": lambda share: f"{100 * share:+.1f}",
+        "number": _number,
+        "money": lambda cost: "unknown" if cost is None else f"${cost:,.4f}" if cost else "$0",
+        "times": lambda ratio: "" if ratio is None else f"{ratio:.2f}×",
+        "seconds": lambda value: f"{value:.2g} s" if value < 10 else f"{value:,.0f} s",
+        "wilson": lambda rate: "{:.0f} to {:.0f}%".format(
+            *(100 * end for end in wilson(rate["count"], rate["chances"]))
+        ),
+    }
+    return environment
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def _cleaned(value: Any) -> Any:
+    """Everything that the template shows passes here: without control, bidi and invisible characters."""
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value

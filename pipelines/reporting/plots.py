@@ -1,0 +1,212 @@
+"""The plots of a report, as PNG data in the page itself: the cost–accuracy front, and each protocol's own."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...modules.base.errors import UserError
+from ..base.wording import mostly_failed
+from ..comparison.pairs import Compared
+from ..plots.evaluation import BLUE, GREY, ORANGE, causal_plot, deliberation_plot, team_plot
+from ..plots.network import network_plot, trust_plot
+
+PROTOCOLS: Mapping[str, Any] = {
+    "deliberation": (
+        deliberation_plot,
+        "In which round the agents agreed, and how often each agent's first and last answer was right.",
+    ),
+    "causal": (
+        causal_plot,
+        "In which round an answer stood, and what the evaluators' changes did to right and wrong answers.",
+    ),
+    "team": (
+        team_plot,
+        "Each worker alone, the team, and the best worker in hindsight; and what a smaller step limit would "
+        "at least have kept.",
+    ),
+    "network": (
+        network_plot,
+        "How sure the group was beside how often it was right, and which strategy each agent used.",
+    ),
+}
+_COLOURS = (GREY, BLUE, ORANGE, "#559955", "#aa4455", "#7766aa", "#bb9944", "#44aaaa")
+
+
+class Picture(NamedTuple):
+    """A plot as a data URI, what it shows in words, and the same for narrow screens where there is one."""
+
+    uri: str
+    alt: str
+    caption: str
+    narrow: str | None = None
+
+
+class Price(NamedTuple):
+    """What runs are priced in, and what each took for a question."""
+
+    unit: str
+    each: list[float]
+
+
+def price_axis(runs: Sequence[Compared]) -> Price:
+    """Dollars, where all are known and somebody paid some; else tokens; else calls.
+
+    Tokens and dollars of answers from a record are not known: with any of those, calls count.
+    """
+    asked = [max(1, round(run.accuracy["n"])) for run in runs]
+
+    def each(totals: Sequence[float]) -> list[float]:
+        return [total / n for total, n in zip(totals, asked, strict=True)]
+
+    costs = [run.usage.get("cost_usd") for run in runs]
+    tokens = [run.usage["prompt_tokens"] + run.usage["completion_tokens"] for run in runs]
+    fresh = not any(run.usage["cached_calls"] for run in runs)
+    if fresh and all(cost is not None for cost in costs) and any(costs):
+        return Price("US dollars", each([cost or 0.0 for cost in costs]))
+    if fresh and all(tokens):
+        return Price("tokens", each(tokens))
+    return Price("calls", each([run.usage["calls"] for run in runs]))
+
+
+def front(prices: Sequence[float], accuracies: Sequence[float]) -> list[int]:
+    """The places, by price, of those that no other is both cheaper and more often right than.
+
+    Of equals in one, the better in the other counts as both; of equals in both, the first does.
+    """
+    order = sorted(range(len(prices)), key=lambda place: (prices[place], -accuracies[place], place))
+    found: list[int] = []
+    for place in order:
+        if not found or accuracies[place] > accuracies[found[-1]]:
+            found.append(place)
+    return found
+
+
+def front_plot(compared: Sequence[Compared]) -> Picture | None:
+    """Accuracy with its interval against price a question; a line joins the runs of the front.
+
+    Runs that failed are left out, as their failures would pass for cheap answers; None when all did.
+    """
+    runs = [run for run in compared if not mostly_failed(run.errors, round(run.accuracy["n"]))]
+    if not runs:
+        return None
+    price = price_axis(runs)
+    accuracies = [run.accuracy["value"] for run in runs]
+    best = front(price.each, accuracies)
+
+    def draw(path: Path) -> bool:
+        figure, axes = _one_axis(len(runs))
+        axes.plot(
+            [price.each[place] for place in best],
+            [100 * accuracies[place] for place in best],
+            color="#bbbbbb",
+            linewidth=2,
+            drawstyle="steps-post",
+            zorder=1,
+        )
+        for place, run in enumerate(runs):
+            value, low, high = (100 * run.accuracy[key] for key in ("value", "low", "high"))
+            axes.errorbar(
+                price.each[place],
+                value,
+                yerr=[[max(0.0, value - low)], [max(0.0, high - value)]],
+                marker="o" if place in best else "X",
+                markersize=9,
+                capsize=5,
+                linestyle="none",
+                color=_COLOURS[place % len(_COLOURS)],
+                label=_plain(run.name),
+            )
+        known = [value for value in price.each if value > 0]
+        if len(known) == len(runs) and max(known) > 10 * min(known):
+            axes.set_xscale("log")
+        else:
+            axes.set_xlim(left=0)
+        axes.margins(x=0.15)
+        axes.set(xlabel=f"{price.unit} a question", ylabel="right answers in %")
+        axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, fontsize=10)
+        figure.savefig(path)
+        return True
+
+    told = "; ".join(
+        f"{run.name}: {100 * value:.1f}% right for {each:,.4g} {price.unit} a question"
+        for run, value, each in zip(runs, accuracies, price.each, strict=True)
+    )
+    on_it = f"{'is' if len(best) == 1 else 'are'} {' and '.join(runs[place].name for place in best)}"
+    others = " Others are crosses." if len(best) < len(runs) else ""
+    failed = [run.name for run in compared if run not in runs]
+    if failed:
+        others += f" Left out, as most of their questions failed: {', '.join(failed)}."
+    caption = (
+        f"Up is more often right, left is cheaper; bars are 95% intervals. On the front {on_it}: no other "
+        f"run here is both cheaper and more often right.{others}"
+    )
+    return Picture(_png(draw) or "", f"Accuracy against price. {told}.", caption)
+
+
+def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Picture]:
+    """The plot of the run's protocol, where it has one and something to show; the trust map of a network."""
+    kind = str(run["program"].get("program"))
+    found = []
+    if kind in PROTOCOLS:
+        plot, caption = PROTOCOLS[kind]
+        wide = _png(lambda path: bool(plot(report, path)))
+        tall = _png(lambda path: bool(plot(report, path, tall=True))) if wide else None
+        if wide:
+            found.append(Picture(wide, caption, caption, tall))
+    return found + (_trust(run) if kind == "network" else [])
+
+
+def _trust(run: Mapping[str, Any]) -> list[Picture]:
+    """The trust map, where the trained network is still where the run found it."""
+    folder = str(run["settings"].get("program_spec", "")).partition("network:")[2]
+    if not folder or not Path(folder).expanduser().is_dir():
+        return []
+    from ...modules.network.state import NetworkState
+
+    try:
+        state = NetworkState.load(Path(folder).expanduser())
+    except UserError:
+        return []
+    if state.identity != run["program"].get("learned"):
+        return []
+    names = [f"agent.{place}" for place in range(state.config.agents)]
+    caption = "How much each agent (row) trusts each other agent (column), from 0 to 1."
+
+    def draw(path: Path) -> bool:
+        trust_plot(state.voting_trust, names, path)
+        return True
+
+    uri = _png(draw)
+    return [Picture(uri, caption, caption)] if uri else []
+
+
+def _png(draw: Callable[[Path], bool]) -> str | None:
+    with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # characters that the font lacks
+        path = Path(scratch) / "plot.png"
+        if not draw(path):
+            return None
+        return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
+
+
+def _one_axis(runs: int) -> tuple[Any, Any]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 3.8 + 0.2 * runs), dpi=150, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _plain(text: str) -> str:
+    """As matplotlib shows it: a dollar sign would begin a formula."""
+    return text.replace("$", r"\$")

@@ -1,0 +1,292 @@
+"""Reports on runs: one HTML page that opens anywhere, verdict first, and the same figures as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.errors import UserError
+from ..base.wording import counted, failed_note, mostly_failed, run_failed
+from ..comparison.compare import compare, names_of
+from ..comparison.pairs import Comparison
+from ..evaluation.earlier import earlier
+from ..evaluation.evaluate import Evaluation
+from ..runs.manifest import MANIFEST
+from ..runs.rows import RESULTS
+from ..tracking.values import scrubbed
+from .page import Folder, Group, page_of
+from .verdict import Verdict, judged
+
+REPORT = "report.html"
+FOUND = {"compile.json": "compile", "study.json": "tuning study"}
+"""What other commands leave in their folders, and what it is."""
+
+VALIDATED = ("validation/default", "validation/winner")
+"""The folders in a study's that hold runs worth comparing."""
+
+
+class Report:
+    """A report that was written: `path` of the page, its `headline`, and its `figures` as JSON."""
+
+    def __init__(self, path: Path, headline: str, figures: dict[str, Any]) -> None:
+        self.path = path
+        self.headline = headline
+        self.figures = figures
+
+    def __repr__(self) -> str:
+        return f"{self.headline} ({self.path})"
+
+
+def report(
+    runs: Evaluation | str | Path | Sequence[Evaluation | str | Path],
+    *,
+    out: str | Path | None = None,
+    names: Sequence[str] = (),
+    tracking: bool = True,
+    seed: int = 0,
+) -> Report:
+    """Write one self-contained HTML page about runs: which is best, how sure that is, and at what price.
+
+    Args:
+        runs: evaluations, or folders that `evaluate`, `compile` or `tune` wrote; at least one. The first is
+            what the others over the same data are measured against; runs over other data are shown apart.
+        out: the page's file; None writes `report.html` into the first folder.
+        names: what to call the runs, one each; by default what they ran.
+        tracking: also add the page to the runs' MLflow runs, where they have one. A store that is down is
+            told by a warning.
+        seed: of the bootstrap.
+
+    Raises:
+        UserError: no run, what is none, a folder that holds none, none with a finished row, names that do
+            not fit, or a file that cannot be written.
+    """
+    given = list(runs) if isinstance(runs, Iterable) and not isinstance(runs, str | Path) else [runs]
+    if not given:
+        raise UserError("a report needs a run: name a folder that an evaluation wrote")
+    evaluations, folders, notes = _opened(given)
+    groups, apart = _grouped(evaluations, _named(names, evaluations), seed)
+    notes += apart + [note for group in groups for note in _warnings(group)]
+    path = Path(out).expanduser() if out is not None else _home(given[0]) / REPORT
+    headline = _headline(groups, folders, len(folders) == len(given))
+    _write(path, page_of(groups, folders, notes, headline))
+    if tracking:
+        _track(path, evaluations)
+    figures = {"out": str(path), "headline": headline, **_figures(groups, folders), "warnings": notes}
+    return Report(path, headline, scrubbed(figures))
+
+
+def _opened(given: Sequence[Evaluation | str | Path]) -> tuple[list[Evaluation], list[Folder], list[str]]:
+    evaluations: list[Evaluation] = []
+    folders: list[Folder] = []
+    empty: list[Path] = []
+    for run in given:
+        if isinstance(run, Evaluation):
+            if run.summary.counts["rows"]:
+                evaluations.append(run)
+            else:
+                empty.append(run.folder)
+            continue
+        if not isinstance(run, str | Path):
+            earlier(run)  # says what is wrong with it
+        folder = Path(run).expanduser()
+        told = _told(folder)
+        within: list[Evaluation] = []
+        for place in _places(folder, told) if told else [folder]:
+            rows = place / RESULTS
+            if (place / MANIFEST).exists() and not (rows.exists() and rows.stat().st_size):
+                empty.append(place)
+            else:
+                within.append(earlier(place))
+        evaluations += within
+        folders += [replace(one, failure=_failure(within)) for one in told]
+    if not evaluations and not folders:
+        raise UserError(f"{empty[0]} has no finished row yet: run its evaluation first")
+    return evaluations, folders, [f"Left out: {folder} has no finished row yet." for folder in empty]
+
+
+def _places(folder: Path, told: Sequence[Folder]) -> list[Path]:
+    """The runs within: of a compilation the one before and that of the winner after it; of a study the
+    validation of the default and of the winner."""
+    found = [folder / "before"]
+    after = folder / "after"  # where the winner was before each candidate had a folder of its own
+    for one in told:
+        result = one.told.get("result")
+        selection = result.get("selection") if isinstance(result, dict) else None
+        winner = selection.get("candidate") if isinstance(selection, dict) else None
+        if (
+            isinstance(winner, str) and winner not in ("..", "") and winner == Path(winner).name
+        ):  # a name, and no way out of the folder
+            after = after / winner if (after / winner / MANIFEST).exists() else after
+    found += [after, *(folder / name for name in VALIDATED)]
+    return [place for place in found if (place / MANIFEST).exists()]
+
+
+def _failure(runs: Sequence[Evaluation]) -> str:
+    """Which runs failed on at least half of their questions, in words."""
+    found = [(names_of([run])[0], run.summary.counts) for run in runs]
+    return "; ".join(
+        run_failed(name, counts["errors"], counts["rows"])
+        for name, counts in found
+        if mostly_failed(counts["errors"], counts["rows"])
+    )
+
+
+def _told(folder: Path) -> list[Folder]:
+    found = []
+    for name, kind in FOUND.items():
+        if not (folder / name).is_file():
+            continue
+        try:
+            told = json.loads((folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            raise UserError(
+                f"{folder / name} is damaged: run the {kind} again, or leave the folder out"
+            ) from None
+        found.append(Folder(folder, kind, told if isinstance(told, dict) else {"": told}))
+    return found
+
+
+def _named(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:
+    if not names:
+        return names_of(runs)
+    if isinstance(names, str) or len(names) != len(runs) or len(set(names)) != len(runs) or not all(names):
+        raise UserError(
+            f"the names {', '.join(names)} do not fit {len(runs)} runs: give each a name of its own"
+        )
+    return list(names)
+
+
+def _grouped(runs: Sequence[Evaluation], names: Sequence[str], seed: int) -> tuple[list[Group], list[str]]:
+    """Each run with the first group whose questions it shares; and, in words, which are not compared."""
+    groups: list[Group] = []
+    apart = []
+    for run, name in zip(runs, names, strict=True):
+        for place, group in enumerate(groups):
+            together = Group([*group.names, name], [*group.runs, run])
+            try:
+                found = compare(*together.runs, names=together.names, seed=seed)
+            except UserError as problem:
+                apart.append(f"{name} is shown apart from {group.names[0]}: {problem}.")
+                continue
+            groups[place] = Group(together.names, together.runs, found, _judged(found))
+            break
+        else:
+            groups.append(Group([name], [run]))
+    return groups, apart
+
+
+def _judged(found: Comparison) -> tuple[Verdict, ...]:
+    several = len(found) > 1
+    return tuple(
+        judged(pair, run, found.runs[0], several=several)
+        for pair, run in zip(found.pairs, found.runs[1:], strict=True)
+    )
+
+
+def _headline(groups: Sequence[Group], folders: Sequence[Folder], alone: bool) -> str:
+    """What the folders of other commands say themselves, if nothing else is shown; else what is compared."""
+    own = [one.verdict for one in folders]
+    if alone and all(own):
+        several = len(own) > 1
+        return "; ".join(f"{one.name}: {one.verdict}" if several else one.verdict for one in folders)
+    leads = [group.lead for group in groups]
+    said = [lead.headline for lead in leads if lead is not None]
+    if said:
+        return "; ".join(said)
+    if not groups:
+        return f"A {folders[0].kind}: {folders[0].name}"
+    if groups[0].failure is not None:
+        return f"No verdict: {groups[0].failure}"
+    accuracy = groups[0].runs[0].summary.scores["accuracy"]
+    return (
+        f"{groups[0].names[0]} is right on {accuracy['value']:.1%} "
+        f"(95% interval {accuracy['low']:.1%} to {accuracy['high']:.1%})"
+    )
+
+
+def _warnings(group: Group) -> list[str]:
+    found = list(group.comparison.notes) if group.comparison is not None else []
+    for name, run in zip(group.names, group.runs, strict=True):
+        counts = run.summary.counts
+        if counts["errors"] and group.comparison is None:
+            found.append(failed_note(name, counts["errors"], counts["rows"]))
+        if counts["unreadable"]:
+            found.append(
+                f"{counts['unreadable']:,} of the {counted(counts['rows'], 'answer')} of {name} could not be "
+                f"read and {'counts' if counts['unreadable'] == 1 else 'count'} as wrong."
+            )
+        if counts["rows"] < counts["questions"] and group.comparison is None:
+            found.append(
+                f"{name} is not finished: {counts['rows']:,} of its {counts['questions']:,} questions have "
+                "a row."
+            )
+        if run.summary.stopped:
+            found.append(f"{name} was stopped: {run.summary.stopped}.")
+    for what, key in (("folkmoot", "folkmoot"), ("DSPy", "dspy")):
+        told = {str((run.summary.run.get("versions") or {}).get(key)) for run in group.runs}
+        if len(told) > 1:
+            found.append(f"The runs were made with different versions of {what}: {', '.join(sorted(told))}.")
+    lms = {
+        ", ".join(sorted({str(lm.get("name")) for lm in run.summary.run["lms"].values()}))
+        for run in group.runs
+    }
+    if len(lms) > 1:
+        found.append(
+            f"The runs asked different LMs, so a difference may be the LM's: {'; '.join(sorted(lms))}."
+        )
+    return found
+
+
+def _figures(groups: Sequence[Group], folders: Sequence[Folder]) -> dict[str, Any]:
+    return {
+        "groups": [
+            {
+                "comparison": group.comparison.to_dict() if group.comparison is not None else None,
+                "verdicts": [verdict.to_dict() for verdict in group.verdicts],
+                "runs": [
+                    {"name": name, "folder": str(run.folder), **run.summary.to_dict()}
+                    for name, run in zip(group.names, group.runs, strict=True)
+                ],
+            }
+            for group in groups
+        ],
+        "folders": [{"folder": str(one.path), "kind": one.kind, "told": one.told} for one in folders],
+    }
+
+
+def _home(given: Evaluation | str | Path) -> Path:
+    """The folder that was named first: also that of a compilation or a study, not of a run within."""
+    return given.folder if isinstance(given, Evaluation) else Path(given).expanduser()
+
+
+def _write(path: Path, page: str) -> None:
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name a file for the page, such as {path / REPORT}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
+        os.replace(temporary, path)
+    except OSError as problem:
+        temporary.unlink(missing_ok=True)
+        raise UserError(
+            f"{path} cannot be written ({problem.strerror or problem}): choose another --out"
+        ) from None
+
+
+def _track(path: Path, runs: Sequence[Evaluation]) -> None:
+    ids = [str(run.summary.run["mlflow_run_id"]) for run in runs if run.summary.run.get("mlflow_run_id")]
+    if not ids:
+        return
+    from .tracking import log_to_runs
+
+    problem = log_to_runs(ids, path)
+    if problem:
+        warnings.warn(
+            f"MLflow did not take the report ({problem}): {path} has it", RuntimeWarning, stacklevel=3
+        )

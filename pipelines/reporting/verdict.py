@@ -1,0 +1,201 @@
+"""What a report says first: which program, by how much, how sure, at what price, and whether it pays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from ..base.wording import counted
+from ..comparison.pairs import Compared, Comparison, Pair
+
+SAME_PRICE = 0.05
+"""Prices that differ by no more than this share count as the same."""
+
+SURE = 0.05
+BETTER, WORSE, UNSHOWN, NO_VERDICT = "better", "worse", "no difference shown", "no verdict"
+WORTH_IT, NOT_WORTH_IT, YOUR_CALL, OPEN = "worth it", "not worth it", "your call", "open"
+RUN_AGAIN = "run it again"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One program against another, in words.
+
+    `outcome` is BETTER, WORSE, UNSHOWN, or NO_VERDICT where a run failed; `worth` WORTH_IT, NOT_WORTH_IT,
+    YOUR_CALL, OPEN or RUN_AGAIN. `headline` says which and by how much, `scores` how often each is right,
+    `sure` how sure that is, `price` what it takes beside the other, `advice` what follows. `smallest` is the
+    smallest difference (0 … 1) that these questions could show, where none is shown; 1 if they are too few.
+    """
+
+    outcome: str
+    worth: str
+    headline: str
+    scores: str
+    sure: str
+    price: str
+    advice: str
+    smallest: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def judged(pair: Pair, a: Compared, b: Compared, *, several: bool = False) -> Verdict:
+    """What to make of a pair; `several` says that its p is corrected for other pairs."""
+    if pair.failure is not None:
+        return _of_failed(pair, pair.failure)
+    points, low, high = (100 * value for value in (pair.difference, pair.low, pair.high))
+    corrected = " after Holm's correction" if several else ""
+    interval = f"95% interval {low:+.1f} to {high:+.1f} points"
+    sure = (
+        f"{interval}; McNemar's exact p{corrected} is {_p(pair.p_adjusted)}, n = {pair.n:,}."
+        if pair.only_a or pair.only_b
+        else f"Not one of the {counted(pair.n, 'shared question')} was right in only one of the two."
+    )
+    outcome = UNSHOWN
+    if pair.p_adjusted < SURE and (pair.low > 0 or pair.high < 0):
+        outcome = BETTER if pair.low > 0 else WORSE
+    dearer, smallest = _dearer(pair), None
+    if outcome == BETTER:
+        headline = f"{pair.a} beats {pair.b} by {points:.1f} points"
+        worth, advice = _of_better(pair, a, b, dearer)
+    elif outcome == WORSE:
+        headline = f"{pair.a} does worse than {pair.b} by {-points:.1f} points"
+        worth, advice = _of_worse(pair, dearer)
+    else:
+        headline = f"No difference shown between {pair.a} and {pair.b} ({points:+.1f} points)"
+        worth, advice = _of_unshown(pair, dearer)
+        smallest = pair.smallest
+        sure += (
+            f" The smallest difference this sample could detect is about {100 * smallest:.0f} points."
+            if smallest < 1
+            else f" {counted(pair.n, 'question').capitalize()} can show no difference at all."
+        )
+    scores = f"{pair.accuracy_a:.1%} right ({pair.a}) against {pair.accuracy_b:.1%} ({pair.b})."
+    return Verdict(outcome, worth, headline, scores, sure, price_of(pair), advice, smallest)
+
+
+def _of_failed(pair: Pair, failure: str) -> Verdict:
+    return Verdict(
+        NO_VERDICT,
+        RUN_AGAIN,
+        f"No verdict on {pair.a} and {pair.b}: {failure}",
+        f"Not known: {pair.failed_a:,} ({pair.a}) and {pair.failed_b:,} ({pair.b}) of "
+        f"{counted(pair.n, 'question')} failed, which count as wrong.",
+        "Not at all: from half of the questions up, failures say nothing about a program.",
+        "Not known: a question that failed is no answer for its price.",
+        f"{failure}.",
+    )
+
+
+class Lead(NamedTuple):
+    """The first lines of a report: a sentence, what it rests on, and whose it is (None: nobody's)."""
+
+    headline: str
+    verdict: Verdict | None
+
+
+def lead_of(found: Comparison, verdicts: Sequence[Verdict]) -> Lead:
+    """What stands first of several: the best run that beats the baseline, else that none does."""
+    baseline = found.runs[0].name
+    judged_ones = [verdict for verdict in verdicts if verdict.outcome != NO_VERDICT]
+    if not judged_ones and len(verdicts) > 1:
+        return Lead(f"No verdict on any of the {len(verdicts)} others beside {baseline}: runs failed", None)
+    better = [place for place, verdict in enumerate(verdicts) if verdict.outcome == BETTER]
+    if len(verdicts) == 1:
+        return Lead(verdicts[0].headline, verdicts[0])
+    if better:
+        best = max(better, key=lambda place: found.pairs[place].accuracy_a)
+        return Lead(verdicts[best].headline, verdicts[best])
+    left = "" if len(judged_ones) == len(verdicts) else " that did not fail"
+    if len(judged_ones) == 1:
+        return Lead(judged_ones[0].headline, judged_ones[0])
+    if all(verdict.outcome == WORSE for verdict in judged_ones):
+        return Lead(
+            f"Nothing here is as good as {baseline}: all {len(judged_ones)} others{left} do worse", None
+        )
+    return Lead(f"None of the {len(judged_ones)} others{left} is shown to beat {baseline}", None)
+
+
+def price_of(pair: Pair) -> str:
+    """What a takes beside b, in words."""
+    parts = [
+        f"{_times(ratio)} the {what}"
+        for ratio, what in (
+            (pair.cost_ratio, "cost"),
+            (pair.token_ratio, "tokens"),
+            (pair.call_ratio, "calls"),
+            (pair.seconds_ratio, "time a question"),
+        )
+        if ratio is not None
+    ]
+    if not parts:
+        return f"What {pair.a} costs beside {pair.b} is not known: no question was paid for in both runs."
+    listed = ", ".join(parts[:-1]) + f" and {parts[-1]}" if len(parts) > 1 else parts[0]
+    return f"{listed} of {pair.b}."
+
+
+def _dearer(pair: Pair) -> int | None:
+    """1 when a costs more than b, -1 when it costs less, 0 when about the same, None when nobody knows."""
+    ratio = next((r for r in (pair.cost_ratio, pair.token_ratio, pair.call_ratio) if r is not None), None)
+    if ratio is None:
+        return None
+    return 1 if ratio > 1 + SAME_PRICE else -1 if ratio < 1 - SAME_PRICE else 0
+
+
+def _of_better(pair: Pair, a: Compared, b: Compared, dearer: int | None) -> tuple[str, str]:
+    if dearer is None:
+        return YOUR_CALL, "Better; look up what it costs before you choose it."
+    if dearer <= 0:
+        return WORTH_IT, f"It is better and costs {'less' if dearer else 'no more'}: take {pair.a}."
+    extra = _extra(pair, a, b)
+    each = f"Each further right answer takes about {extra} more. " if extra else ""
+    return YOUR_CALL, (
+        f"{each}Whether that is worth it is yours to say. One agent may do as well for the same bill: "
+        "folkmoot compare RUN --match-budget tests that."
+    )
+
+
+def _of_worse(pair: Pair, dearer: int | None) -> tuple[str, str]:
+    if dearer == -1:
+        return YOUR_CALL, (
+            f"It is cheaper, and less often right: {pair.b} if the points matter, {pair.a} if the price does."
+        )
+    return NOT_WORTH_IT, f"It does worse{' and costs more' if dearer else ''}: keep {pair.b}."
+
+
+def _of_unshown(pair: Pair, dearer: int | None) -> tuple[str, str]:
+    if dearer == 1:
+        return NOT_WORTH_IT, (
+            "Not worth it on this evidence: it costs more, and no gain is shown. More questions could still "
+            "show one."
+        )
+    if dearer == -1:
+        return WORTH_IT, (
+            f"It costs less, and no loss is shown: on this evidence nothing speaks for paying for {pair.b}. "
+            "More questions could still show a loss."
+        )
+    return OPEN, "They cost about the same: either will do until more questions tell them apart." if (
+        dearer == 0
+    ) else "Nothing here speaks for either: ask more questions."
+
+
+def _extra(pair: Pair, a: Compared, b: Compared) -> str | None:
+    """What one more right answer takes: dollars where they are known, else tokens; None if neither is."""
+    gained = pair.difference * pair.n
+    if pair.paid < pair.n or gained <= 0:
+        return None
+    costs = [run.usage.get("cost_usd") for run in (a, b)]
+    if costs[0] is not None and costs[1] is not None and costs[0] > costs[1]:
+        return f"{(costs[0] - costs[1]) / gained:,.4f} US dollars"
+    tokens = [run.usage["prompt_tokens"] + run.usage["completion_tokens"] for run in (a, b)]
+    return f"{(tokens[0] - tokens[1]) / gained:,.0f} tokens" if tokens[0] > tokens[1] else None
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.1f} times" if ratio >= 1.05 else f"{ratio:.2f} times"
+
+
+def _p(value: float) -> str:
+    return "below 0.001" if value < 0.001 else f"{value:.2g}"

@@ -1,0 +1,1 @@
+"""Reproduction: rows of published tables run again beside what was published."""

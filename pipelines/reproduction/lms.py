@@ -1,0 +1,139 @@
+"""Which LM stands in for which model of a paper: `--lm NAME` for all, `--lm MODEL=NAME` for one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...modules.base.errors import UserError
+from ..programs.seats import LMOptions
+from .presets import EVERY, Preset, models
+
+
+@dataclass
+class PaperLMs:
+    """The LMs of a reproduction. `names` and `bases` are `[MODEL=]VALUE` options; the rest is of all LMs."""
+
+    names: Sequence[str] = ()
+    bases: Sequence[str] = ()
+    max_tokens: int | None = None
+    answer_form: str | None = None
+    threads: int | None = None
+    concurrency: int = 64
+    prices: Sequence[str] = ()
+    _made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._names = by_model(self.names, "--lm")
+        self._bases = by_model(self.bases, "--api-base")
+
+    def name(self, model: str) -> str:
+        """The LM that a paper's model is asked as. Raises UserError where nothing stands in for it."""
+        name = self._names.get(model) or self._names.get(EVERY) or models()[model].name
+        if name is None:
+            raise UserError(
+                f"{model} is offered by nobody: name a stand-in with --lm {model}=NAME, or --lm NAME"
+            )
+        return name
+
+    def seats(self, preset: Preset) -> dict[str, str]:
+        """Seat → name of its LM; `*` for all others."""
+        return {seat: self.name(model) for seat, model in preset.models.items()}
+
+    def options(self, preset: Preset) -> LMOptions:
+        """What `evaluate` would be told of the LMs of this preset."""
+        seats, bases = self.seats(preset), dict[str, str]()
+        for seat, model in preset.models.items():
+            base = self._bases.get(model) or self._bases.get(EVERY)
+            if base is not None and not seats[seat].startswith(("local/", "replay/")):
+                bases[seat] = base
+        used = set(seats.values())
+        return LMOptions(
+            names=[_option(seat, name) for seat, name in seats.items()],
+            bases=[_option(seat, base) for seat, base in bases.items()],
+            max_tokens=self.max_tokens,
+            answer_form=self.answer_form,
+            threads=self.threads,
+            concurrency=self.concurrency,
+            prices=[price for price in self.prices if price.rpartition("=")[0] in used],
+            _made=self._made,
+        )
+
+    def check(self, presets: Iterable[Preset]) -> None:
+        """Raises UserError for options about models and LMs that none of the presets has."""
+        asked = {model for preset in presets for model in preset.models.values()}
+        for option, given in (("--lm", self._names), ("--api-base", self._bases)):
+            for model in given:
+                if model != EVERY and model not in asked:
+                    raise UserError(
+                        f"{option} names {model}, which no row asked for has: there are "
+                        f"{', '.join(sorted(asked))}"
+                    )
+        used = {self.name(model) for model in asked}
+        for price in self.prices:
+            if price.rpartition("=")[0] not in used:
+                raise UserError(
+                    f"--price {price!r} is of no LM of these rows: they are {', '.join(sorted(used))}"
+                )
+
+    def notes(self, presets: Sequence[Preset]) -> list[str]:
+        """What has to be known about LMs to read the figures: stand-ins, and models that are one LM."""
+        asked = list(dict.fromkeys(model for preset in presets for model in preset.models.values()))
+        played: dict[str, list[str]] = {}
+        for model in asked:
+            played.setdefault(self.name(model), []).append(model)
+        other = [
+            f"{model} by {name}" for name, own in played.items() for model in own if not _same(model, name)
+        ]
+        notes = [f"Not the paper's model: {', '.join(other)}."] if other else []
+        several = [
+            f"{name} is {len(own)} of the paper's models" for name, own in played.items() if len(own) > 1
+        ]
+        if several:
+            notes.append(f"{'; '.join(several)}: rows that differ in nothing else are one run.")
+        for preset in presets:
+            members = preset.program.get("members")
+            if members and len(set(self.seats(preset).values())) < len(members):
+                notes.append(
+                    "Members of an ensemble with the same LM and prompt are copies: at temperature 0 they "
+                    "say the same, and their vote adds nothing."
+                )
+                break
+        return notes
+
+
+def by_model(values: Sequence[str], option: str) -> dict[str, str]:
+    """`[MODEL=]VALUE` options as the paper's model → value, `*` for all. Raises UserError."""
+    spelled = {name.casefold(): name for name in models()}
+    found: dict[str, str] = {}
+    for value in values:
+        left, equals, rest = value.partition("=")
+        model = EVERY
+        # An LM's name has a slash before any equals sign, an address a colon.
+        if equals and "/" not in left and ":" not in left:
+            if left.casefold() not in spelled:
+                close = difflib.get_close_matches(left.casefold(), spelled, n=1)
+                meant = f" (did you mean {spelled[close[0]]!r}?)" if close else ""
+                raise UserError(
+                    f"{option} {value!r}: no paper has a model {left!r}{meant}; there are "
+                    f"{', '.join(models())}"
+                )
+            model, value = spelled[left.casefold()], rest
+        if model in found:
+            where = "all models" if model == EVERY else model
+            raise UserError(
+                f"{option} is given twice for {where}: keep one of {found[model]!r} and {value!r}"
+            )
+        found[model] = value
+    return found
+
+
+def _option(seat: str, value: str) -> str:
+    return value if seat == EVERY else f"{seat}={value}"
+
+
+def _same(model: str, name: str) -> bool:
+    known: Mapping[str, Any] = models()
+    return bool(known[model].same and known[model].name == name)

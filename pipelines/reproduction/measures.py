@@ -1,0 +1,195 @@
+"""Published figures measured again: each by its name, from the rows of one run or of several."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...modules.reading.answers import score
+from ...modules.reports.deliberation import deliberation_report
+from ...optimizers.statistics.statistics import wilson
+from ..evaluation.evaluate import Evaluation
+
+RESAMPLES = 4_000
+_AT_ONCE = 500  # resamples held in memory
+_SUBJECTS = {"natural": "natural science", "social": "social science", "language": "language science"}
+_GRADES = {"grades_1_6": "1-6", "grades_7_12": "7-12"}
+
+Row = Mapping[str, Any]
+Count = tuple[float, float]
+"""Hits and chances of one row."""
+
+
+class Measured(NamedTuple):
+    """A rate in 0 … 1 with its 95% interval, over `n` questions."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def measured(figure: str, run: Evaluation) -> Measured | None:
+    """A figure of one run by its name; None when the run has nothing to measure it on.
+
+    Rows with an error count as wrong. Raises KeyError for an unknown name.
+    """
+    scores = run.summary.scores
+    if figure in ("accuracy", "consensus", "average"):
+        return _score(scores["accuracy"])
+    if figure in ("em", "f1"):
+        return _score(scores[figure]) if figure in scores else None
+    if figure in _SUBJECTS:
+        return pooled([run], lambda _, row: _of_subject(row, _SUBJECTS[figure]))
+    if figure in _GRADES:
+        return _score(run.summary.groups.get("grade_band", {}).get(_GRADES[figure]))
+    return pooled([run], _IN_ONE[figure])
+
+
+def derived(rule: str, figure: str, runs: Sequence[Evaluation]) -> Measured | None:
+    """A figure over several runs by its rule, such as `role:intuitive`; None with nothing to measure.
+
+    Rows of one question in different runs belong together: the interval is of a bootstrap over questions.
+    Raises KeyError for an unknown rule.
+    """
+    name, _, argument = rule.partition(":")
+    if name == "agreement":
+        return _agreement(figure, runs)
+    counter = _DERIVED[name]
+    return pooled(runs, lambda run, row: counter(run, row, argument))
+
+
+def pooled(runs: Iterable[Evaluation], count: Callable[[Evaluation, Row], Count | None]) -> Measured | None:
+    """Hits over chances of all rows of all runs. `count` gives those of a row, None where there are none."""
+    hits: dict[str, float] = defaultdict(float)
+    chances: dict[str, float] = defaultdict(float)
+    for run in runs:
+        for row in run.rows:
+            found = count(run, row)
+            if found is not None and found[1]:
+                hits[row["id"]] += found[0]
+                chances[row["id"]] += found[1]
+    return ratio([hits[name] for name in chances], list(chances.values()))
+
+
+def ratio(hits: Sequence[float], chances: Sequence[float], seed: int = 0) -> Measured | None:
+    """sum(hits) / sum(chances) over questions, with its 95% interval; None without a question.
+
+    Wilson's interval where every question has one chance, and where all or nothing was a hit (then over the
+    number of questions, since the chances of one question are no independent ones); else the percentile
+    bootstrap's over questions.
+    """
+    h, c = np.asarray(hits, dtype=float), np.asarray(chances, dtype=float)
+    n = len(c)
+    if not n:
+        return None
+    value = float(h.sum() / c.sum())
+    single = bool((c == 1).all() and np.isin(h, (0.0, 1.0)).all())
+    if single or value in (0.0, 1.0):
+        return Measured(value, *wilson(round(value * n), n), n)
+    rng = np.random.default_rng(seed)
+    means = np.empty(RESAMPLES)
+    for start in range(0, RESAMPLES, _AT_ONCE):
+        drawn = rng.multinomial(n, np.full(n, 1 / n), size=_AT_ONCE)
+        means[start : start + _AT_ONCE] = (drawn @ h) / (drawn @ c)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Measured(value, float(low), float(high), n)
+
+
+def _score(known: Mapping[str, float] | None) -> Measured | None:
+    if known is None or not known.get("n"):
+        return None
+    return Measured(known["value"], known["low"], known["high"], int(known["n"]))
+
+
+def _of_subject(row: Row, subject: str) -> Count | None:
+    if (row.get("meta") or {}).get("subject") != subject:
+        return None
+    return float(bool(row["correct"])), 1.0
+
+
+def _individual(run: Evaluation, row: Row) -> Count | None:
+    """The share of agents that were right; in a failed row none was."""
+    if row["error"]:
+        return 0.0, 1.0
+    right = [_right(row, turn["answer"]) for turn in row["transcript"]]
+    return (sum(right) / len(right), 1.0) if right else None
+
+
+def _judge(run: Evaluation, row: Row, _: str = "") -> Count | None:
+    """Whether the judge was right, where it had to decide; a judge who could not be read was not."""
+    asked = run.summary.run["program"].get("tie_break") == "judge"
+    if not asked or row["error"] or row["consensus_round"] is not None:
+        return None
+    return float(row["decided_by"] == "judge" and bool(row["correct"])), 1.0
+
+
+def _role(run: Evaluation, row: Row, role: str) -> Count | None:
+    """Whether a role's last answer is right; in a failed row it is not."""
+    if role not in run.summary.run["program"].get("roles", ()):
+        return None
+    said = [turn["answer"] for turn in row["transcript"] if turn["agent"] == role] if not row["error"] else []
+    return float(bool(said) and _right(row, said[-1])), 1.0
+
+
+def _consensus(run: Evaluation, row: Row, _: str) -> Count:
+    return float(row["consensus_round"] is not None), 1.0
+
+
+def _resolved(run: Evaluation, row: Row, round: str) -> Count:
+    return float(row["consensus_round"] is not None and row["consensus_round"] <= int(round)), 1.0
+
+
+def _revisions(run: Evaluation, row: Row, role: str) -> Count | None:
+    """How many of a role's revisions put a wrong answer right."""
+    if row["error"] or role not in run.summary.run["program"].get("roles", ()):
+        return None
+    found = deliberation_report([row])["role"].get(role, {}).get("revisions", {})
+    counts = [found.get(name, 0) for name in ("wrong_to_right", "right_to_wrong", "wrong_to_wrong")]
+    return float(counts[0]), float(sum(counts))
+
+
+def _agreement(figure: str, runs: Sequence[Evaluation]) -> Measured | None:
+    """The share of questions that all runs, or none, got right, of those that all runs have."""
+    right: dict[str, list[bool]] = defaultdict(list)
+    for run in runs:
+        for row in run.rows:
+            right[row["id"]].append(bool(row["correct"]))
+    shared = [marks for marks in right.values() if len(marks) == len(runs)]
+    wanted = all if figure == "all_correct" else _none
+    return ratio([float(wanted(marks)) for marks in shared], [1.0] * len(shared))
+
+
+def _none(marks: Sequence[bool]) -> bool:
+    return not any(marks)
+
+
+def _right(row: Row, answer: str | None) -> bool:
+    return score(answer, row["gold"], row["kind"], row.get("choices")).correct
+
+
+_IN_ONE: dict[str, Callable[[Evaluation, Row], Count | None]] = {
+    "individual": _individual,
+    "judge_accuracy": _judge,
+    "consensus_in_round_1": lambda run, row: _resolved(run, row, "1"),
+}
+_DERIVED: dict[str, Callable[[Evaluation, Row, str], Count | None]] = {
+    "role": _role,
+    "judge": _judge,
+    "consensus": _consensus,
+    "resolved": _resolved,
+    "revisions": _revisions,
+}
+FIGURES = frozenset({"accuracy", "consensus", "average", "em", "f1", *_SUBJECTS, *_GRADES, *_IN_ONE})
+RULES = frozenset({"agreement", *_DERIVED})
+
+
+def rounds(run: Evaluation) -> Iterator[tuple[str, int]]:
+    """How many questions reached consensus in round 1, 2, …, and how many never did."""
+    counts: dict[str, int] = defaultdict(int)
+    for row in run.rows:
+        counts["never" if row["consensus_round"] is None else str(row["consensus_round"])] += 1
+    yield from sorted(counts.items())

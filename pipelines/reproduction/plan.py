@@ -1,0 +1,370 @@
+"""What a reproduction is going to run: rows as programs over questions, checked before any LM is called."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...modules.base.errors import UserError
+from ...modules.protocols.program import Program
+from ...modules.reading.question import Question
+from ..base.budget import Account, open_account
+from ..data import load as data
+from ..evaluation.evaluate import CONCURRENCY
+from ..evaluation.overlap import check_train
+from ..evaluation.plan import Plan as Forecast
+from ..evaluation.plan import left_of
+from ..evaluation.plan import plan as forecast
+from ..lms.ledger import totals
+from ..lms.named import engine_of
+from ..programs.networks import default_embedding
+from ..programs.registry import program_of
+from ..runs.manifest import MANIFEST, lms_of, open_run
+from .lms import PaperLMs
+from .presets import Paper, Preset, Row, Sample, Selection, identity, select
+
+if TYPE_CHECKING:
+    from ...modules.network.config import NetworkConfig
+    from ...optimizers.policy.settings import TrainingSettings
+
+RUNS = Path("runs")
+TRAINING_CALLS = "training"
+
+
+@dataclass
+class Request:
+    """A reproduction as a user asks for it: `spec` is PAPER/TABLE[/ROW]; a `dry_run` needs no OpenAI key."""
+
+    spec: str
+    lms: PaperLMs = field(default_factory=PaperLMs)
+    limit: int | None = None
+    out: Path | None = None
+    environment: str | None = None
+    embedding: str | None = None
+    concurrency: int = CONCURRENCY
+    retry_errors: bool = False
+    budget: str | None = None
+    cache: bool = True
+    tracking: bool = True
+    dry_run: bool = False
+
+
+@dataclass
+class Training:
+    """What a strategy network learns from, and how."""
+
+    config: NetworkConfig
+    settings: TrainingSettings
+    preset: str
+    given: dict[str, Any]
+    source: str
+    questions: list[Question]
+
+
+@dataclass
+class Run:
+    """One run of a reproduction, in a folder of its own; `row` is the first one asked for that it is of."""
+
+    row: Row
+    preset: Preset
+    program: Program
+    lm: Any
+    questions: list[Question]
+    folder: Path
+    settings: dict[str, Any]
+    training: Training | None
+    forecast: dict[str, Any]
+
+    @property
+    def engines(self) -> list[Any]:
+        return [engine_of(seat.predict.lm or self.lm) for seat in self.program.seats().values()]
+
+
+@dataclass
+class Plan:
+    """A reproduction that is checked. `folders` has the folder of the run of every row of the paper."""
+
+    request: Request
+    selection: Selection
+    runs: list[Run]
+    folders: dict[str, Path]
+    out: Path
+    notes: list[str]
+
+    @property
+    def total(self) -> dict[str, Any]:
+        """The forecasts of all runs added up."""
+        return added([run.forecast for run in self.runs])
+
+    def account(self) -> Account | None:
+        """What earlier attempts left of the budget. Raises UserError for a budget that could not be held."""
+        if self.request.budget is None:
+            return None
+        spent = totals(self.out)
+        for run in self.runs:
+            for folder in (run.folder, run.folder / TRAINING_CALLS):
+                spent.add(totals(folder))
+        return open_account(self.request.budget, [one for run in self.runs for one in run.engines], spent)
+
+    def to_dict(self) -> dict[str, Any]:
+        rows = [
+            {
+                "row": run.row.name,
+                "folder": str(run.folder),
+                "lms": lms_of(run.program, run.lm),
+                **run.forecast,
+            }
+            for run in self.runs
+        ]
+        return {
+            "reproduce": self.request.spec,
+            "out": str(self.out),
+            "runs": rows,
+            "total": self.total,
+            "budget": self.request.budget,
+            "notes": self.notes,
+        }
+
+
+def plan(request: Request) -> Plan:
+    """Read and check everything. Raises UserError before any LM is called."""
+    selection = select(request.spec)
+    paper = selection.paper
+    wanted = _wanted(selection)
+    if request.limit is not None and request.limit < 1:
+        raise UserError(f"--limit is {request.limit}: give a number of questions from 1 up")
+    presets = [row.preset for row in wanted if row.preset is not None]
+    request.lms.check(presets)
+    if request.environment and not any("environment" in preset.program for preset in presets):
+        raise UserError(
+            "--environment is for rows whose agents look things up, and none of these does: drop it"
+        )
+    out = request.out or _default_out(paper, request)
+    owners = _owners(paper, request.lms)
+    folders = {name: out / owner.paper / owner.table / owner.id for name, owner in owners.items()}
+    made = _Maker(request)
+    runs: dict[Path, Run] = {}
+    for row in wanted:
+        folder = folders[row.name]
+        if folder not in runs:
+            runs[folder] = made.run(row, folder)
+    notes = _notes(selection, request, presets, made)
+    planned = Plan(request, selection, list(runs.values()), folders, out, notes)
+    planned.account()  # refused now rather than after a question
+    return planned
+
+
+class _Maker:
+    """Makes runs; equal samples of questions are read once."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.samples: dict[tuple[Any, ...], list[Question]] = {}
+        self.warnings: dict[str, None] = {}
+        self.short: dict[str, None] = {}
+
+    def run(self, row: Row, folder: Path) -> Run:
+        preset, request = row.preset, self.request
+        assert preset is not None
+        questions = self.questions(preset.data)
+        training = self.training(preset, questions)
+        program = self.program(preset, training)
+        lm = replace(request.lms.options(preset), keyless=request.dry_run).seat(program)
+        settings = self.settings(row, preset, questions, training)
+        _check_folder(folder, program, questions, lm, training)
+        return Run(
+            row,
+            preset,
+            program,
+            lm,
+            questions,
+            folder,
+            settings,
+            training,
+            self.forecast(program, lm, questions, folder, training),
+        )
+
+    def questions(self, sample: Sample) -> list[Question]:
+        limit = sample.most(self.request.limit)
+        key = (sample.name, sample.split, limit, sample.seed)
+        if key not in self.samples:
+            found = data.load(sample.name, sample.split, limit, sample.seed if limit is not None else None)
+            data.check_labelled(found)
+            data.check_contexts(found)
+            if limit is not None and len(found) < limit:
+                self.short[
+                    f"{sample.name} ({sample.split}) has {len(found):,} questions here, not {limit:,}."
+                ] = None
+            self.samples[key] = found
+        return self.samples[key]
+
+    def program(self, preset: Preset, training: Training | None) -> Program:
+        if training is not None:
+            from ..training.live import fresh_network
+
+            return fresh_network(training.config)
+        told = dict(preset.program)
+        if self.request.environment and "environment" in told:
+            told["environment"] = self.request.environment
+        return program_of(told)
+
+    def training(self, preset: Preset, test: Sequence[Question]) -> Training | None:
+        if preset.train is None or preset.training is None:
+            return None
+        # PyTorch takes seconds to import, which no other row should wait for.
+        from ...optimizers.policy.settings import configured
+
+        embedding, warning = (self.request.embedding, None) if self.request.embedding else default_embedding()
+        questions = self.questions(preset.train)
+        for said in (warning, *check_train(questions, test)):
+            if said:
+                self.warnings[said] = None
+        told = {key: value for key, value in preset.program.items() if key != "program"}
+        given = {**told, "seed": preset.train.seed, "embedding": embedding}
+        config, settings = configured(given, preset.training)
+        return Training(config, settings, preset.training, given, preset.train.name, questions)
+
+    def settings(
+        self, row: Row, preset: Preset, questions: Sequence[Question], training: Training | None
+    ) -> dict[str, Any]:
+        limit = preset.data.most(self.request.limit)
+        seed = preset.data.seed if limit is not None else None
+        known = data.describe(questions, preset.data.name, preset.data.split, limit, seed)
+        settings = {
+            "command": "reproduce",
+            "run_name": row.name,
+            "paper": row.paper,
+            "models": dict(preset.models),
+            "data": known.pop("source"),
+            **{
+                key: value for key, value in known.items() if key not in ("fingerprint", "rows", "unlabelled")
+            },
+            "concurrency": self.request.concurrency,
+        }
+        if training is not None:
+            settings |= {
+                "train": training.source,
+                "train_fingerprint": data.fingerprint(training.questions),
+                "training_preset": training.preset,
+            }
+        return settings
+
+    def forecast(
+        self,
+        program: Program,
+        lm: Any,
+        questions: Sequence[Question],
+        folder: Path,
+        training: Training | None,
+    ) -> dict[str, Any]:
+        """Calls, tokens, cost and time of what is left to do, and what the whole sample can show."""
+        asked, each = left_of(folder, questions, self.request.retry_errors)
+        shared: dict[str, Any] = {"concurrency": self.request.concurrency, "seconds_per_call": each}
+        parts = [(forecast(program, questions, lm, asked=asked, **shared), 1)]
+        if training is not None and not (folder / MANIFEST).exists():
+            # Of one agent and question every strategy is asked at most once, whatever the epochs.
+            times = min(int(training.settings.epochs), len(training.config.strategies))
+            parts.append((forecast(program, training.questions, lm, **shared), times))
+        total = added([{**_described(part), "times": times} for part, times in parts])
+        return {
+            **total,
+            "questions": len(questions),
+            "left": len(asked),
+            "smallest_difference": parts[0][0].smallest_difference,
+        }
+
+
+def added(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Forecasts as one; a cost or time that is unknown in one is unknown in the sum."""
+    found: dict[str, Any] = {}
+    for key in ("calls", "prompt_tokens", "completion_tokens", "cost_usd", "seconds"):
+        known = [(part[key], part.get("times", 1)) for part in parts]
+        if any(value is None for value, _ in known):
+            found[key] = None
+            continue
+        found[key] = [
+            sum(value[0] for value, _ in known),
+            sum(value[1] * times for value, times in known),
+        ]
+    found["unpriced"] = list(dict.fromkeys(name for part in parts for name in part["unpriced"]))
+    return found
+
+
+def _described(part: Forecast) -> dict[str, Any]:
+    return {
+        "calls": part.calls,
+        "prompt_tokens": part.prompt_tokens,
+        "completion_tokens": part.completion_tokens,
+        "cost_usd": part.cost_usd,
+        "seconds": part.seconds,
+        "unpriced": part.unpriced,
+    }
+
+
+def _wanted(selection: Selection) -> list[Row]:
+    """The rows that are run: those selected, and those that selected ones are computed from."""
+    found: dict[str, Row] = {}
+    for row in selection.rows:
+        for one in selection.paper.sources(row) if row.derive else [row]:
+            if one.preset is not None:
+                found.setdefault(one.name, one)
+    return list(found.values())
+
+
+def _owners(paper: Paper, lms: PaperLMs) -> dict[str, Row]:
+    """Of each row of a paper, the first one that runs the same: the two share a folder."""
+    first: dict[str, Row] = {}
+    found: dict[str, Row] = {}
+    for row in paper.rows():
+        if row.preset is None:
+            continue
+        try:
+            seats = lms.seats(row.preset)
+        except UserError:  # a model without a stand-in; where the row is wanted, it has been named by now
+            continue
+        found[row.name] = first.setdefault(identity(row.preset, seats), row)
+    return found
+
+
+def _check_folder(
+    folder: Path, program: Program, questions: Sequence[Question], lm: Any, training: Training | None
+) -> None:
+    """Raises UserError when the folder holds another run."""
+    if training is None:
+        if (folder / MANIFEST).exists():
+            open_run(folder, program, questions, lm, {})
+        return
+    from ..training.train import ABOUT, read_about
+
+    if (folder / ABOUT).exists():
+        about = read_about(folder)
+        same = {"lms": lms_of(program, lm), "data_fingerprint": data.fingerprint(training.questions)}
+        for key, what in (("lms", "LM"), ("data_fingerprint", "data")):
+            if about.get(key) != json.loads(json.dumps(same[key], default=str)):
+                raise UserError(
+                    f"{folder} holds another run (its {what} differs): choose another --out, or delete it"
+                )
+
+
+def _default_out(paper: Paper, request: Request) -> Path:
+    """One folder for each choice of LMs and limit: a later table of the paper finds the runs it shares."""
+    known = [request.lms.names, request.lms.bases, request.limit, request.environment, request.embedding]
+    known += [request.lms.max_tokens, request.lms.answer_form]
+    digest = hashlib.sha256(json.dumps(known, default=str).encode()).hexdigest()
+    return RUNS / f"reproduce-{paper.id}-{digest[:8]}"
+
+
+def _notes(selection: Selection, request: Request, presets: Sequence[Preset], made: _Maker) -> list[str]:
+    found = [note for note in (selection.paper.note, selection.table.note) if note]
+    found += request.lms.notes(presets)
+    if request.environment:
+        found.append(
+            f"Looked up in {request.environment} instead of Wikipedia: what is not there cannot be found."
+        )
+    if request.limit is not None:
+        found.append(f"At most {request.limit:,} questions a row, drawn with the row's seed.")
+    return [" ".join(note.split()) for note in (*found, *made.short, *made.warnings)]

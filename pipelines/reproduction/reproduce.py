@@ -1,0 +1,292 @@
+"""Runs rows of published tables again and puts what was measured beside what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.calls import FatalCallError, bound
+from ...modules.base.errors import UserError
+from ..base.budget import ACCOUNTS, BudgetSpent
+from ..evaluation.earlier import earlier
+from ..evaluation.evaluate import SUMMARY, Evaluation, Progress, evaluate
+from ..runs.manifest import MANIFEST, write_json
+from ..runs.rows import RESULTS
+from .lms import PaperLMs
+from .measures import Measured, derived, measured
+from .plan import Plan, Request, Run, plan
+from .plots import plots
+from .presets import Figure, Row
+from .tracking import TableTracker, start_tables
+
+TABLE = "table.json"
+Show = Callable[[str], AbstractContextManager[Callable[[Any], None]]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A published figure beside the measured one, both in per cent.
+
+    `low` and `high` are the ends of the measured one's 95% interval, over `n` questions; `difference` is
+    measured less published, in points; `inside` says whether the published figure lies in that interval.
+    `why` says why nothing was measured. `run` is the folder of the row's run, `lm` whom it asked.
+    """
+
+    row: str
+    figure: str
+    published: float | None
+    measured: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    difference: float | None = None
+    inside: bool | None = None
+    lm: str | None = None
+    run: str | None = None
+    why: str | None = None
+    note: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclass
+class Reproduction:
+    """A table, or some of its rows, side by side: `lines`, and the folder with all runs.
+
+    `stopped` says why rows are missing, where something ended the reproduction early; `code` is then the
+    command's exit code. `pictures` are the plots.
+    """
+
+    name: str
+    out: Path
+    lines: list[Line]
+    notes: list[str]
+    pictures: list[Path]
+    stopped: str | None = None
+    code: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "reproduce": self.name,
+            "out": str(self.out),
+            "rows": [line.to_dict() for line in self.lines],
+            "notes": self.notes,
+            "plots": [str(picture) for picture in self.pictures],
+            "stopped": self.stopped,
+        }
+
+
+def reproduce(
+    spec: str,
+    *,
+    lm: str | Mapping[str, str] | None = None,
+    api_base: str | None = None,
+    limit: int | None = None,
+    out: str | Path | None = None,
+    environment: str | None = None,
+    embedding: str | None = None,
+    concurrency: int = 64,
+    retry_errors: bool = False,
+    budget: str | None = None,
+    cache: bool = True,
+    tracking: bool = True,
+) -> Reproduction:
+    """Run rows of a published table and compare.
+
+    Args:
+        spec: `PAPER/TABLE` or `PAPER/TABLE/ROW`, such as `agents-of-commonsense/table-2/EX2_gpt`.
+        lm: an LM's name for all of the paper's models, or model → name; None takes what each is called today.
+        api_base: address of an OpenAI-compatible endpoint for all LMs.
+        limit: at most so many questions a row, drawn with the row's seed.
+        out: folder with a sub-folder for each run. The same call with the same folder resumes.
+        environment: where agents look things up, instead of the live Wikipedia; as `program_of` takes it.
+        embedding: sentence embeddings of strategy networks.
+        concurrency, retry_errors, cache, tracking: as for `evaluate`.
+        budget: ceilings for all rows together, over all resumptions of the folder.
+
+    Raises UserError for anything that is not right, before any LM is called where it can be known then.
+    """
+    named = (
+        []
+        if lm is None
+        else [lm]
+        if isinstance(lm, str)
+        else [f"{model}={name}" for model, name in lm.items()]
+    )
+    bases = [] if api_base is None else [api_base]
+    request = Request(
+        spec=spec,
+        lms=PaperLMs(named, bases, concurrency=concurrency),
+        limit=limit,
+        out=None if out is None else Path(out),
+        environment=environment,
+        embedding=embedding,
+        concurrency=concurrency,
+        retry_errors=retry_errors,
+        budget=budget,
+        cache=cache,
+        tracking=tracking,
+    )
+    return run(plan(request), _silent)
+
+
+def run(planned: Plan, show: Show) -> Reproduction:
+    """Carry a plan out, row by row. What ends it early is in `stopped`; what is finished is shown anyway.
+
+    Raises UserError when not even the first row could be asked.
+    """
+    request, selection = planned.request, planned.selection
+    account = planned.account()
+    folder = planned.out / selection.paper.id / selection.table.id
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise UserError(f"{folder} cannot be written ({problem.strerror}): choose another --out") from None
+    stopped, code, answered = None, 0, False
+    trackers = start_tables(planned) if request.tracking and planned.runs else {}
+    try:
+        with bound(ACCOUNTS, (account,) if account is not None else ()):
+            for one in planned.runs:
+                parent = trackers.get(str(one.settings["data"]))
+                result = _evaluated(one, request, parent.run_id if parent else None, show)
+                answered = True
+                if result.summary.stopped:
+                    stopped, code = result.summary.stopped, 1
+                    break
+    except BudgetSpent as problem:
+        stopped, code = str(problem), 1
+    except KeyboardInterrupt:
+        stopped, code = (
+            f"interrupted: what is finished is kept in {planned.out}; the same command goes on",
+            130,
+        )
+    except UserError as problem:
+        if not answered and (isinstance(problem, FatalCallError) or not _any_rows(planned)):
+            _stop(trackers)
+            raise
+        stopped, code = str(problem), 1
+    except BaseException:
+        _stop(trackers)
+        raise
+    everything = lines(planned, selection.table.rows.values())
+    chosen = {row.id for row in selection.rows}
+    pictures = plots(selection.table, everything, planned.folders, folder)
+    shown = [line for line in everything if line.row in chosen]
+    found = Reproduction(selection.table.name, planned.out, shown, planned.notes, pictures, stopped, code)
+    write_json(folder / TABLE, {**found.to_dict(), "rows": [line.to_dict() for line in everything]})
+    for tracker in trackers.values():
+        tracker.end(found, folder, "KILLED" if stopped else "FINISHED")
+    return found
+
+
+def lines(planned: Plan, rows: Iterable[Row]) -> list[Line]:
+    """Every figure of the rows, measured where the folder has the runs for it."""
+    opened: dict[Path, Evaluation | None] = {}
+
+    def run_of(row: Row) -> Evaluation | None:
+        folder = planned.folders.get(row.name)
+        if folder is not None and folder not in opened:
+            opened[folder] = earlier(folder) if _has_rows(folder) else None
+        return opened[folder] if folder is not None else None
+
+    found: list[Line] = []
+    for row in rows:
+        sources = planned.selection.paper.sources(row) if row.derive else [row]
+        distinct = {planned.folders.get(source.name): run_of(source) for source in sources}
+        runs = [run for run in distinct.values() if run is not None]
+        missing = len(distinct) - len(runs)
+        found += [_line(row, figure, runs, missing) for figure in row.figures]
+    return found
+
+
+def _line(row: Row, figure: Figure, runs: Sequence[Evaluation], missing: int) -> Line:
+    told = Line(row.id, figure.name, figure.value, note=row.note)
+    if row.reason is not None:
+        return replace(told, why=row.reason)
+    if missing:
+        return replace(
+            told, why=f"{missing} of the runs it comes from are missing" if row.derive else "not run"
+        )
+    value = derived(row.derive, figure.name, runs) if row.derive else measured(figure.name, runs[0])
+    if value is None:
+        return replace(told, why="nothing to measure it on in these questions")
+    return beside(told, value, runs, None if row.derive else str(runs[0].folder))
+
+
+def beside(told: Line, value: Measured, runs: Sequence[Evaluation], run: str | None) -> Line:
+    """The line with what was measured."""
+    now, low, high = (100 * part for part in value[:3])
+    names = (str(lm["name"]) for run in runs for lm in run.summary.run["lms"].values())
+    published = told.published
+    return replace(
+        told,
+        measured=now,
+        low=low,
+        high=high,
+        n=value.n,
+        difference=None if published is None else now - published,
+        # Published with two digits at most: one on the interval's end is not outside for its rounding.
+        inside=None if published is None else low - 0.005 <= published <= high + 0.005,
+        lm=", ".join(dict.fromkeys(names)),
+        run=run,
+    )
+
+
+def _evaluated(one: Run, request: Request, parent: str | None, show: Show) -> Evaluation:
+    shared: dict[str, Any] = {"lm": one.lm, "cache": request.cache, "tracking": request.tracking}
+    if one.training is not None and not (one.folder / SUMMARY).exists():
+        from ..training.live import live
+
+        with show(f"{one.row.table}/{one.row.id}: training") as told:
+            live(
+                one.program,
+                one.training.questions,
+                one.training.settings,
+                one.folder,
+                preset=one.training.preset,
+                given=one.training.given,
+                data=one.training.source,
+                **shared,
+            )
+    elif one.training is not None:
+        from ..programs.networks import trained_network
+
+        trained = trained_network(str(one.folder))
+        for name, seat in trained.seats().items():
+            seat.predict.lm = one.program.seats()[name].predict.lm
+        one.program = trained
+    with show(f"{one.row.table}/{one.row.id}") as told:
+        return evaluate(
+            one.program,
+            one.questions,
+            out=one.folder,
+            concurrency=request.concurrency,
+            retry_errors=request.retry_errors,
+            parent=parent,
+            settings=one.settings,
+            progress=told,
+            **shared,
+        )
+
+
+def _has_rows(folder: Path) -> bool:
+    results = folder / RESULTS
+    return (folder / MANIFEST).exists() and results.exists() and results.stat().st_size > 0
+
+
+def _any_rows(planned: Plan) -> bool:
+    return any(_has_rows(one.folder) for one in planned.runs)
+
+
+def _stop(trackers: Mapping[str, TableTracker]) -> None:
+    for tracker in trackers.values():
+        tracker.stop("FAILED")
+
+
+@contextmanager
+def _silent(label: str) -> Iterator[Callable[[Progress], None]]:
+    yield lambda state: None

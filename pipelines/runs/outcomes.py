@@ -1,0 +1,319 @@
+"""Outcome tables: who answered which question in which way, and was it right; what replays learn from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...modules.base.errors import UserError
+from .outcome_rows import outcomes_of_row, run_of
+from .rows import RESULTS
+
+_TEXTS = ("question_id", "question", "agent")
+_TEXTS_OR_NULL = ("group", "strategy", "answer")
+
+
+class Outcome(NamedTuple):
+    """One answer: a row of an outcome table. `answer` None is an abstention, and never correct."""
+
+    question_id: str
+    question: str
+    group: str | None
+    agent: str
+    strategy: str | None
+    answer: str | None
+    correct: bool
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Answers of A agents to Q questions in S ways, as arrays.
+
+    `ids`, `questions` and `groups` have Q entries, `agents` A, `strategies` S; `strategies` is empty when the
+    rows name none, and S is then 1. `answers` (Q, A, S) holds whole numbers, equal for equal answers to a
+    question, -1 for an abstention and for an answer that is not in the table; `correct` (Q, A, S) says which
+    are right; `given` (Q, A, S) which are in the table. `errors` counts rows of failed questions, left out.
+    """
+
+    ids: tuple[str, ...]
+    questions: tuple[str, ...]
+    groups: tuple[str | None, ...]
+    agents: tuple[str, ...]
+    strategies: tuple[str, ...]
+    answers: npt.NDArray[np.int64]
+    correct: npt.NDArray[np.bool_]
+    given: npt.NDArray[np.bool_]
+    errors: int = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def missing(self) -> int:
+        """How many answers are not in the table."""
+        return int((~self.given).sum())
+
+    @property
+    def labels(self) -> tuple[str | None, ...]:
+        """The ways by their place in the arrays: the strategies, or None for the only one."""
+        return self.strategies or (None,)
+
+    def take(self, places: Sequence[int]) -> Outcomes:
+        """The questions at these places, in this order."""
+        rows = np.asarray(places, dtype=np.intp)
+        return replace(
+            self,
+            ids=tuple(self.ids[i] for i in rows),
+            questions=tuple(self.questions[i] for i in rows),
+            groups=tuple(self.groups[i] for i in rows),
+            answers=self.answers[rows],
+            correct=self.correct[rows],
+            given=self.given[rows],
+        )
+
+    def only(self, strategies: Sequence[str]) -> Outcomes:
+        """The answers with these strategies, in this order. Raises UserError for one without outcomes."""
+        for name in strategies:
+            if name not in self.strategies:
+                raise UserError(
+                    f"the outcomes have no strategy {name!r}: they have {', '.join(self.strategies)}"
+                )
+        ways = [self.strategies.index(name) for name in strategies]
+        return replace(
+            self,
+            strategies=tuple(strategies),
+            answers=self.answers[:, :, ways],
+            correct=self.correct[:, :, ways],
+            given=self.given[:, :, ways],
+        )
+
+    def like(self, agents: Sequence[str], strategies: Sequence[str]) -> Outcomes:
+        """The same answers with agents and strategies in this order, those that are not here all missing.
+
+        Raises UserError for an agent or strategy of the table that is not among them, and when none of the
+        table's answers is theirs.
+        """
+        for what, have, want in (
+            ("agent", self.agents, agents),
+            ("strategy", self.labels, tuple(strategies) or (None,)),
+        ):
+            for name in have:
+                if name not in want:
+                    shown = ", ".join(str(one) for one in want)
+                    raise UserError(
+                        f"the outcomes have {_named(what, name)}, which nothing was learned about: "
+                        f"give outcomes of {shown if want != (None,) else 'agents without a strategy'}"
+                    )
+        ways = tuple(strategies) or (None,)
+        shape = (len(self), len(agents), len(ways))
+        answers, correct = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=bool)
+        given = np.zeros(shape, dtype=bool)
+        columns = np.ix_(
+            range(len(self)),
+            [list(agents).index(a) for a in self.agents],
+            [ways.index(s) for s in self.labels],
+        )
+        answers[columns], correct[columns], given[columns] = self.answers, self.correct, self.given
+        return replace(
+            self,
+            agents=tuple(agents),
+            strategies=tuple(strategies),
+            answers=answers,
+            correct=correct,
+            given=given,
+        )
+
+
+def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
+    """The outcomes in one or several JSONL files: outcome tables, `results.jsonl` files, or run folders.
+
+    A row of a table is `{"question_id", "question", "group", "agent", "strategy", "answer", "correct"}`;
+    group, strategy and answer may be null. Of a `results.jsonl` every agent's last answer counts (see
+    `outcomes_of_row`); failed questions are left out and counted. Questions, agents and strategies keep the
+    order in which they first appear. Missing combinations are allowed.
+
+    Raises UserError, naming file and line, for a row that is none, the same answer twice, equal answers to a
+    question of which one is right and one is wrong, a question id with two texts or groups, rows with and
+    without a strategy together, and files without a row.
+    """
+    files = [paths] if isinstance(paths, str | Path) else list(paths)
+    table = _Table()
+    for file in files:
+        path = _file_of(file)
+        before, run = table.rows, run_of(path.parent)
+        for number, line in _lines(path):
+            where = f"{path}, line {number}"
+            if "transcript" in line:
+                for outcome in _of_result(line, run, where, table):
+                    table.add(outcome, where, str(line["id"]))
+            else:
+                table.add(outcome_of(line, where), where)
+        if table.rows == before:
+            raise UserError(f"{path} holds no outcomes: give a file with at least one answer")
+    if not files:
+        raise UserError("no file with outcomes is given: name at least one")
+    return table.outcomes()
+
+
+def outcomes_from(rows: Iterable[Outcome]) -> Outcomes:
+    """The same from rows in memory; errors name the row by its number."""
+    table = _Table()
+    for number, outcome in enumerate(rows, start=1):
+        table.add(outcome, f"row {number}")
+    return table.outcomes()
+
+
+def outcome_of(row: Mapping[str, Any], where: str) -> Outcome:
+    """A checked row of an outcome table. Raises UserError beginning with `where`."""
+    for name in (*_TEXTS, "answer", "correct"):
+        if name not in row:
+            raise UserError(f"{where}: the row has no {name!r}; add it")
+    for name in _TEXTS:
+        if not isinstance(row[name], str) or not row[name].strip():
+            raise UserError(f"{where}: {name!r} is {_short(row[name])}; give a text that is not blank")
+    for name in _TEXTS_OR_NULL:
+        value = row.get(name)
+        if value is not None and (not isinstance(value, str) or (name != "answer" and not value.strip())):
+            raise UserError(f"{where}: {name!r} is {_short(value)}; give a text, or null for none")
+    if not isinstance(row["correct"], bool):
+        raise UserError(f"{where}: 'correct' is {_short(row['correct'])}; give true or false")
+    if row["correct"] and row["answer"] is None:
+        raise UserError(f"{where}: the answer is null, and yet 'correct' is true; correct one of the two")
+    return Outcome._make(row.get(name) for name in Outcome._fields)
+
+
+@dataclass
+class _Question:
+    place: int
+    text: str
+    group: str | None
+    where: str
+    codes: dict[str, int] = field(default_factory=dict)
+    right: dict[str, bool] = field(default_factory=dict)
+
+
+class _Table:
+    """Rows as they come in, checked against those before."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.errors = 0
+        self._questions: dict[str, _Question] = {}
+        self._agents: dict[str, int] = {}
+        self._ways: dict[str | None, int] = {}
+        self._cells: dict[tuple[int, int, int], tuple[int, bool]] = {}
+
+    def add(self, outcome: Outcome, where: str, own: str | None = None) -> None:
+        """Take a row in; `own` is the id that users know the question by, where it is another."""
+        name, answer = own or outcome.question_id, outcome.answer
+        asked = self._questions.setdefault(
+            outcome.question_id, _Question(len(self._questions), outcome.question, outcome.group, where)
+        )
+        if asked.text != outcome.question:
+            raise UserError(
+                f"{where}: the question {name!r} has another text than at {asked.where}; give each question "
+                "its own id"
+            )
+        if asked.group != outcome.group:
+            here, there = [
+                f"the group {one!r}" if one else "no group" for one in (outcome.group, asked.group)
+            ]
+            mend = "give it one group" if own is None else "evaluate both runs on the same data file"
+            raise UserError(
+                f"{where}: the question {name!r} has {here} here, but {there} at {asked.where}; {mend}"
+            )
+        if self._ways and (None in self._ways) != (outcome.strategy is None):
+            raise UserError(
+                f"{where}: rows with and without a strategy stand together; the ones teach policies and the "
+                "others weights, so train on one kind at a time"
+            )
+        if answer is not None and asked.right.setdefault(answer, outcome.correct) != outcome.correct:
+            raise UserError(
+                f"{where}: the answer {_short(answer)} to {name!r} is right in one row and wrong in another; "
+                "correct one of them"
+            )
+        code = -1 if answer is None else asked.codes.setdefault(answer, len(asked.codes))
+        cell = (
+            asked.place,
+            self._agents.setdefault(outcome.agent, len(self._agents)),
+            self._ways.setdefault(outcome.strategy, len(self._ways)),
+        )
+        if cell in self._cells:
+            way = "" if outcome.strategy is None else f" with {outcome.strategy!r}"
+            raise UserError(
+                f"{where}: {outcome.agent!r} has answered {name!r}{way} before; keep one of the two rows"
+            )
+        self._cells[cell] = (code, outcome.correct)
+        self.rows += 1
+
+    def outcomes(self) -> Outcomes:
+        shape = (len(self._questions), len(self._agents), len(self._ways) or 1)
+        answers, correct = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=bool)
+        given = np.zeros(shape, dtype=bool)
+        for cell, (code, right) in self._cells.items():
+            answers[cell], correct[cell], given[cell] = code, right, True
+        return Outcomes(
+            ids=tuple(self._questions),
+            questions=tuple(asked.text for asked in self._questions.values()),
+            groups=tuple(asked.group for asked in self._questions.values()),
+            agents=tuple(self._agents),
+            strategies=tuple(way for way in self._ways if way is not None),
+            answers=answers,
+            correct=correct,
+            given=given,
+            errors=self.errors,
+        )
+
+
+def _of_result(
+    row: Mapping[str, Any], run: Mapping[str, Any], where: str, table: _Table
+) -> Iterator[Outcome]:
+    if row.get("error"):
+        table.errors += 1
+        return
+    try:
+        found = outcomes_of_row(row, run)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise UserError(f"{where} is no whole result row ({problem!r}): delete the line") from None
+    for fields in found:
+        yield outcome_of(fields, where)
+
+
+def _file_of(given: str | Path) -> Path:
+    path = Path(given).expanduser()
+    path = path / RESULTS if path.is_dir() else path
+    if not path.is_file():
+        raise UserError(f"there is no file {path}: name a JSONL file of outcomes, or the folder of a run")
+    return path
+
+
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        with open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.strip():
+                    continue
+                try:
+                    row = json.loads(line)
+                except (ValueError, RecursionError):
+                    row = None
+                if not isinstance(row, dict):
+                    raise UserError(f"{path}, line {number}, is no JSON object: correct or delete the line")
+                yield number, row
+    except OSError as problem:
+        raise UserError(f"{path} cannot be read ({problem.strerror}): correct the path") from None
+
+
+def _named(what: str, name: str | None) -> str:
+    return f"the {what} {name!r}" if name is not None else f"answers without a {what}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:57] + "…"

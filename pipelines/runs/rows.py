@@ -1,0 +1,169 @@
+"""Result rows: their shape, and the file they stream into, which survives being killed at any point."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from ...modules.reading.answers import read_number, score
+from ...modules.base.errors import UserError
+from ...modules.reading.question import Question
+from ..base.jsonl import to_line
+
+RESULTS = "results.jsonl"
+NEEDED = frozenset(("id", "kind", "answer", "gold", "correct", "usage", "seconds", "error"))  # to sum rows up
+
+
+def row_of(question: Question, prediction: dspy.Prediction, seconds: float) -> dict[str, Any]:
+    """The row of an answered question; `answer` None (unreadable) is wrong, whatever the gold answer."""
+    judged = score(prediction.answer, question.answer or "", question.kind, question.choices)
+    row = _row(question, seconds, None)
+    row.update(
+        answer=prediction.answer,
+        correct=judged.correct and question.answer is not None,
+        em=judged.em,
+        f1=judged.f1,
+        decided_by=prediction.decided_by,
+        rounds=prediction.rounds,
+        consensus_round=prediction.consensus_round,
+        transcript=prediction.transcript,
+        usage=prediction.usage,
+    )
+    if question.kind == "number":
+        row["strict"] = row["correct"] and _strict(prediction)
+    return row
+
+
+def error_row(question: Question, error: str, usage: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """The row of a question that failed: counts as wrong, shown apart."""
+    row = _row(question, seconds, error)
+    row["usage"] = dict(usage)
+    if question.kind == "span":
+        row["em"] = row["f1"] = 0.0
+    return row
+
+
+def _row(question: Question, seconds: float, error: str | None) -> dict[str, Any]:
+    return {
+        "id": question.id,
+        "kind": question.kind,
+        "question": question.question,
+        "choices": question.choices,
+        "answer": None,
+        "gold": question.answer,
+        "correct": False,
+        "em": None,
+        "f1": None,
+        "decided_by": "error" if error else None,
+        "rounds": 0,
+        "consensus_round": None,
+        "transcript": [],
+        "usage": {},
+        "seconds": round(seconds, 4),
+        "error": error,
+        "meta": {key: value for key, value in question.meta.items() if isinstance(value, (str, int, float))},
+    }
+
+
+def _strict(prediction: dspy.Prediction) -> bool:
+    """Whether the winning answer was stated in GSM8K's strict form (or as a bare number)."""
+    for turn in reversed(prediction.transcript):
+        if turn["answer"] == prediction.answer:
+            return read_number(str(turn.get("raw") or turn["answer"]), strict=True) is not None
+    return False
+
+
+class RowFile:
+    """`DIR/results.jsonl` while an evaluation runs: one write a row, read back on resuming.
+
+    One process at a time has the folder: of two that append, the first to finish would drop the rows of the
+    other. With `retry_errors`, rows that are errors are removed first. Raises UserError for a folder in use
+    and for a damaged file, OSError when it cannot be opened.
+    """
+
+    def __init__(self, folder: Path, *, retry_errors: bool = False) -> None:
+        self.path = folder / RESULTS
+        self.done: set[str] = set()
+        self._folder = os.open(folder, os.O_RDONLY)
+        try:
+            self._take_folder()
+            self._drop_torn_line()
+            if retry_errors:
+                kept = [row["id"] for row in read_rows(self.path) if not row["error"]]
+                rewrite(self.path, kept)
+            self.done.update(row["id"] for row in read_rows(self.path))
+            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        except BaseException:
+            os.close(self._folder)
+            raise
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add a row, whole or not at all. Raises UserError when the disk takes no more."""
+        line = to_line(row)
+        try:
+            start = os.fstat(self._file).st_size
+            written = os.write(self._file, line)
+            if written != len(line):
+                os.ftruncate(self._file, start)
+                raise OSError(errno.ENOSPC, f"only {written} of {len(line)} bytes fitted")
+        except OSError as problem:
+            raise UserError(
+                f"{self.path} could not be written ({problem.strerror}): {len(self.done)} rows are kept; "
+                "make room and run the same command again"
+            ) from None
+        self.done.add(row["id"])
+
+    def close(self) -> None:
+        os.close(self._file)
+        os.close(self._folder)
+
+    def _take_folder(self) -> None:
+        try:
+            fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # gone with the process, however it dies
+        except BlockingIOError:
+            raise UserError(
+                f"another process is writing to {self.path.parent}: wait for it, or choose another --out"
+            ) from None
+
+    def _drop_torn_line(self) -> None:
+        with open(self.path, "a+b") as file:
+            file.seek(0)
+            file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
+
+
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a results file, one at a time. Raises UserError naming file and line for a damaged one."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                row = json.loads(line)
+                whole = row.keys() >= NEEDED
+            except (ValueError, AttributeError, RecursionError):
+                whole = False
+            if not whole:
+                raise UserError(f"{path}, line {number}, is no result row: delete the line and run again")
+            yield row
+
+
+def rewrite(path: Path, order: Iterable[str], *, drop: frozenset[str] = frozenset()) -> None:
+    """Put a file's rows in the questions' order, atomically and without holding them in memory."""
+    places: dict[str, tuple[int, int]] = {}
+    with open(path, "rb") as source:
+        at = 0
+        for line in source:
+            places[json.loads(line)["id"]] = (at, len(line))
+            at += len(line)
+        temporary = path.with_suffix(".tmp")
+        with open(temporary, "wb") as target:
+            for name in order:
+                if name in places and name not in drop:
+                    source.seek(places[name][0])
+                    target.write(source.read(places[name][1]))
+    os.replace(temporary, path)

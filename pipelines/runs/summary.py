@@ -1,0 +1,165 @@
+"""Sums a run up: scores with intervals, counts, usage, latency, groups, and the protocol's own report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...modules.base.calls import Usage
+from ...modules.reports.forensics import ForensicTally
+from ...optimizers.statistics.statistics import bootstrap_mean, wilson
+
+GROUPS = ("subject", "grade", "grade_band", "type", "topic", "domain")
+MOST_GROUPS = 30
+BOOTSTRAP_SEED = 0
+
+
+@dataclass
+class Summary:
+    """`summary.json`: every rate as `{"value", "low", "high"}` with a 95% interval, in 0 … 1.
+
+    Of questions whose `meta.pair_id` names a partner, `scores["pair_accuracy"]` is the share of whole pairs
+    that are right in both.
+    `forensics` is what dialogues did to answers, see `modules.forensics`; empty for one agent.
+    `usage` is that of the rows; `paid` sums up the ledger, and so has the calls of earlier, killed attempts.
+    `stopped` says why there are fewer rows than questions, where something ended the run early.
+    """
+
+    scores: dict[str, dict[str, float]]
+    counts: dict[str, int]
+    usage: dict[str, Any]
+    seconds: dict[str, float]
+    groups: dict[str, dict[str, dict[str, float]]]
+    report: dict[str, Any]
+    run: dict[str, Any]
+    paid: dict[str, Any] | None = None
+    stopped: str | None = None
+    forensics: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        found = asdict(self)
+        run = found.pop("run")
+        return {**found, **run}
+
+
+def summarise(
+    rows: Iterable[Mapping[str, Any]],
+    questions: int,
+    report: Callable[[Iterable[Mapping[str, Any]]], dict[str, Any]],
+    run: Mapping[str, Any],
+) -> Summary:
+    """One pass over the rows; `report` sees each of them too.
+
+    Counts: `questions` asked for, `rows` finished, `correct`, `errors` (failed calls) and `unreadable` (no
+    answer could be read); errors and unreadable answers are wrong in every score.
+    """
+    tally, forensic = _Tally(), ForensicTally(run.get("program"))
+    counted = tally.through(rows, forensic)
+    protocol = report(counted)
+    for _ in counted:  # a report may stop early or look at nothing
+        pass
+    return Summary(
+        scores=tally.scores(),
+        counts={
+            "questions": questions,
+            "rows": len(tally.correct),
+            "correct": sum(tally.correct),
+            "errors": tally.errors,
+            "unreadable": tally.unreadable,
+        },
+        usage=tally.usage.to_dict(),
+        seconds=_percentiles(tally.seconds),
+        groups=tally.grouped(),
+        report=protocol,
+        run=dict(run),
+        forensics=forensic.report(),
+    )
+
+
+def rate(successes: int, n: int) -> dict[str, float]:
+    """A share with its Wilson interval."""
+    low, high = wilson(successes, n)
+    return {"value": successes / n if n else 0.0, "low": low, "high": high, "n": n}
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.correct: list[bool] = []
+        self.em: list[float] = []
+        self.f1: list[float] = []
+        self.strict: list[bool] = []
+        self.seconds: list[float] = []
+        self.usage = Usage()
+        self.errors = 0
+        self.unreadable = 0
+        self._pairs: dict[frozenset[str], list[bool]] = {}
+        self._groups: dict[str, dict[str, list[int]]] = {}
+
+    def through(
+        self, rows: Iterable[Mapping[str, Any]], forensic: ForensicTally
+    ) -> Iterator[Mapping[str, Any]]:
+        for row in rows:
+            self._count(row)
+            forensic.count(row)
+            yield row
+
+    def _count(self, row: Mapping[str, Any]) -> None:
+        self.correct.append(bool(row["correct"]))
+        self.seconds.append(row["seconds"])
+        self.usage.add(Usage(**row["usage"]))
+        self.errors += row["error"] is not None
+        self.unreadable += row["error"] is None and row["answer"] is None
+        if row["kind"] == "span":
+            self.em.append(row["em"] or 0.0)
+            self.f1.append(row["f1"] or 0.0)
+        if row["kind"] == "number":
+            self.strict.append(bool(row.get("strict")))
+        meta = row.get("meta") or {}
+        if meta.get("pair_id") not in (None, row["id"]):
+            self._pairs.setdefault(frozenset((row["id"], str(meta["pair_id"]))), []).append(
+                bool(row["correct"])
+            )
+        for name in GROUPS:
+            value = _grade_band(meta) if name == "grade_band" else meta.get(name)
+            if value is not None:
+                counts = self._groups.setdefault(name, {}).setdefault(str(value), [0, 0])
+                counts[0] += bool(row["correct"])
+                counts[1] += 1
+
+    def scores(self) -> dict[str, dict[str, float]]:
+        scores = {"accuracy": rate(sum(self.correct), len(self.correct))}
+        if self.em:
+            scores["em"] = rate(int(sum(self.em)), len(self.em))
+            mean, low, high = bootstrap_mean(self.f1, seed=BOOTSTRAP_SEED)
+            scores["f1"] = {"value": mean, "low": low, "high": high, "n": len(self.f1)}
+        if self.strict:
+            scores["accuracy_strict"] = rate(sum(self.strict), len(self.strict))
+        whole = [all(pair) for pair in self._pairs.values() if len(pair) == 2]
+        if whole:
+            scores["pair_accuracy"] = rate(sum(whole), len(whole))
+        return scores
+
+    def grouped(self) -> dict[str, dict[str, dict[str, float]]]:
+        return {
+            name: {value: rate(*counts) for value, counts in sorted(values.items())}
+            for name, values in self._groups.items()
+            if 1 < len(values) <= MOST_GROUPS
+        }
+
+
+def _grade_band(meta: Mapping[str, Any]) -> str | None:
+    """The two bands that ScienceQA is reported by, for a school grade of 1 to 12."""
+    grade = str(meta.get("grade", ""))
+    if not grade.isdigit() or not 1 <= int(grade) <= 12:
+        return None
+    return "1-6" if int(grade) <= 6 else "7-12"
+
+
+def _percentiles(seconds: list[float]) -> dict[str, float]:
+    if not seconds:
+        return {}
+    p50, p90, p99 = np.percentile(seconds, [50, 90, 99])
+    return {"mean": float(np.mean(seconds)), "p50": float(p50), "p90": float(p90), "p99": float(p99)}

@@ -1,0 +1,217 @@
+"""Programs as MLflow models: JSON and safetensors beside four lines of code, and no pickle."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dspy
+from mlflow import MlflowException, pyfunc
+from mlflow.entities import LoggedModelOutput, LoggedModelStatus
+from mlflow.models import Model, ModelSignature
+from mlflow.types.schema import AnyType, ColSpec, DataType, Schema
+
+from ...modules.base.calls import CallError, FatalCallError
+from ...modules.base.errors import UserError
+from ...modules.base.sync import run_sync
+from ...modules.protocols.program import Program
+from ...modules.protocols.saved import SavedLM, saved_lm
+from ...modules.reading.question import INPUTS
+from ..lms.named import lm as make_lm
+from ..programs.saved import check_address, lm_of, saved_program
+from .store import open_client, quiet
+
+CODE = Path(__file__).with_name("saved_model.py")
+PROGRAM = "program"
+EVERY = "*"
+AT_ONCE = 16
+REQUIRED = ("folkmoot", "dspy", "mlflow")
+EXAMPLE = {
+    "question": "Where would you keep money that you do not need today?",
+    "choices": {"A": "bank", "B": "river"},
+    "context": None,
+    "kind": "choice",
+}
+SIGNATURE = ModelSignature(
+    inputs=Schema(
+        [
+            ColSpec(DataType.string, "question"),
+            ColSpec(AnyType(), "choices", required=False),  # type: ignore[no-untyped-call]
+            ColSpec(AnyType(), "context", required=False),  # type: ignore[no-untyped-call]
+            ColSpec(DataType.string, "kind", required=False),
+        ]
+    ),
+    outputs=Schema(
+        [
+            ColSpec(DataType.string, "answer", required=False),
+            ColSpec(DataType.string, "decided_by", required=False),
+            ColSpec(DataType.long, "rounds", required=False),
+            ColSpec(DataType.string, "error", required=False),
+        ]
+    ),
+)
+OUTPUTS = tuple(column.name for column in SIGNATURE.outputs)
+
+if TYPE_CHECKING:
+    _PythonModel = Any
+else:
+
+    class _PythonModel(pyfunc.PythonModel):
+        def __init_subclass__(cls, **options: Any) -> None:
+            """MLflow would warn of `predict` without hints, and with them could not take a data frame."""
+
+
+def log_program(
+    program: Program,
+    run_id: str,
+    *,
+    name: str = PROGRAM,
+    lm: Any = None,
+    example: Mapping[str, Any] | None = None,
+    registered: str | None = None,
+) -> str:
+    """Log a program to an MLflow run as a model that `mlflow.pyfunc.load_model` loads; returns its address.
+
+    Args:
+        program: saved as `program.save` does: without addresses and keys, and without pickle.
+        run_id: a run of the store that MLflow uses here.
+        name: what the model is called in the run.
+        lm: the LM of seats that have none of their own, kept by name and sampling.
+        example: question, choices, context, kind of the input example; None takes one of our own.
+        registered: the name under which a version of it enters the model registry.
+
+    Calls no LM. Raises UserError for a program that cannot be saved, and what MLflow raises.
+    """
+    wanted = {key: (example or EXAMPLE).get(key) for key in INPUTS}
+    client = open_client()
+    with quiet(), tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
+        folder, local = Path(scratch) / PROGRAM, Path(scratch) / "model"
+        program.save(folder)
+        kept = None if lm is None else saved_lm(lm).model_dump(exclude_unset=True)
+        experiment = client.get_run(run_id).info.experiment_id
+        model = client.create_logged_model(experiment, name=name, source_run_id=run_id, model_type="folkmoot")
+        try:
+            pyfunc.save_model(
+                str(local),
+                mlflow_model=Model(run_id=run_id, model_uuid=model.model_id, model_id=model.model_id),
+                python_model=str(CODE),
+                artifacts={PROGRAM: str(folder)},
+                model_config={"lm": kept, "api_base": {}, "environment": None},
+                signature=SIGNATURE,
+                input_example=[{key: value for key, value in wanted.items() if value is not None}],
+                pip_requirements=requirements(),
+            )
+            client.log_model_artifacts(model.model_id, str(local))
+        except BaseException:
+            client.finalize_logged_model(model.model_id, LoggedModelStatus.FAILED)
+            raise
+        client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
+        client.log_outputs(run_id, [LoggedModelOutput(model.model_id, 0)])
+        address = f"models:/{model.model_id}"
+        if registered is not None:
+            with suppress(MlflowException):  # there is one of that name
+                client.create_registered_model(registered)
+            client.create_model_version(registered, address, run_id, model_id=model.model_id)
+    return address
+
+
+def requirements() -> list[str]:
+    """What a model needs, pinned by name and version: no index, address or folder."""
+    found = []
+    for package in REQUIRED:
+        try:
+            found.append(f"{package}=={version(package).partition('+')[0]}")
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+class ProgramModel(_PythonModel):  # type: ignore[misc]
+    """What `mlflow.pyfunc.load_model` gives back; `unwrap_python_model().program` is the program.
+
+    `model_config` of `load_model` may have `lm` (a name, for seats without an LM of their own), `api_base`
+    (one address, or addresses by seat, `*` for all others) and `environment` (such as `corpus:PATH`).
+    """
+
+    program: Program
+    lm: Any
+
+    def load_context(self, context: Any) -> None:
+        config = dict(context.model_config or {})
+        given = config.get("api_base") or {}
+        bases = {EVERY: given} if isinstance(given, str) else dict(given)
+
+        def make(name: str, *, seat: str, addressed: bool, **settings: Any) -> Any:
+            base = bases.get(seat) or bases.get(EVERY)
+            if addressed and base is None:
+                check_address(name, seat)
+            return make_lm(name, api_base=base, **settings)
+
+        self.program = saved_program(
+            context.artifacts[PROGRAM], environment=config.get("environment"), make_lm=make
+        )
+        self.lm = _lm_of_run(config.get("lm"), bases.get(EVERY), make)
+
+    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # MLflow reads hints
+        """One row a question: answer, decided_by, rounds, and the error of a question that failed."""
+        import pandas
+
+        rows = model_input.to_dict("records") if isinstance(model_input, pandas.DataFrame) else model_input
+        if isinstance(rows, Mapping):
+            rows = [rows]
+        asked = [_inputs(row, place) for place, row in enumerate(rows, 1)]
+        with dspy.context(lm=self.lm, disable_history=True):
+            found = run_sync(self._answer, asked)
+        return pandas.DataFrame(found, columns=list(OUTPUTS), dtype=object)
+
+    async def _answer(self, asked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        free = asyncio.Semaphore(AT_ONCE)
+
+        async def one(inputs: Mapping[str, Any]) -> dict[str, Any]:
+            async with free:
+                try:
+                    said = await self.program.acall(**inputs)
+                except FatalCallError:
+                    raise
+                except CallError as problem:
+                    return {**dict.fromkeys(OUTPUTS), "error": str(problem)}
+            return {name: said.get(name) for name in OUTPUTS}
+
+        return list(await asyncio.gather(*map(one, asked)))
+
+
+def _lm_of_run(known: Any, base: str | None, make: Any) -> Any:
+    if known is None:
+        return None
+    if isinstance(known, str):
+        return make_lm(known, api_base=base)
+    return lm_of(SavedLM.model_validate(known), EVERY, "the model", make)
+
+
+def _inputs(row: Any, place: int) -> dict[str, Any]:
+    """A question's inputs from a row; what a data frame has for nothing is None."""
+    if not isinstance(row, Mapping):
+        raise UserError(f"row {place} is no question: give rows with question, choices, context and kind")
+    unknown = sorted(str(key) for key in row if key not in INPUTS)
+    if unknown:
+        raise UserError(f"row {place} has {unknown[0]!r}: the columns are {', '.join(INPUTS)}")
+    found = {key: _plain(value) for key, value in row.items()}
+    if isinstance(found.get("choices"), str):
+        try:
+            found["choices"] = json.loads(found["choices"])
+        except ValueError:
+            raise UserError(f"row {place} has choices that are no object of labels and texts") from None
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and value != value:
+        return None
+    tolist = getattr(value, "tolist", None)
+    return tolist() if tolist is not None else value

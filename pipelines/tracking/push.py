@@ -1,0 +1,80 @@
+"""Sends to MLflow what its store could not take while a run lasted."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+
+from ...modules.base.errors import UserError
+from ..runs.manifest import MANIFEST
+from ..runs.summary import Summary
+from .unsent import is_copy, marked, unmark
+
+SUMMARY = "summary.json"
+_OTHERS = {
+    "compile.json": "compilation",
+    "study.json": "study",
+    "distil.json": "distillation",
+    "training.json": "training",
+}
+"""What stands in folders that hold more than one run, or none; their commands log them."""
+
+
+def push(folder: Path) -> list[str]:
+    """Log a finished run's folder, into the MLflow run that it has or a new one; what the store did not take.
+
+    A folder without a mark is logged all the same, whole. Raises UserError for a folder that holds no
+    finished run, such as that of a compilation or study, or one that another process is writing to.
+    """
+    from ..programs.saved import load_program
+    from .tracker import SAVED, MlflowTracker
+
+    for name, what in _OTHERS.items():
+        if (folder / name).is_file() and not (folder / MANIFEST).exists():
+            raise UserError(
+                f"{folder} holds a {what}, whose own MLflow run is logged by giving its command again, which "
+                "asks nothing anew"
+            )
+    about = marked(folder) or {"status": "FINISHED", "key": None}
+    with _alone(folder):
+        try:
+            run = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+            known = {field.name: found[field.name] for field in fields(Summary) if field.name in found}
+            summary = Summary(**known, run=run)
+        except (OSError, ValueError, TypeError) as problem:
+            raise UserError(
+                f"{folder} holds no finished run ({type(problem).__name__} at its {MANIFEST} or {SUMMARY}): "
+                "run its command again"
+            ) from None
+        program = load_program(folder / SAVED) if (folder / SAVED).is_dir() else None
+        tracker = MlflowTracker(run, folder, program=program, key=about.get("key"))
+        missing = tracker.log_all(summary, folder, about["status"])
+        if missing:
+            return missing
+        unmark(folder)
+    if is_copy(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+    return []
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """As an evaluation does that writes to the folder."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as problem:
+        raise UserError(f"{folder} cannot be read ({problem.strerror}): name the folder of a run") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise UserError(f"another process is writing to {folder}: wait for it") from None
+    finally:
+        os.close(descriptor)

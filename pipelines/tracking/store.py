@@ -1,0 +1,157 @@
+"""The MLflow store: which it is, whether it can be used, and a client that is quiet and gives up soon."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import socket
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .values import scrubbed
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from sqlalchemy import URL
+
+CONNECT_SECONDS = 5.0
+ARTIFACTS = "mlruns"
+# MLflow reads these when it is imported or makes a request; what the user has set stays. Its own defaults
+# wait minutes for a server that is down, print a link to standard output, and phone home.
+ENVIRONMENT = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+
+
+def open_client() -> MlflowClient:
+    """A client of the store that MLflow itself would use here: MLFLOW_TRACKING_URI, else its default.
+
+    A database that is missing is made. Raises whatever MLflow, SQLAlchemy or the operating system do when the
+    store cannot be used; a database that is away or locked is noticed within CONNECT_SECONDS.
+    """
+    uri = _uri()
+    from mlflow import MlflowClient
+
+    with quiet(), _one_at_a_time(uri):
+        _check(uri)
+        return MlflowClient(tracking_uri=uri)
+
+
+def missing_store() -> Path | None:
+    """The SQLite file that `open_client` would have to make; None when the store is there or no file."""
+    path = _sqlite_file(_uri())
+    return path if path is not None and not path.exists() else None
+
+
+def _uri() -> str:
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    from mlflow import get_tracking_uri
+
+    return str(get_tracking_uri())
+
+
+def store_name(uri: str) -> str:
+    """What a store is called on this machine: its address without a password, a file by its full path."""
+    path = _sqlite_file(uri)
+    return f"sqlite:///{path}" if path is not None else str(scrubbed(uri))
+
+
+def artifact_location(uri: str, experiment: str) -> str | None:
+    """Where artifacts go: `mlruns/EXPERIMENT` beside an SQLite file; None leaves it to any other store."""
+    path = _sqlite_file(uri)
+    if path is None:
+        return None
+    folder = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in experiment)
+    return (path.parent / ARTIFACTS / (folder.strip(".") or "-")).as_uri()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep what this thread logs through MLflow, Alembic and urllib3 to itself; errors still raise."""
+    mute = _Mute()
+    # MLflow's one handler serves its own loggers and Alembic's.
+    places: list[logging.Filterer] = [
+        *logging.getLogger("mlflow").handlers,
+        logging.getLogger("urllib3.connectionpool"),
+    ]
+    for place in places:
+        place.addFilter(mute)
+    try:
+        yield
+    finally:
+        for place in places:
+            place.removeFilter(mute)
+
+
+class _Mute(logging.Filter):
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = threading.get_ident()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.thread != self._thread
+
+
+def _url(uri: str) -> URL | None:
+    """The parts of a database's address; None for a server or a folder."""
+    from mlflow.store.db.db_types import DATABASE_ENGINES
+
+    if uri.partition("://")[0].partition("+")[0] not in DATABASE_ENGINES:
+        return None
+    from sqlalchemy import make_url
+
+    return make_url(uri)
+
+
+def _sqlite_file(uri: str) -> Path | None:
+    url = _url(uri)
+    if url is None or url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
+        return None
+    return Path(str(url.database)).absolute()
+
+
+def _check(uri: str) -> None:
+    """MLflow tries ten times, for 100 seconds, to reach a database: find out first."""
+    path, url = _sqlite_file(uri), _url(uri)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path, timeout=CONNECT_SECONDS)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            database.rollback()
+    elif url is not None and url.host:
+        port = url.port or _PORTS.get(url.get_backend_name())
+        if port is not None:
+            socket.create_connection((url.host, port), timeout=CONNECT_SECONDS).close()
+
+
+@contextmanager
+def _one_at_a_time(uri: str) -> Iterator[None]:
+    """Only one process at a time may make the tables of a new SQLite file.
+
+    The lock is on the folder: opening and closing the database file itself would drop SQLite's own locks.
+    """
+    path = _sqlite_file(uri)
+    if path is None:
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)

@@ -1,0 +1,113 @@
+"""Runs of which MLflow has not got everything yet: a mark in the run's folder, and a list of such folders."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..base.settings import settings
+from ..runs.manifest import write_json
+
+UNSENT = "unsent.json"
+TRACES_LEFT = "traces"
+WHOLES = ("compile.json", "study.json", "study.journal", "distil.json")
+"""What is in a folder whose parts are runs."""
+
+
+def mark(folder: Path, about: Mapping[str, Any]) -> None:
+    """Note what is missing: `missing` (names), `store`, `status` and the tracker's `key`.
+
+    A disk that takes no more is no reason to stop: then only the same command sends the rest.
+    """
+    with suppress(OSError):
+        write_json(folder / UNSENT, about)
+        pointer = _pointer(folder)
+        pointer.parent.mkdir(parents=True, exist_ok=True)
+        write_json(pointer, {"folder": str(folder.absolute()), "store": about["store"]})
+
+
+def marked(folder: Path) -> dict[str, Any] | None:
+    """The mark of a folder; None when nothing is missing."""
+    try:
+        found = json.loads((folder / UNSENT).read_text(encoding="utf-8"))
+        return {**found, "missing": [str(name) for name in found["missing"]]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def unmark(folder: Path, what: str | None = None) -> None:
+    """Take one thing off what is missing; None, or the last one, takes the mark away."""
+    found = marked(folder)
+    left = [name for name in found["missing"] if name != what] if found and what else []
+    if found and left:
+        mark(folder, {**found, "missing": left})
+        return
+    for path in (folder / UNSENT, _pointer(folder)):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def waiting(store: str | None = None) -> list[Path]:
+    """The marked folders that are known on this machine, of one store or of all, in order of their names."""
+    found = []
+    for pointer in sorted(_list().glob("*.json")):
+        try:
+            known = json.loads(pointer.read_text(encoding="utf-8"))
+            folder = Path(known["folder"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if marked(folder) is None:  # sent since then, or deleted
+            with suppress(OSError):
+                pointer.unlink()
+        elif store is None or known.get("store") == store:
+            found.append(folder)
+    return sorted(found)
+
+
+def waiting_beside(folder: Path, store: str) -> list[Path]:
+    """Those that wait for a store and can be sent with the folder's run.
+
+    Other parts of the compilation or study that it is a part of are left out: as children of its run they are
+    sent in their turn.
+    """
+    whole = _whole(folder)
+    return [
+        one
+        for one in waiting(store)
+        if one != folder.absolute() and (whole is None or not one.is_relative_to(whole))
+    ]
+
+
+def _whole(folder: Path) -> Path | None:
+    parents = folder.absolute().parents
+    return next((one for one in parents if any((one / name).exists() for name in WHOLES)), None)
+
+
+def keep_copy(folder: Path) -> Path:
+    """Where the files of a folder that is about to be deleted are kept until they are sent."""
+    import shutil
+
+    target = _list() / f"run-{os.getpid()}-{_name(folder)}"
+    shutil.copytree(folder, target, dirs_exist_ok=True)
+    return target
+
+
+def is_copy(folder: Path) -> bool:
+    return folder.absolute().parent == _list().absolute()
+
+
+def _list() -> Path:
+    return settings().cache / "unsent"
+
+
+def _pointer(folder: Path) -> Path:
+    return _list() / f"{_name(folder)}.json"
+
+
+def _name(folder: Path) -> str:
+    return hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Training: a strategy network learns from recorded or live answers."""

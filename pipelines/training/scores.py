@@ -1,0 +1,229 @@
+"""What a trained network reaches on recorded answers, beside what needs no network. All pure.
+
+Answers of A agents to Q questions in S ways are whole numbers (Q, A, S), equal for equal answers to a
+question, -1 where there is none; `correct` (Q, A, S) says which are right. Without strategies S is 1.
+A network has N agents: as many, or copies of the only one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...modules.network.verdict import Contest, verdict
+from ...modules.network.weights import Expected, expected_votes
+from ...optimizers.statistics.statistics import bootstrap_mean, paired_bootstrap, wilson
+
+Numbers = npt.NDArray[np.float64]
+Answers = npt.NDArray[np.integer[Any]]
+Right = npt.NDArray[np.bool_]
+
+TEAMS = ("consensus", "individual", "majority")
+RIVALS = ("majority", "best_fixed", "best_per_group", "individual")
+
+
+class Drawn(NamedTuple):
+    """What the network did, in D draws: the strategy of each agent (D, Q, N), -1 for an agent that was not
+    asked, and how much its vote counted (D, Q, N)."""
+
+    picks: Answers
+    weights: Numbers
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Fixed choices by their accuracy on training outcomes, each as the number of a way; ties by order.
+
+    Where agents have strategies, each has a choice of its own: `best` has A numbers, `by_group` A for each
+    group. Where they have none, the choice is among the agents: `best` and each group have one number.
+    """
+
+    best: tuple[int, ...]
+    by_group: Mapping[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, correct: Right, given: Right, groups: Sequence[str | None]) -> Fixed:
+        """The best by `correct` (Q, A, S), as far as `given` (Q, A, S). Raises ValueError without a question.
+
+        A group of None is no group.
+        """
+        if not len(correct) == len(given) == len(groups) or not len(groups):
+            raise ValueError(f"{len(groups)} questions need outcomes of as many, not {len(correct)}")
+        right, there = choices_of(correct), choices_of(given)
+        names = dict.fromkeys(group for group in groups if group is not None)
+        return cls(
+            _best(right, there),
+            {name: _best(right[where], there[where]) for name, where in _members(groups, names).items()},
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, known: Mapping[str, Any]) -> Fixed:
+        return cls(tuple(known["best"]), {name: tuple(best) for name, best in known["by_group"].items()})
+
+
+def network_scores(
+    answers: Answers,
+    correct: Right,
+    given: Right,
+    groups: Sequence[str | None],
+    drawn: Drawn,
+    fixed: Fixed,
+    *,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """The scores of a network on test outcomes: expected values over ties by lot, means over draws.
+
+    Returns `questions`, `draws`, `missing` (answers that were chosen and are not in the table: they count as
+    wrong) and, each with `value`, `low` and `high` (95 %) and the `calls` a question takes:
+
+    - `individual`: one agent with the strategy it chose, the mean over agents
+    - `consensus`: the weighted vote of the agents
+    - `majority`: the same answers with equal weights
+    - `best_fixed`: the strategy that was best in training, for each agent its own, the mean over agents;
+      without strategies the best agent. `best_per_group` likewise by group, a new group by `best_fixed`
+    - `best_per_group_hindsight`: the same chosen on the test questions themselves, so no method but a mark
+    - `majority_of_all`: a plain vote over all answers in the table
+    - `oracle`: whether any answer in the table is right
+
+    then `differences`: `consensus`, `individual` and `majority` less `majority`, `best_fixed`, ..., paired by
+    question, with 95 % bootstrap intervals; and `ties`: the share of questions on which the plain vote is
+    tied, and what the weights gain on tied and untied ones, None where there are none. Values are 0 ... 1.
+    Raises ValueError when shapes do not fit or there is no question.
+    """
+    questions, agents, ways = answers.shape
+    fits = drawn.picks.shape[1] == questions and agents in (1, drawn.picks.shape[2])
+    if not questions or correct.shape != answers.shape or not fits:
+        raise ValueError(f"{answers.shape} answers do not fit {correct.shape} and {drawn.picks.shape}")
+    said, right, there = (_picked(values, drawn.picks) for values in (answers, correct, given))
+    asked = drawn.picks >= 0
+    said, right = np.where(asked, said, -1), right & asked
+    single = right.sum(axis=2) / np.maximum(asked.sum(axis=2), 1)
+    group = _votes(said, right, drawn.weights)
+    plain = _votes(said, right, np.ones(drawn.weights.shape))
+    alone = choices_of(correct)
+    hindsight = Fixed.of(correct, given, groups)
+    everyone = (questions, agents * ways)
+    flat = answers.reshape(everyone)
+    values = {
+        "individual": single.mean(axis=0),
+        "consensus": group.right.mean(axis=0),
+        "majority": plain.right.mean(axis=0),
+        "best_fixed": _fixed(alone, fixed, [None] * questions),
+        "best_per_group": _fixed(alone, fixed, groups),
+        "best_per_group_hindsight": _fixed(alone, hindsight, groups),
+        "majority_of_all": expected_votes(flat, correct.reshape(everyone), np.ones(agents * ways)).right,
+        "oracle": correct.any(axis=(1, 2)).astype(float),
+    }
+    cells = float(given.sum(axis=(1, 2)).mean())
+    asked_mean = float(asked.sum(axis=2).mean())
+    calls = dict.fromkeys(values, 1.0) | {
+        "consensus": asked_mean,
+        "majority": asked_mean,
+        "majority_of_all": cells,
+        "oracle": cells,
+    }
+    found: dict[str, Any] = {
+        "questions": questions,
+        "draws": len(drawn.picks),
+        "missing": round(float((asked & ~there).sum()) / len(drawn.picks), 6),
+    }
+    found |= {name: {**score_of(value, seed), "calls": calls[name]} for name, value in values.items()}
+    found["differences"] = {
+        team: {rival: _difference(values[team], values[rival], seed) for rival in RIVALS if rival != team}
+        for team in TEAMS
+    }
+    return found | {"ties": _ties(group, plain)}
+
+
+def verdict_of(
+    scores: Mapping[str, Any], fixed: Fixed, agents: Sequence[str], strategies: Sequence[str]
+) -> list[str]:
+    """What `network_scores` found, in sentences: whether the group's vote beats a plain vote and the best
+    fixed choice, with strategies whether an agent's own choice does, and what to take if nothing helps."""
+    differences, told = scores["differences"], "a plain vote over the same answers"
+    if not strategies:
+        alone = f"the best single agent, {agents[fixed.best[0]]}"
+    elif len(agents) == 1:
+        alone = f"the best single strategy, {strategies[fixed.best[0]]}"
+    else:
+        alone = "every agent's best single strategy"
+    group, single = "the group's vote", "one agent's own choice"
+    contests = [Contest(group, alone, differences["consensus"]["best_fixed"])]
+    if scores["consensus"]["calls"] > 1:
+        contests.insert(0, Contest(group, told, differences["consensus"]["majority"]))
+    if len(strategies) > 1:
+        contests.append(Contest(single, alone, differences["individual"]["best_fixed"]))
+    return verdict(contests, alone)
+
+
+def score_of(values: Numbers, seed: int) -> dict[str, float]:
+    """The mean of values (Q,) in 0 ... 1 with its 95 % interval.
+
+    Wilson's where each is 0 or 1; else the percentile bootstrap's, as values may be shares of a tie.
+    """
+    if np.isin(values, (0.0, 1.0)).all():
+        low, high = wilson(int(values.sum()), len(values))
+        return {"value": float(values.mean()), "low": low, "high": high}
+    mean, low, high = bootstrap_mean(values.tolist(), seed=seed)
+    return {"value": mean, "low": low, "high": high}
+
+
+def choices_of(cells: Right) -> Right:
+    """The table (Q, A, S) by what can be chosen: as it is, or without strategies as (Q, 1, A)."""
+    return cells if cells.shape[2] > 1 else cells.swapaxes(1, 2)
+
+
+def _picked(values: npt.NDArray[Any], picks: Answers) -> npt.NDArray[Any]:
+    """The values (Q, A, S) at the picks (D, Q, N); what was not picked is that of the first way."""
+    each = np.broadcast_to(values, (len(values), picks.shape[2], values.shape[2]))
+    taken = np.take_along_axis(each[None], np.maximum(picks, 0)[..., None], axis=3)
+    found: npt.NDArray[Any] = taken[..., 0]
+    return found
+
+
+def _votes(said: Answers, right: Right, weights: Numbers) -> Expected:
+    """The votes of all draws at once, each part (D, Q)."""
+    shape, agents = said.shape[:2], said.shape[2]
+    rows = expected_votes(said.reshape(-1, agents), right.reshape(-1, agents), weights.reshape(-1, agents))
+    return Expected(rows.right.reshape(shape), rows.tied.reshape(shape))
+
+
+def _best(right: Right, there: Right) -> tuple[int, ...]:
+    counts = there.sum(axis=0)
+    shares = np.where(counts > 0, (right & there).sum(axis=0) / np.maximum(counts, 1), -1.0)
+    return tuple(int(best) for best in shares.argmax(axis=1))
+
+
+def _members(groups: Sequence[str | None], names: Mapping[str, None]) -> dict[str, npt.NDArray[np.bool_]]:
+    return {name: np.array([group == name for group in groups]) for name in names}
+
+
+def _fixed(right: Right, fixed: Fixed, groups: Sequence[str | None]) -> Numbers:
+    """Whether the fixed choices are right on each question, the mean over those who choose, (Q,)."""
+    chosen = np.array(
+        [fixed.best if group is None else fixed.by_group.get(group, fixed.best) for group in groups]
+    )
+    taken = np.take_along_axis(right, chosen[:, :, None], axis=2)[..., 0]
+    mean: Numbers = taken.mean(axis=1)
+    return mean
+
+
+def _difference(a: Numbers, b: Numbers, seed: int) -> dict[str, float]:
+    difference, low, high = paired_bootstrap(a.tolist(), b.tolist(), seed=seed)
+    return {"value": difference, "low": low, "high": high}
+
+
+def _ties(group: Expected, plain: Expected) -> dict[str, float | None]:
+    gain = group.right - plain.right
+    return {
+        "share": float(plain.tied.mean()),
+        "gain_tied": float(gain[plain.tied].mean()) if plain.tied.any() else None,
+        "gain_untied": float(gain[~plain.tied].mean()) if not plain.tied.all() else None,
+    }

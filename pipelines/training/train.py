@@ -1,0 +1,363 @@
+"""Trains a strategy network from recorded outcomes, and keeps all of a training in one folder."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...modules.base.errors import UserError
+from ...modules.network.config import NetworkConfig
+from ...modules.network.state import NetworkState
+from ...optimizers.policy.training import (
+    Answer,
+    TrainingLog,
+    TrainingQuestion,
+    TrainingSettings,
+    configured,
+    train,
+)
+from ..base.wording import counted
+from ..data.embeddings import Embedder
+from ..plots.network import graphs_plot, network_plot, rewards_plot, trust_plot
+from ..runs.manifest import git_commit, versions, write_json
+from ..runs.outcomes import Outcomes
+from .scores import Drawn, Fixed, Numbers, network_scores, verdict_of
+from .tracking import NoTrainingTracker, TrainingTracker, start_training_run
+from .use import network_use
+
+ABOUT, LOG, SCORES, CHECKPOINT = "training.json", "training_log.json", "scores.json", "checkpoint"
+LAST = 20
+"""Batches that the figures of how far a training has come are the mean of."""
+DRAWS = 32
+"""How often choices that are sampled are drawn for each test question."""
+
+_SAME = {
+    "kind": "kind",
+    "network": "network",
+    "training": "settings",
+    "data_fingerprint": "questions",
+    "lms": "LMs",
+}
+
+Embed = Callable[[Sequence[str]], npt.NDArray[np.float32]]
+Progress = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass
+class Trained:
+    """A finished training: the network, how it went, what `training.json` says of it, and test scores."""
+
+    folder: Path
+    state: NetworkState
+    log: TrainingLog
+    about: dict[str, Any]
+    scores: dict[str, Any] | None = None
+
+
+def replay(
+    outcomes: Outcomes,
+    out: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    test: Outcomes | None = None,
+    preset: str = "paper",
+    embed: Embed | None = None,
+    data: str | None = None,
+    tracking: bool = True,
+    progress: Progress | None = None,
+) -> Trained:
+    """Train a network on recorded answers, without any LM call, and score it on others.
+
+    Args:
+        outcomes: what to learn from. Each of several agents of the table becomes an agent of the network; of
+            one agent there are as many copies as the settings say. Answers without a strategy teach trust
+            and weights only.
+        out: folder of the network, the training's log, plots and checkpoint. The same call with the same
+            folder goes on where it was stopped.
+        settings: of network and training, by their flat names, before those of the preset.
+        test: outcomes to score the trained network on.
+        preset: one of `optimizers.policy.PRESETS`.
+        embed: makes the questions' embeddings; None takes the model that the settings name.
+        data: what to call the training data in MLflow.
+        tracking: log to MLflow as one run.
+        progress: called after every batch with its figures.
+
+    Raises UserError for settings that do not fit, test questions that are in training, and a folder of
+    another training. Warns of outcomes that leave nothing to choose.
+    """
+    given = dict(settings or {})
+    if warning := idle(outcomes, given):
+        warnings.warn(warning, stacklevel=2)
+    outcomes = _chosen(outcomes, given)
+    config, training = configured(_fitted(outcomes, given), preset)
+    if test is not None:
+        check_apart(outcomes, test)
+        test = test.like(outcomes.agents, outcomes.strategies)
+    embed = embed or Embedder(config.embedding)
+    vectors = embed(outcomes.questions)
+    answers, correct = spread(outcomes.answers, config), spread(outcomes.correct, config)
+
+    def answer(question: int, agent: int, strategy: int) -> tuple[str | None, bool]:
+        code = int(answers[question, agent, strategy])
+        return (str(code) if code >= 0 else None), bool(correct[question, agent, strategy])
+
+    about = {
+        **described("replay", config, training, preset, given, data),
+        "data_fingerprint": fingerprint_of(outcomes),
+        "questions": len(outcomes),
+        "missing": outcomes.missing,
+        "agents": list(outcomes.agents),
+        "strategies": list(outcomes.strategies),
+        "lms": {},
+        "fixed": Fixed.of(outcomes.correct, outcomes.given, outcomes.groups).to_dict(),
+    }
+    questions = [TrainingQuestion(*each) for each in zip(outcomes.ids, vectors, outcomes.groups, strict=True)]
+    state = NetworkState.fresh(config, vectors.shape[1])
+    with training_folder(Path(out), about, tracking=tracking) as (folder, tracker):
+        log = learn(folder, state, questions, answer, training, tracker, progress)
+        scores = None
+        if test is not None:
+            scores = score_state(state, about, test, embed)
+            write_json(folder / SCORES, scores)
+            network_plot(scores, folder / "plots" / "test.png")
+        tracker.end(log.steps, scores, folder)
+    return Trained(folder, state, log, about, scores)
+
+
+def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -> dict[str, Any]:
+    """The test scores of a network that `replay` trained, from its folder; see `network_scores`.
+
+    Raises UserError for a folder without such a network and outcomes that do not fit it.
+    """
+    about = read_about(Path(folder))
+    if "fixed" not in about:
+        raise UserError(
+            f"the network in {folder} was not trained on outcomes: evaluate it on questions, with --data"
+        )
+    state = NetworkState.load(folder)
+    test = test.like(about["agents"], about["strategies"])
+    return score_state(state, about, test, embed or Embedder(state.config.embedding))
+
+
+def score_state(
+    state: NetworkState, about: Mapping[str, Any], test: Outcomes, embed: Embed
+) -> dict[str, Any]:
+    """`network_scores` of a network on outcomes with the agents and strategies that it was trained on."""
+    config = state.config
+    drawn = draws(state, test.ids, embed(test.questions))
+    fixed = Fixed.from_dict(about["fixed"])
+    found = network_scores(
+        test.answers, test.correct, test.given, test.groups, drawn, fixed, seed=config.seed
+    )
+    found["verdict"] = verdict_of(found, fixed, test.agents, test.strategies)
+    return found | network_use(test.answers, test.correct, test.groups, drawn, test.strategies)
+
+
+def draws(state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[np.float32]) -> Drawn:
+    """What a network chooses for Q questions with embeddings (Q, D), drawn DRAWS times if it is sampled."""
+    config = state.config
+    sampled = config.choice == "sample" and len(config.strategies) > 1
+    scores = state.logits(vectors) + state.bias(vectors)
+    shape = (DRAWS if sampled else 1, len(ids), config.agents)
+    picks, weights = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    votes: dict[tuple[int, tuple[int | None, ...]], Numbers] = {}
+    for d, q in np.ndindex(*shape[:2]):
+        chosen = tuple(state.pick(scores[q], vectors[q], f"{ids[q]}/{d}"))
+        if (q, chosen) not in votes:
+            votes[q, chosen] = state.weights(vectors[q], chosen)
+        picks[d, q] = [-1 if way is None else way for way in chosen]
+        weights[d, q] = votes[q, chosen]
+    return Drawn(picks, weights)
+
+
+def learn(
+    folder: Path,
+    state: NetworkState,
+    questions: Sequence[TrainingQuestion],
+    answer: Answer,
+    training: TrainingSettings,
+    tracker: TrainingTracker | NoTrainingTracker,
+    progress: Progress | None,
+) -> TrainingLog:
+    """Train `state` in place, from a checkpoint if there is one; save it, its log and its plots."""
+
+    def told(step: dict[str, Any]) -> None:
+        tracker.step(step)
+        if progress is not None:
+            progress(step)
+
+    log = train(state, questions, answer, training, checkpoint=folder / CHECKPOINT, progress=told)
+    state.save(folder)
+    write_json(folder / LOG, log.to_dict())
+    plots = folder / "plots"
+    plots.mkdir(exist_ok=True)
+    names = [f"agent {i}" for i in range(state.config.agents)]
+    trust_plot(state.voting_trust, names, plots / "trust.png")
+    moments = [
+        (int(at["questions"]), np.asarray(at["adjacency"], dtype=bool), np.asarray(at["trust"]))
+        for at in log.graphs
+    ]
+    graphs_plot(moments, plots / "graphs.png")
+    rewards_plot(log.steps, plots / "rewards.png")
+    return log
+
+
+@contextmanager
+def training_folder(
+    folder: Path, about: dict[str, Any], *, tracking: bool
+) -> Iterator[tuple[Path, TrainingTracker | NoTrainingTracker]]:
+    """The folder of a training with its MLflow run, for one process at a time; `about` is what it is of.
+
+    Raises UserError for the folder of another training, one in use, and one that cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = os.open(folder, os.O_RDONLY)
+    except OSError as problem:
+        raise UserError(f"{folder} cannot be written ({problem.strerror}): choose another --out") from None
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another process is writing to {folder}: wait for it, or choose another --out"
+            ) from None
+        about["mlflow_run_id"] = _resumed(folder, about)
+        tracker = start_training_run(about) if tracking else NoTrainingTracker()
+        about["mlflow_run_id"] = tracker.run_id
+        write_json(folder / ABOUT, about)
+        try:
+            yield folder, tracker
+        except BaseException as problem:
+            stopped = isinstance(problem, KeyboardInterrupt | UserError)
+            tracker.stop("KILLED" if stopped else "FAILED")
+            raise
+    finally:
+        os.close(held)
+
+
+def described(
+    kind: str,
+    config: NetworkConfig,
+    training: TrainingSettings,
+    preset: str,
+    given: Mapping[str, Any],
+    data: str | None,
+) -> dict[str, Any]:
+    """What every `training.json` says: settings, where they came from, and versions."""
+    return {
+        "kind": kind,
+        "network": config.to_dict(),
+        "training": training.to_dict(),
+        "preset": preset,
+        "given": {name: value for name, value in given.items() if value is not None},
+        "data": data,
+        "versions": dict(versions()),
+        "git_commit": git_commit(),
+    }
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """What `training.json` says of a trained network. Raises UserError when it is not there or damaged."""
+    try:
+        found = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise UserError(f"{folder} holds no training ({ABOUT} is missing or damaged): name a trained network")
+    return found
+
+
+def check_apart(train: Outcomes, test: Outcomes) -> None:
+    """Raises UserError when a test question was learned from; a text alone may stand in both."""
+    learnt = set(zip(train.ids, train.questions, strict=True))
+    # By their texts, since the ids of runs are of our own making.
+    same = [text for name, text in zip(test.ids, test.questions, strict=True) if (name, text) in learnt]
+    if same:
+        raise UserError(
+            f"{len(same)} of {counted(len(test), 'test question')} are training questions (the first is "
+            f"{textwrap.shorten(same[0], 80, placeholder=' …')!r}): test on others"
+        )
+
+
+def spread(values: npt.NDArray[Any], config: NetworkConfig) -> npt.NDArray[Any]:
+    """A table (Q, A, S) by the agents of a network (Q, N, S): one agent's answers are those of all copies."""
+    if values.shape[1] == config.agents:
+        return values
+    return np.broadcast_to(values, (len(values), config.agents, values.shape[2]))
+
+
+def fingerprint_of(outcomes: Outcomes) -> str:
+    """A digest of all that a training learns from."""
+    names = [outcomes.ids, outcomes.questions, outcomes.groups, outcomes.agents, outcomes.strategies]
+    digest = hashlib.sha256(json.dumps(names).encode())
+    for values in (outcomes.answers, outcomes.correct, outcomes.given):
+        digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
+
+
+def idle(outcomes: Outcomes, given: Mapping[str, Any]) -> str | None:
+    """A warning where the outcomes leave nothing to choose: one agent, with one strategy or none."""
+    chosen = _chosen(outcomes, given)
+    if len(chosen.agents) > 1 or len(chosen.strategies) > 1:
+        return None
+    way = f" with the strategy {chosen.strategies[0]!r}" if chosen.strategies else ""
+    return (
+        f"the outcomes are of one agent ({chosen.agents[0]}){way}, so there is nothing to choose between and "
+        "nothing to learn: give outcomes of several strategies or agents"
+    )
+
+
+def recent(log: TrainingLog) -> dict[str, float]:
+    """Reward and shares right (one agent's, the group's), each the mean over the last batches."""
+    last = log.steps[-LAST:]
+    if not last:
+        return {}
+    names = ("reward", "individual", "consensus")
+    return {name: float(np.mean([step[name] for step in last])) for name in names}
+
+
+def _chosen(outcomes: Outcomes, given: Mapping[str, Any]) -> Outcomes:
+    """The outcomes with the strategies that the settings name, all of them unless they name some."""
+    wanted = given.get("strategies")
+    if wanted is None or not outcomes.strategies:
+        return outcomes
+    if isinstance(wanted, str) or not isinstance(wanted, Sequence):
+        raise UserError(f"strategies is {wanted!r}: give a list such as [cot, self_ask]")
+    return outcomes.only([str(name) for name in wanted])
+
+
+def _fitted(outcomes: Outcomes, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with the table's agents and strategies in them."""
+    count = len(outcomes.agents)
+    wanted = given.get("agents", count)
+    if count > 1 and wanted != count:
+        raise UserError(f"the outcomes have {count} agents, not {wanted}: leave agents out of the settings")
+    found = {"alike": count == 1, **given, "strategies": outcomes.strategies or ("",)}
+    return found | ({"agents": count} if count > 1 else {})
+
+
+def _resumed(folder: Path, about: Mapping[str, Any]) -> str | None:
+    """The MLflow run of the training that the folder holds, None for a new one."""
+    if not (folder / ABOUT).exists():
+        return None
+    earlier, now = read_about(folder), json.loads(json.dumps(about, default=str))
+    for key, what in _SAME.items():
+        if earlier.get(key) != now.get(key):
+            raise UserError(
+                f"{folder} holds another training (other {what}): choose another --out, or delete it"
+            )
+    found = earlier.get("mlflow_run_id")
+    return found if isinstance(found, str) else None

@@ -1,0 +1,1 @@
+"""Tuning: an Optuna study finds the structure of a program."""

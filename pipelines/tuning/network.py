@@ -1,0 +1,137 @@
+"""Trains the strategy networks of a study, each setting once, on questions that no trial is scored on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ...modules.base.calls import bound
+from ...modules.base.errors import UserError
+from ...modules.base.saved_file import FILE
+from ...modules.base.space import options
+from ...modules.protocols.program import Program
+from ...modules.reading.question import Question
+from ..data import load as data
+from ..lms.store import ACTIVE, CallStore
+from ..runs.manifest import hashes, lms_of
+from .space import TuneSpace
+from .trial import CALLS, taken
+
+if TYPE_CHECKING:
+    from ...modules.protocols.strategy_network import StrategyNetwork
+    from ..programs.untrained import Untrained
+
+NETWORKS = "networks"
+OF_TURNS = ("agents", "strategies", "samples", "top", "epochs")
+"""The settings that say how often a network asks."""
+FEWEST = 20
+"""Training questions of a study that trains networks: half of them teach, half of them score."""
+
+
+def halves(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
+    """(questions to train networks on, questions to score trials on), each in the order given."""
+    middle = len(questions) // 2
+    return list(questions[:middle]), list(questions[middle:])
+
+
+def check_networks(space: TuneSpace, train: Sequence[Question]) -> None:
+    """Raises UserError for too few questions, and an embedding model that cannot be had."""
+    if not space.trains:
+        return
+    if len(train) < FEWEST:
+        raise UserError(
+            f"a study that trains networks needs at least {FEWEST} training questions, half to learn from "
+            f"and half to score on, and there are {len(train)}: give more"
+        )
+    from ..data.embeddings import Embedder
+
+    for branch in space.branches:
+        if branch.trains:
+            known = branch.space.get("embedding")
+            fixed = [branch.fixed["embedding"]] if "embedding" in branch.fixed else []
+            for model in fixed or options(known.values) or []:  # type: ignore[union-attr, arg-type]
+                _ = Embedder(model).width
+
+
+def training_turns(program: Program) -> int:
+    """The most turns that a question takes in the training of a program; 0 where nothing is trained."""
+    found: int = program.training_turns() if hasattr(program, "training_turns") else 0
+    return found
+
+
+def training_calls(folder: Path) -> int:
+    """The calls that the trainings in a study's folder take, each on its own, whoever paid for them."""
+    from ..training.live import CALLS as ASKED
+
+    found = 0
+    for place in sorted((folder / NETWORKS).glob(f"*/{ASKED}")):
+        store = CallStore(place)
+        found += len(store)
+        store.close()
+    return found
+
+
+@dataclass
+class Networks:
+    """The networks of a study; one a process.
+
+    Args:
+        folder: of the study; every network has a folder of its own in it.
+        questions: what to train on.
+        lm: the LM of every seat without one of its own.
+        cache: whether calls that other runs made may answer.
+    """
+
+    folder: Path
+    questions: Sequence[Question]
+    lm: Any
+    cache: bool
+    _last: dict[str, StrategyNetwork] = field(default_factory=dict)
+
+    def trained(self, program: Program) -> Program:
+        """The network of these settings, trained if nobody has done so before.
+
+        Whoever else wants the same network waits; a training that was stopped goes on from its checkpoint.
+        Raises BudgetSpent, `Unanswered` for a question that no LM answers, and UserError.
+        """
+        untrained = cast("Untrained", program)
+        name = self._name(untrained)
+        if name not in self._last:
+            self._last = {name: self._trained(untrained, self.folder / NETWORKS / name)}
+        return self._last[name]
+
+    def _name(self, program: Untrained) -> str:
+        known = [hashes(program)["program_hash"], lms_of(program, self.lm), data.fingerprint(self.questions)]
+        text = json.dumps(known, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def _trained(self, program: Untrained, folder: Path) -> StrategyNetwork:
+        from ...modules.protocols.strategy_network import StrategyNetwork
+        from ..data.embeddings import Embedder
+        from ..training.live import live
+
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with taken(folder.with_suffix(".lock")), ExitStack() as held:
+            if not (folder / FILE).exists():  # the last file that a training writes
+                store = CallStore(self.folder / CALLS)
+                held.callback(store.close)
+                held.enter_context(bound(ACTIVE, (store, *ACTIVE.get())))
+                given: Mapping[str, Any] = program.describe()
+                live(
+                    program.fresh(),
+                    self.questions,
+                    program.learning,
+                    folder,
+                    lm=self.lm,
+                    given={name: value for name, value in given.items() if name != "program"},
+                    cache=self.cache,
+                    tracking=False,
+                )
+        embed = Embedder(program.state.config.embedding)
+        found = StrategyNetwork.load(folder, embed, samples=program.samples, sampling=program.sampling)
+        return program.seated(found)

@@ -1,0 +1,123 @@
+"""What a study found: the trials, the front, the winner, and what it all took, as one JSON-able report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from ...modules.base.space import key_of
+from ...optimizers.statistics.statistics import bootstrap_mean
+from ...optimizers.structure.front import front
+from ..runs.summary import rate
+from .loop import scores_of
+
+STATES = {
+    TrialState.COMPLETE: "complete",
+    TrialState.PRUNED: "pruned",
+    TrialState.FAIL: "failed",
+    TrialState.RUNNING: "running",
+    TrialState.WAITING: "waiting",
+}
+
+
+def entries(study: optuna.Study, objectives: Sequence[str]) -> list[dict[str, Any]]:
+    """A dict a trial, in the order in which they were made: number, state, place, setting, scores with
+    intervals, how many questions they are of, and what told them if no run of their own did.
+    """
+    found = []
+    for trial in study.get_trials(deepcopy=False):
+        attrs = trial.user_attrs
+        state = "told" if "told_by" in attrs else STATES[trial.state]
+        if trial.state == TrialState.FAIL:
+            state = "given back" if {"stopped", "lost"} & attrs.keys() else "failed"
+        entry: dict[str, Any] = {
+            "trial": trial.number,
+            "state": state,
+            "place": attrs.get("place"),
+            "setting": attrs.get("setting"),
+        }
+        entry |= {
+            name: attrs[name] for name in ("home", "told_by", "same_as", "failed", "lost") if name in attrs
+        }
+        if "questions" in attrs:
+            entry["questions"] = attrs["questions"]
+            entry["errors"] = sum(score is None for score in scores_of(trial))
+            entry["scores"] = _scores(trial, objectives)
+        found.append(entry)
+    return found
+
+
+def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, dict[str, float]]:
+    scores = [score or 0.0 for score in scores_of(trial)]
+    n = len(scores)
+    if objectives[0] == "f1":
+        mean, low, high = bootstrap_mean(scores, seed=0)
+        found = {"f1": {"value": mean, "low": low, "high": high, "n": n}}
+    else:
+        found = {"accuracy": rate(int(sum(scores)), n)}
+    for name, known in json.loads(trial.user_attrs["took"]).items():
+        ends = {end: known[end] for end in ("low", "high") if end in known}
+        found[name] = {"value": known[str(n)], **ends, "n": n}
+    return found
+
+
+def distinct(trials: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Every setting with all questions answered, once."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for entry in trials:
+        if entry["state"] in ("complete", "told") and "scores" in entry:
+            found.setdefault(key_of(entry["setting"]), entry)
+    return list(found.values())
+
+
+def best_of(trials: Sequence[Mapping[str, Any]], objectives: Sequence[str]) -> list[Mapping[str, Any]]:
+    """The front, the winner first: the best in the first objective, then the one with the fewest calls, then
+    the one found first. With one objective it is the winner alone. Empty when nothing is finished.
+    """
+    known = distinct(trials)
+    ordered = sorted(known, key=lambda entry: (entry["scores"]["calls"]["value"], entry["trial"]))
+    values = [[entry["scores"][name]["value"] for name in objectives] for entry in ordered]
+    kept = [ordered[place] for place in front(values, objectives)] if values else []
+    return kept[:1] if len(objectives) == 1 else kept
+
+
+def counts(trials: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many trials ended how; `given back` were stopped or lost with their worker, and tried again."""
+    found = dict.fromkeys(("complete", "pruned", "told", "failed", "running", "waiting", "given back"), 0)
+    for entry in trials:
+        found[entry["state"]] += 1
+    return found
+
+
+def calls_of(trials: Sequence[Mapping[str, Any]], made: int, training: int = 0) -> dict[str, int]:
+    """`made` and paid for; `used`: what every setting would have taken alone, `training` included; `saved`:
+    the difference.
+    """
+    seen: dict[str, float] = {}
+    for entry in trials:
+        if "scores" in entry:
+            calls = entry["scores"]["calls"]
+            seen.setdefault(key_of(entry["setting"]), calls["value"] * calls["n"])
+    used = round(sum(seen.values())) + training
+    return {"made": made, "used": used, "saved": max(0, used - made)}
+
+
+def verdict(found: Mapping[str, Any] | None, objective: str) -> str:
+    """What the validation says of the winner, in a sentence."""
+    if found is None:
+        return "the winner is not evaluated on validation questions here: its training score is optimistic"
+    if found["same"]:
+        return "no setting was better than the default, which is the winner"
+    difference = found["difference"]
+    points = f"{100 * difference['value']:+.1f} points"
+    ends = f"[{100 * difference['low']:+.1f}, {100 * difference['high']:+.1f}]"
+    of = f"on {found['n']:,} questions that no trial saw: {objective} {points} {ends}, p = {found['p']:.3g}"
+    if difference["value"] > 0 and found["p"] < 0.05:
+        return f"the winner is better than the default {of}"
+    if difference["value"] < 0 and found["p"] < 0.05:
+        return f"the winner is worse than the default {of}: keep the default"
+    return f"no gain over the default could be shown {of}"

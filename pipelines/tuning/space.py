@@ -1,0 +1,266 @@
+"""The space of a study: the protocols' own, narrowed and widened by a spec or a YAML file, and checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ...modules.base.errors import UserError
+from ...modules.base.space import (
+    Choice,
+    Draw,
+    Member,
+    Parameter,
+    Pick,
+    Real,
+    Setting,
+    Space,
+    Values,
+    When,
+    Whole,
+    constructed,
+    drawn,
+    located,
+    options,
+    picks,
+    plain,
+)
+from ...modules.protocols.program import Program
+from ..lms.named import lm
+from ..programs.registry import PROTOCOLS, TO_TRAIN, MakeLM, Protocol, made, program_of
+
+PROGRAM = "program"
+LMS = "lms."
+CHECKED = 200  # values of one parameter that are tried out before anything is spent
+LISTS = ("roles", "workers", "members", "without", "strategies", "weights")
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One program of a space: what is fixed, what may vary, and the LMs that may sit in its seats.
+
+    `spec` is a protocol's name or a saved program's folder; `fixed` holds parameters that are no part of the
+    space, such as an environment; `lms` the choices by seat.
+    """
+
+    label: str
+    spec: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    space: Space = field(default_factory=dict)
+    lms: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is a strategy network to train, rather than one that a folder holds."""
+        return self.spec == "network" and "folder" not in (*self.fixed, *self.space)
+
+    @property
+    def protocol(self) -> Protocol | None:
+        return TO_TRAIN if self.trains else PROTOCOLS.get(self.spec)
+
+    def parameters(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        """The constructor's parameters for a point of this branch."""
+        made = constructed(self.space, {k: v for k, v in setting.items() if k in self.space})
+        for name, value in self.fixed.items():
+            made[name] = {**value, **made.get(name, {})} if isinstance(value, Mapping) else value
+        return made
+
+    def build(self, parameters: Mapping[str, Any], lms: Mapping[str, Any], make_lm: MakeLM) -> Program:
+        """The program; LMs for seats that it does not have are passed over."""
+        if self.protocol is None:
+            program = program_of(self.spec, make_lm=make_lm)
+        elif self.trains:
+            program = made(self.spec, self.spec, parameters, TO_TRAIN)
+        else:
+            program = program_of({PROGRAM: self.spec, **parameters}, make_lm=make_lm)
+        for seat, wanted in lms.items():
+            if has_seat(program, seat):
+                seated = make_lm(**wanted) if isinstance(wanted, Mapping) else make_lm(wanted)
+                program.assign({seat: seated})
+        return program
+
+
+@dataclass(frozen=True)
+class TuneSpace:
+    """All that a study may try: one branch a program. `where` says what to correct when it is wrong."""
+
+    where: str
+    branches: tuple[Branch, ...]
+    make_lm: MakeLM = lm
+
+    @property
+    def trains(self) -> bool:
+        return any(branch.trains for branch in self.branches)
+
+    def point(self, draw: Draw) -> Setting:
+        """A point, drawn parameter by parameter; seats' LMs last, as far as the program has the seats."""
+        branch = self.branches[0]
+        setting: Setting = {}
+        if len(self.branches) > 1:
+            setting[PROGRAM] = draw(PROGRAM, Choice(tuple(known.label for known in self.branches)))
+            branch = self.branch(setting)
+        prefix = self.prefix(branch)
+        own = drawn(branch.space, lambda name, values: draw(prefix + name, values))
+        setting |= {prefix + name: value for name, value in own.items()}
+        if branch.lms:
+            program = branch.build(branch.parameters(own), {}, self.make_lm)
+            for seat, choices in branch.lms.items():
+                if has_seat(program, seat):
+                    name = f"{prefix}{LMS}{seat}"
+                    setting[name] = choices[0] if len(choices) == 1 else draw(name, Choice(choices))
+        return setting
+
+    def branch(self, setting: Mapping[str, Any]) -> Branch:
+        label = setting.get(PROGRAM, self.branches[0].label)
+        return next(branch for branch in self.branches if branch.label == label)
+
+    def prefix(self, branch: Branch) -> str:
+        return f"{branch.label}/" if len(self.branches) > 1 else ""
+
+    def whole(self, branch: Branch, own: Mapping[str, Any]) -> Setting:
+        """A point of the branch as one of the whole space."""
+        named: Setting = {PROGRAM: branch.label} if len(self.branches) > 1 else {}
+        return named | {self.prefix(branch) + name: value for name, value in own.items()}
+
+    def own(self, setting: Mapping[str, Any]) -> tuple[Branch, Setting, dict[str, Any]]:
+        """(branch, its parameters without the prefix, LM by seat) of a point."""
+        branch = self.branch(setting)
+        prefix = self.prefix(branch)
+        own = {name.removeprefix(prefix): value for name, value in setting.items() if name != PROGRAM}
+        lms = {name.removeprefix(LMS): value for name, value in own.items() if name.startswith(LMS)}
+        return branch, {name: value for name, value in own.items() if not name.startswith(LMS)}, lms
+
+    def program(self, setting: Mapping[str, Any]) -> Program:
+        branch, own, lms = self.own(setting)
+        return branch.build(branch.parameters(own), lms, self.make_lm)
+
+    def default(self) -> tuple[Setting | None, Program]:
+        """The first program as it is without tuning, and its point; None where the space leaves it out."""
+        branch = self.branches[0]
+        lms = {seat: choices[0] for seat, choices in branch.lms.items()}
+        if branch.protocol is None:
+            return self.whole(branch, {}), branch.build({}, lms, self.make_lm)
+        parameters = self._default_parameters(branch, branch.protocol)
+        program = branch.build(parameters, lms, self.make_lm)
+        own = located(branch.space, {**program.describe(), **parameters})
+        if own is None:
+            return None, program
+        if branch.trains:  # what depends on a condition that does not hold is left out, as in a trial
+            program = branch.build(branch.parameters(own), lms, self.make_lm)
+        setting = self.whole(branch, own)
+        for seat, wanted in lms.items():
+            if has_seat(program, seat):
+                setting[f"{self.prefix(branch)}{LMS}{seat}"] = wanted
+        return setting, program
+
+    def _default_parameters(self, branch: Branch, protocol: Protocol) -> dict[str, Any]:
+        """The constructor's defaults, and the example's where it has none, with all that the space fixes."""
+        fixed = {name: _only(known.values) for name, known in branch.space.items() if known.joins is None}
+        given = {name: found[0] for name, found in fixed.items() if found is not None}
+        first = {**constructed({}, given), **branch.fixed}
+        for parameter in (*LISTS[:3], "strategies"):
+            known = branch.space.get(parameter)
+            if known is not None and parameter not in first:
+                example = protocol.read(protocol.example.split(":", 2)[1:]).get(parameter)
+                allowed = picks(known.values) if isinstance(known.values, Pick) else options_of(known.values)
+                first[parameter] = example if example in allowed else allowed[0]
+        if first.get("tie_break") == "strongest":
+            first["tie_break"] = f"strongest:{first['roles'][0]}"
+        return first
+
+    def check(self) -> None:
+        """Build a program with every value of every parameter. Raises UserError naming file and parameter."""
+        for branch in self.branches:
+            seats: set[str] = set()
+            for name, chosen in _tries(branch.space):
+                setting = drawn(branch.space, chosen)
+                try:
+                    program = branch.build(branch.parameters(setting), {}, self.make_lm)
+                except UserError as problem:
+                    what = f"{name}: " if name else ""
+                    raise UserError(f"{self.where}: {branch.label}: {what}{problem}") from None
+                seats |= {seat for seat in branch.lms if has_seat(program, seat)}
+            for seat in branch.lms:
+                if seat not in seats:
+                    raise UserError(
+                        f"{self.where}: {branch.label}: lms: no setting has a seat {seat!r}: "
+                        f"the seats are {', '.join(program.seats())}"
+                    )
+            for seat, choices in branch.lms.items():
+                for wanted in choices:
+                    try:
+                        self.make_lm(**wanted) if isinstance(wanted, Mapping) else self.make_lm(wanted)
+                    except UserError as problem:
+                        raise UserError(f"{self.where}: {branch.label}: lms.{seat}: {problem}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, for reports and to tell spaces apart."""
+        found = [
+            {
+                "label": branch.label,
+                "spec": branch.spec,
+                "fixed": branch.fixed,
+                "space": {name: _shown(known) for name, known in branch.space.items()},
+                "lms": branch.lms,
+            }
+            for branch in self.branches
+        ]
+        return {"branches": json.loads(json.dumps(found, default=lambda v: getattr(v, "source", str(v))))}
+
+    @property
+    def hash(self) -> str:
+        text = json.dumps(self.to_dict(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def has_seat(program: Program, seat: str) -> bool:
+    return any(name == seat or name.startswith(f"{seat}.") for name in program.seats())
+
+
+def options_of(values: Values) -> list[Any]:
+    if isinstance(values, Pick):
+        return picks(values)
+    return [] if isinstance(values, Member) else options(values) or [values.low]  # type: ignore[union-attr]
+
+
+def _only(values: Values) -> list[Any] | None:
+    known = options_of(values)
+    return known if len(known) == 1 else None
+
+
+def _tries(space: Space) -> list[tuple[str, Draw]]:
+    """What to draw so that each value of each parameter is drawn once, the others at their first; the name is
+    of the parameter, or empty where it is not one alone.
+    """
+
+    def taking(name: str, place: int) -> Draw:
+        when = space[name].when if name in space else None
+
+        def draw(key: str, values: Choice | Whole | Real) -> Any:
+            known = options(values)
+            if known is None:
+                return values.low if place % 2 == 0 else values.high  # type: ignore[union-attr]
+            if plain(key) == name:
+                return known[place % len(known)]
+            if when is not None and when.parameter == key:
+                return next((value for value in known if when.holds({key: value})), known[0])
+            return known[-1 if place < 0 else 0]
+
+        return draw
+
+    found: list[tuple[str, Draw]] = [("", taking("", 0))]
+    for name, parameter in space.items():
+        count = len(options_of(parameter.values)) if not isinstance(parameter.values, Member) else 1
+        found += [(name, taking(name, place)) for place in range(0, max(count, 2), max(1, count // CHECKED))]
+    return [*found, ("", taking("", -1))]
+
+
+def _shown(parameter: Parameter) -> dict[str, Any]:
+    when: When | None = parameter.when
+    return {
+        type(parameter.values).__name__.lower(): asdict(parameter.values),
+        **({"when": asdict(when)} if when else {}),
+    }

@@ -1,0 +1,331 @@
+"""Scores one setting of a study: runs what no record tells, shares every call, and keeps a row a question."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from ...modules.base.calls import bound, tallied
+from ...modules.base.errors import UserError
+from ...modules.base.space import Choice, Parameter, Setting, Whole, drawn, key_of, settings
+from ...modules.base.sync import run_sync
+from ...modules.protocols.ensemble import Ensemble
+from ...modules.protocols.program import Program
+from ...modules.protocols.replays import Replays, Told
+from ...modules.reading.answers import score
+from ...modules.reading.question import Question
+from ..base.budget import BudgetSpent
+from ..evaluation.evaluate import answer_row, taken_at_once
+from ..lms.store import ACTIVE, CallStore
+from ..programs.networks import Unanswered
+from ..runs.manifest import MANIFEST, hashes, lms_of, open_run, save_run
+from ..runs.rows import RESULTS, RowFile, read_rows
+from .space import LMS, Branch, TuneSpace, has_seat
+
+RUNS = "runs"
+CALLS = "calls"
+LATENCY = "latency"
+WAIT_SECONDS = 0.1
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Marks:
+    """A setting's score a question, None where it failed, and what each took by objective.
+
+    Scores are accuracy or F1, 0 to 1; `cost` is in USD, `latency` in seconds, `calls` (always there) and
+    `tokens` are counts, each of what the setting takes on its own, whatever other trials had paid for.
+    """
+
+    scores: tuple[float | None, ...]
+    took: Mapping[str, tuple[float, ...]]
+
+    def mean(self, objective: str, questions: int | None = None) -> float:
+        """A failed question counts as a score of 0."""
+        values = self.took.get(objective, self.scores)[:questions]
+        return sum(value or 0.0 for value in values) / len(values)
+
+    @property
+    def errors(self) -> int:
+        return sum(value is None for value in self.scores)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A setting and its marks on the questions so far; `problem` says why it could not be asked any."""
+
+    setting: Setting
+    marks: Marks
+    problem: str | None = None
+
+
+@dataclass
+class Bench:
+    """All that scoring a setting needs; one a process.
+
+    Args:
+        folder: of the study; every run of a program has a folder of its own in it.
+        questions: training questions in the order in which every setting is asked them.
+        objectives: the first is `accuracy` or `f1`.
+        lm: the LM of every seat without one of its own.
+        train: makes a trained network of one that is still to be trained.
+    """
+
+    folder: Path
+    space: TuneSpace
+    questions: Sequence[Question]
+    objectives: Sequence[str]
+    lm: Any
+    concurrency: int = 64
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    train: Callable[[Program], Program] = lambda program: program
+
+    @property
+    def shares(self) -> bool:
+        """Whether trials share calls: an answer that is not asked for again says nothing about latency."""
+        return LATENCY not in self.objectives
+
+    def measured(
+        self, setting: Setting, questions: int, known: Collection[str] = ()
+    ) -> tuple[Scored, list[Scored]]:
+        """The setting on the first so many questions, and all that the same run tells of other settings,
+        those whose keys are `known` left out.
+
+        Raises BudgetSpent when the budget ends before the questions do; their rows are kept.
+        """
+        branch, own, lms = self.space.own(setting)
+        parameters = branch.parameters(own)
+        replays = branch.protocol.replays if branch.protocol else None
+        if branch.trains:
+            try:
+                self._program(branch, parameters, lms)
+            except Unanswered as problem:
+                return Scored(setting, Marks((None,) * questions, {}), f"training: {problem.what}"), []
+        if replays is None or not (self.shares or replays.same_calls):
+            return self._scored(setting, self._rows(branch, parameters, lms, questions)), []
+        recorded = replays.record(parameters, _largest(branch, replays))
+        program = self._program(branch, recorded, lms)
+        others: dict[str, tuple[Setting, dict[str, Any]]] = {}
+        for given, sibling in self._siblings(branch, own, replays):
+            full = self._whole(branch, sibling, lms, program)
+            if replays.tell([], given) is not None and key_of(full) not in (*known, key_of(setting)):
+                others[key_of(full)] = full, given
+        if replays.tell([], parameters) is None and not others:
+            return self._scored(setting, self._rows(branch, parameters, lms, questions)), []
+        rows = self._rows(branch, recorded, lms, questions)
+        told = replays.tell(rows, parameters)
+        own_rows = self._rows(branch, parameters, lms, questions) if told is None else retold(rows, told)
+        found = []
+        for full, given in others.values():
+            try:
+                outcomes = replays.tell(rows, given)
+            except UserError:  # the recorded run is too short for this one
+                continue
+            if outcomes is not None:
+                found.append(self._scored(full, retold(rows, outcomes)))
+        return self._scored(setting, own_rows), found
+
+    def kin(self, setting: Setting) -> str | None:
+        """What settings share that differ only in what a recorded run is free to change; None without any."""
+        branch, own, lms = self.space.own(setting)
+        replays = branch.protocol.replays if branch.protocol else None
+        if replays is None or not self.shares:
+            return None
+        free = {
+            name
+            for name, known in branch.space.items()
+            if name in replays.free or known.joins in replays.free
+        }
+        return key_of({"": branch.label, **lms, **{k: v for k, v in own.items() if k not in free}})
+
+    def program(self, setting: Setting) -> Program:
+        """The program of a setting, fitted where it has something to fit."""
+        branch, own, lms = self.space.own(setting)
+        parameters = branch.parameters(own)
+        program = self._program(branch, parameters, lms)
+        if isinstance(program, Ensemble) and program.vote == "weighted" and program.weights is None:
+            replays = branch.protocol.replays if branch.protocol else None
+            assert replays is not None
+            recorded = replays.record(parameters, {})
+            program.fit_weights(self._rows(branch, recorded, lms, len(self.questions)))
+        return program
+
+    def default(self) -> Program:
+        """The first program of the space as it is without tuning, trained where it has to be."""
+        _, program = self.space.default()
+        return self.train(program) if self.space.branches[0].trains else program
+
+    @property
+    def home(self) -> str:
+        """What tells this folder from those of other machines."""
+        path = self.folder / "home"
+        with taken(self.folder / "home.lock"):
+            if not path.exists():
+                path.write_text(uuid.uuid4().hex)
+            return path.read_text()
+
+    def _siblings(
+        self, branch: Branch, own: Setting, replays: Replays
+    ) -> Iterator[tuple[dict[str, Any], Setting]]:
+        """The settings that differ only in what replays are free to change: (parameters, setting)."""
+        narrowed = {
+            name: known
+            if name in replays.free or known.joins in replays.free
+            else _only(known, own.get(name))
+            for name, known in branch.space.items()
+            if name in own or name in replays.free or known.joins in replays.free
+        }
+        for setting in settings(lambda draw: drawn(narrowed, draw)):
+            yield branch.parameters(setting), setting
+
+    def _whole(self, branch: Branch, own: Setting, lms: Mapping[str, Any], program: Program) -> Setting:
+        """A setting of the whole space: with the branch's prefix, and the LMs of seats that there are."""
+        whole = self.space.whole(branch, own)
+        prefix = self.space.prefix(branch)
+        seats = [seat for seat in lms if has_seat(program, seat)]
+        return whole | {f"{prefix}{LMS}{seat}": lms[seat] for seat in seats}
+
+    def _program(self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any]) -> Program:
+        program = branch.build(parameters, lms, self.space.make_lm)
+        return self.train(program) if branch.trains else program
+
+    def _folder(self, program: Program) -> Path:
+        known = [hashes(program)["program_hash"], lms_of(program, self.lm)]
+        digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
+        return self.folder / RUNS / digest[:16]
+
+    def _scored(self, setting: Setting, rows: Sequence[Row]) -> Scored:
+        return Scored(setting, marks_of(rows, self.objectives))
+
+    def _rows(
+        self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any], questions: int
+    ) -> list[Row]:
+        """A row for each of the first so many questions, in order, asked as far as there is none yet."""
+        program = self._program(branch, parameters, lms)
+        folder = self._folder(program)
+        asked = self.questions[:questions]
+        folder.mkdir(parents=True, exist_ok=True)
+        with taken(folder / "lock"), ExitStack() as held:
+            known = open_run(folder, program, self.questions, self.lm, dict(self.settings))
+            file = RowFile(folder)
+            held.callback(file.close)
+            if not (folder / MANIFEST).exists():
+                save_run(folder, known)
+            waiting = [question for question in asked if question.id not in file.done]
+            if waiting:
+                if self.shares:
+                    store = CallStore(self.folder / CALLS)
+                    held.callback(store.close)
+                    held.enter_context(bound(ACTIVE, (store, *ACTIVE.get())))
+                in_flight = min(self.concurrency, taken_at_once(program, self.lm))
+                with dspy.context(lm=self.lm, disable_history=True, trace=None):
+                    run_sync(_answer_all, program, waiting, file, in_flight)
+            rows = {row["id"]: row for row in read_rows(folder / RESULTS)}
+        return [rows[question.id] for question in asked]
+
+
+async def _answer_all(program: Program, questions: Sequence[Question], file: RowFile, in_flight: int) -> None:
+    """Questions in order, so many at once. A spent budget lets those finish that need no further call."""
+    waiting = iter(questions)
+    stopped: list[BudgetSpent] = []
+
+    async def work() -> None:
+        for question in waiting:
+            try:
+                with tallied() as calls:
+                    row = await answer_row(program, question)
+            except BudgetSpent as problem:
+                stopped.append(problem)
+            else:
+                row["worth"] = [[one.prompt_tokens, one.completion_tokens, one.cost_usd] for one in calls]
+                file.append(row)
+            if stopped:
+                return
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(in_flight, len(questions))):
+                group.create_task(work())
+    except BaseExceptionGroup as problems:
+        raise problems.exceptions[0] from None
+    if stopped:
+        raise stopped[0]
+
+
+def retold(rows: Sequence[Row], told: Sequence[Told | None]) -> list[Row]:
+    """The rows as they would be with other outcomes, and with the calls that those take."""
+    found = []
+    for row, outcome in zip(rows, told, strict=True):
+        if outcome is None:
+            found.append(row)
+            continue
+        judged = score(outcome.answer, row["gold"], row["kind"], row["choices"])
+        changed = {"answer": outcome.answer, "correct": judged.correct, "em": judged.em, "f1": judged.f1}
+        found.append({**row, **changed, "worth": row["worth"][: outcome.calls]})
+    return found
+
+
+def marks_of(rows: Sequence[Row], objectives: Sequence[str]) -> Marks:
+    """The marks of rows; a cost is NaN where a price is unknown."""
+    f1 = "f1" in objectives
+    scores = tuple(
+        None if row["error"] else float(row["f1"] or 0.0) if f1 else float(row["correct"]) for row in rows
+    )
+    took = {
+        name: tuple(_took(row, name) for row in rows) for name in dict.fromkeys((*objectives[1:], "calls"))
+    }
+    return Marks(scores, took)
+
+
+def _took(row: Row, objective: str) -> float:
+    if objective == LATENCY:
+        return float(row["seconds"])
+    if objective == "calls":
+        return float(len(row["worth"]))
+    if objective == "tokens":
+        return float(sum((prompt or 0) + (completion or 0) for prompt, completion, _ in row["worth"]))
+    return float(sum(float("nan") if cost is None else cost for _, _, cost in row["worth"]))
+
+
+def _largest(branch: Branch, replays: Replays) -> dict[str, Any]:
+    """The largest number that each free parameter can be."""
+    found: dict[str, Any] = {}
+    for name in replays.free:
+        values = branch.space[name].values if name in branch.space else None
+        if isinstance(values, Whole):
+            found[name] = values.low + (values.high - values.low) // values.step * values.step
+        elif isinstance(values, Choice) and all(isinstance(value, int) for value in values.values):
+            found[name] = max(values.values)
+    return found
+
+
+def _only(known: Parameter, value: Any) -> Parameter:
+    return Parameter(Choice((value,)), None, known.joins)
+
+
+@contextmanager
+def taken(path: Path) -> Iterator[None]:
+    """Hold a lock file that goes with the process, however it ends; waits for whoever holds it."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(WAIT_SECONDS)
+        yield
+    finally:
+        os.close(file)

@@ -1,0 +1,379 @@
+"""Finds the structure of a program: an Optuna study over a protocol's space that pays for every call once."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+import optuna
+
+from ...modules.base.calls import bound
+from ...modules.base.errors import UserError
+from ...modules.protocols.program import Program
+from ...modules.reading.question import Question
+from ..base.budget import ACCOUNTS, Budget, BudgetSpent
+from ..comparison.compare import compare
+from ..data import load as data
+from ..evaluation.check import listed
+from ..evaluation.evaluate import Evaluation, evaluate
+from ..lms.cache import ACTIVE_CACHE, open_cache
+from ..lms.ledger import LEDGERS, Ledger, totals
+from ..lms.named import lm as make
+from ..programs.networks import Unanswered
+from ..programs.registry import MakeLM
+from ..runs.manifest import git_commit, hashes, lms_of, versions, write_json
+from .check import checked
+from .job import Job, work
+from .network import training_calls
+from .report import best_of, calls_of, counts, entries, verdict
+from .space import TuneSpace
+from .storage import shown
+from .tracking import NoStudyTracker, StudyTracker, start_study
+from .workers import in_processes
+from .yaml_space import space_of
+
+STUDY, WINNER, VALIDATION, MLFLOW = "study.json", "winner", "validation", "mlflow.json"
+NAME = "folkmoot"
+
+
+@dataclass(frozen=True)
+class StudyProgress:
+    """Where a study stands; handed to `progress` now and then."""
+
+    total: int
+    done: int
+    pruned: int
+    told: int
+    calls: int
+    best: float | None
+
+
+@dataclass
+class Study:
+    """A study as it stands: `report` is what `study.json` holds, `best` the winning program.
+
+    `best` raises UserError as long as no trial is finished.
+    """
+
+    folder: Path
+    name: str
+    report: dict[str, Any]
+    winner: Program | None
+    validation: Evaluation | None = None
+    default: Evaluation | None = None
+    _keep: Any = None  # a temporary folder lives as long as its study
+
+    @property
+    def best(self) -> Program:
+        if self.winner is None:
+            raise UserError("the study has no winner: no trial has finished")
+        return self.winner
+
+    @property
+    def trials(self) -> list[dict[str, Any]]:
+        return list(self.report["table"])
+
+    @property
+    def front(self) -> list[dict[str, Any]]:
+        return list(self.report["front"])
+
+    def __repr__(self) -> str:
+        return f"Study({self.name}: {self.report['verdict']})"
+
+
+def tune(
+    space: str | Path | Mapping[str, Any] | TuneSpace,
+    train: Sequence[Question],
+    validation: Sequence[Question],
+    *,
+    lm: Any = None,
+    trials: int = 50,
+    objectives: Sequence[str] = ("accuracy",),
+    sampler: str = "tpe",
+    seed: int = 0,
+    out: str | Path | None = None,
+    storage: str | None = None,
+    study: str = NAME,
+    workers: int = 1,
+    budget: str | Budget | None = None,
+    concurrency: int = 64,
+    cache: bool = True,
+    tracking: bool = True,
+    register: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    make_lm: MakeLM = make,
+    progress: Callable[[StudyProgress], None] | None = None,
+) -> Study:
+    """Search a protocol's settings on training questions, and evaluate the winner once on others.
+
+    Args:
+        space: what `space_of` takes: a protocol's name, a short spec that fixes a part, a YAML file, or what
+            such a file holds.
+        train: labelled questions that every trial is scored on; the hopeless are stopped early. In a space
+            with strategy networks to train, one half of them, drawn by the seed, teaches networks, and trials
+            are scored on the other.
+        validation: labelled questions for the winner and the default alone; none of them is in `train`.
+        lm: the LM of every seat that has none of its own; None takes DSPy's configured one.
+        trials: settings to try; those that a finished run tells without a call are extra.
+        objectives: `accuracy` or `f1`, and any of `cost`, `latency`, `calls`, `tokens` to be made small. With
+            `latency`, trials share no calls: an answer that is not asked for again takes no time.
+        sampler: `tpe`, `nsga2`, `gp`, `random` or `grid`.
+        seed: of the sampler and of the order of the questions.
+        out: folder of the study; the same call with the same folder goes on. None uses a temporary one.
+        storage: URL of a database or of Optuna's gRPC proxy, where other machines join with the same
+            `study`; None is a file in `out`.
+        study: the study's name in the storage.
+        workers: processes on this machine.
+        budget: ceilings such as `"2 USD, 500 calls"` on all that this folder pays; a fifth is kept for the
+            validation. Other machines have budgets of their own.
+        register: name under which the winner enters MLflow's model registry.
+
+    Raises:
+        UserError: bad space, questions, objectives or budget, another study in the folder or storage, an LM
+            that cannot be used. What was finished is kept.
+        KeyboardInterrupt: likewise, after the report so far has been written.
+    """
+    found = space if isinstance(space, TuneSpace) else space_of(space, make_lm=make_lm)
+    language_model = lm or dspy.settings.lm
+    train, validation = listed(train, "train"), listed(validation, "validation")
+    goals = checked(
+        found, train, validation, language_model, objectives, sampler, trials, workers, concurrency, seed
+    )
+    keep = tempfile.TemporaryDirectory(prefix="folkmoot-") if out is None else None
+    folder = Path(keep.name if keep else str(out))
+    job = Job(
+        space=found,
+        train=train,
+        lm=language_model,
+        objectives=goals,
+        folder=folder,
+        storage=storage,
+        study=study,
+        trials=trials,
+        sampler=sampler,
+        seed=seed,
+        budget=budget if budget is None or isinstance(budget, Budget) else Budget.parse(budget),
+        concurrency=concurrency,
+        cache=cache,
+        settings=dict(settings or {}),
+    )
+    job.account()  # refused now rather than after a trial
+    try:
+        return _carried_out(job, validation, workers, tracking, register, progress, keep)
+    except BaseException:
+        if keep is not None:
+            keep.cleanup()
+        raise
+
+
+def _carried_out(
+    job: Job,
+    validation: Sequence[Question],
+    workers: int,
+    tracking: bool,
+    register: str | None,
+    progress: Callable[[StudyProgress], None] | None,
+    keep: Any,
+) -> Study:
+    study = job.open()
+    tracker: StudyTracker | NoStudyTracker = NoStudyTracker()
+    if tracking:
+        tracker = start_study(_described(job, validation) | {"mlflow_run_id": _known_run(job.folder)})
+        write_json(job.folder / MLFLOW, {"run_id": tracker.run_id})
+    stopped: str | None = None
+    problem: BaseException | None = None
+    total, _ = job.planned()
+
+    def watch(_: Any = None) -> None:
+        known = entries(study, job.objectives)
+        tracker.trials(known)
+        if progress is not None:
+            progress(_progress(known, job, total))
+
+    try:
+        watch()
+        if workers > 1:
+            ended = in_processes(workers, work, job, watch)
+            wrong = next((one.problem for one in ended if one.problem), None)
+            if wrong:
+                raise UserError(wrong)
+            stopped = next((one.stopped for one in ended if one.stopped), None)
+        if stopped is None:
+            work(job, watch)  # alone, or what the processes left because they died
+    except BudgetSpent as spent:
+        stopped = str(spent)
+    except (KeyboardInterrupt, UserError) as met:
+        stopped, problem = "interrupted" if isinstance(met, KeyboardInterrupt) else str(met), met
+    result = _finish(job, study, validation, stopped, problem is None, tracker, keep)
+    tracker.end(result, job, register)
+    if tracker.run_id is not None:
+        write_json(job.folder / MLFLOW, {"run_id": tracker.run_id})
+    if problem is not None:
+        raise problem
+    return result
+
+
+def _finish(
+    job: Job,
+    study: optuna.Study,
+    validation: Sequence[Question],
+    stopped: str | None,
+    go_on: bool,
+    tracker: StudyTracker | NoStudyTracker,
+    keep: Any,
+) -> Study:
+    """The report, and the winner with its validation, where there is one and nothing was interrupted."""
+    bench, table = job.bench(), entries(study, job.objectives)
+    front = best_of(table, job.objectives)
+    evaluations: list[Evaluation] = []
+    found: dict[str, Any] | None = None
+    winner: Program | None = None
+    if front and go_on:
+        with ExitStack() as held:
+            ledger = Ledger(job.folder)
+            held.callback(ledger.close)
+            held.enter_context(bound(LEDGERS, (ledger, *LEDGERS.get())))
+            account = job.account(1.0)
+            if account is not None:
+                held.enter_context(bound(ACCOUNTS, (account, *ACCOUNTS.get())))
+            try:
+                with bound(ACTIVE_CACHE, held.enter_context(open_cache(job.cache))):
+                    winner = bench.program(front[0]["setting"])
+                winner.save(job.folder / WINNER)
+                if study.user_attrs.get("home") in (None, bench.home):  # once, not once a machine
+                    found, evaluations = _validated(job, bench.default, winner, validation, tracker)
+            except (BudgetSpent, Unanswered) as spent:
+                stopped = stopped or str(spent)
+    made = totals(job.folder)
+    held_out = [totals(job.folder / VALIDATION / name) for name in ("winner", "default")]
+    searched = made.calls - sum(usage.calls for usage in held_out)
+    report = {
+        "study": job.study,
+        "storage": shown(job.storage),
+        "objectives": job.objectives,
+        "sampler": job.sampler,
+        "seed": job.seed,
+        "questions": {
+            "train": len(job.train),
+            **({"scored": len(bench.questions)} if job.space.trains else {}),
+            "validation": len(validation),
+        },
+        "trials": counts(table),
+        "calls": calls_of(table, searched, training_calls(job.folder) if job.space.trains else 0),
+        "paid": made.to_dict(),
+        "best": front[0] if front else None,
+        "front": front,
+        "validation": found,
+        "verdict": verdict(found, job.objectives[0]) if front else "no trial has finished",
+        "stopped": stopped,
+        "space": job.space.to_dict(),
+        "settings": job.settings,
+        "versions": dict(versions()),
+        "table": table,
+    }
+    report = json.loads(json.dumps(report, default=str))
+    write_json(job.folder / STUDY, report)
+    pair = [*evaluations, None, None]
+    return Study(job.folder, job.study, report, winner, pair[0], pair[1], keep)
+
+
+def _validated(
+    job: Job,
+    make_default: Callable[[], Program],
+    winner: Program,
+    validation: Sequence[Question],
+    tracker: StudyTracker | NoStudyTracker,
+) -> tuple[dict[str, Any] | None, list[Evaluation]]:
+    """The winner on questions that no trial saw, beside the default on the same.
+
+    Raises BudgetSpent, and Unanswered when the default is a network that cannot be trained.
+    """
+    default = make_default()
+    same = hashes(default) == hashes(winner) and lms_of(default, job.lm) == lms_of(winner, job.lm)
+    evaluations = []
+    for name, program in (("winner", winner), *(() if same else (("default", default),))):
+        result = evaluate(
+            program,
+            validation,
+            lm=job.lm,
+            concurrency=job.concurrency,
+            out=job.folder / VALIDATION / name,
+            cache=job.cache,
+            tracking=tracker.run_id is not None,
+            parent=tracker.run_id,
+            settings={**job.settings, **_held_out(job.settings), "run_name": f"{name} on validation"},
+        )
+        if result.summary.stopped:
+            raise BudgetSpent(result.summary.stopped)
+        evaluations.append(result)
+    objective = job.objectives[0]
+    scores = [result.summary.scores[objective] for result in evaluations]
+    found: dict[str, Any] = {"same": same, "n": len(validation), "winner": scores[0], "default": scores[-1]}
+    if not same:
+        pair = compare(evaluations[1], evaluations[0], names=("default", "winner")).pairs[0]
+        difference = pair.f1 if objective == "f1" and pair.f1 is not None else pair
+        found |= {
+            "difference": {"value": difference.difference, "low": difference.low, "high": difference.high},
+            "p": pair.p,
+        }
+    return found, evaluations
+
+
+def _held_out(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the validation questions come from, in the settings that a run's questions are found again by."""
+    named = {"data": "validation", "split": "validation_split", "limit": "validation_limit"}
+    return {name: settings[known] for name, known in named.items() if known in settings}
+
+
+def _progress(table: Sequence[Mapping[str, Any]], job: Job, total: int) -> StudyProgress:
+    found = counts(table)
+    best = best_of(table, job.objectives)
+    return StudyProgress(
+        total,
+        found["complete"] + found["pruned"] + found["failed"],
+        found["pruned"],
+        found["told"],
+        totals(job.folder).calls,
+        best[0]["scores"][job.objectives[0]]["value"] if best else None,
+    )
+
+
+def _known_run(folder: Path) -> str | None:
+    """The MLflow run of an earlier attempt."""
+    try:
+        found: str | None = json.loads((folder / MLFLOW).read_text(encoding="utf-8"))["run_id"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found
+
+
+def _described(job: Job, validation: Sequence[Question]) -> dict[str, Any]:
+    """The study's manifest, in the form that tracking takes."""
+    _, default = job.space.default()
+    return {
+        "program": {"program": ", ".join(dict.fromkeys(branch.spec for branch in job.space.branches))},
+        **hashes(default),
+        "lms": lms_of(default, job.lm),
+        "data_fingerprint": data.fingerprint(job.train),
+        "questions": len(job.train),
+        "settings": {
+            **job.settings,
+            "run_name": f"study {job.study}",
+            "objectives": job.objectives,
+            "sampler": job.sampler,
+            "seed": job.seed,
+            "trials": job.trials,
+            "storage": shown(job.storage),
+            "study": job.study,
+            "home": job.bench().home,
+            "validation_fingerprint": data.fingerprint(validation),
+        },
+        "versions": dict(versions()),
+        "git_commit": git_commit(),
+    }

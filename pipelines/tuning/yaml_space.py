@@ -1,0 +1,218 @@
+"""Reads the space of a study: a protocol's name, a short spec, a YAML file, or what such a file holds."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.errors import UserError
+from ...modules.base.space import Choice, Parameter, Pick, Real, Space, Values, Whole
+from ..lms.named import lm
+from ..programs.networks import default_embedding
+from ..programs.registry import PROTOCOLS, TO_TRAIN, YAML_SUFFIXES, MakeLM, Protocol, read_yaml
+from .space import LISTS, PROGRAM, Branch, TuneSpace
+
+_RANGE = ("from", "to", "step")
+_PICK = ("of", "least", "most")
+_UNORDERED = ("strategies",)
+
+
+def space_of(
+    spec: str | Path | Mapping[str, Any],
+    sets: Mapping[str, Any] | None = None,
+    *,
+    lms: Mapping[str, Any] | None = None,
+    make_lm: MakeLM = lm,
+) -> TuneSpace:
+    """The space that a study goes through.
+
+    Args:
+        spec: a protocol's name for the space declared beside it; a short spec that fixes a part of it
+            (`deliberation:intuitive,reasoner`); the path of a YAML file, or what such a file holds: `program`
+            and, by parameter, a value that is fixed, a list of values to choose from (for a parameter that is
+            a list itself, a list of lists), `{from: 1, to: 5, step: 1}`, or
+            `{of: […], least: 1, most: 3}` for lists of items in every order. `lms` gives seats lists of LMs.
+            `programs` is a list of such mappings, short specs and folders of saved programs, to choose the
+            protocol, too. `network` without a folder is trained with each setting; `network:FOLDER` is not.
+        sets: parameters to fix in every program that has them.
+        lms: LMs for seats that the spec gives none, by name or by the arguments of `lm`.
+        make_lm: makes the LMs under `lms`.
+
+    Raises UserError naming file and parameter; no LM is called.
+    """
+    where, given = str(spec), spec
+    if isinstance(spec, Mapping):
+        where = "the space"
+    elif isinstance(spec, Path) or Path(str(spec)).suffix.casefold() in YAML_SUFFIXES:
+        given = read_yaml(Path(spec).expanduser())
+    listed: list[Any] = [given]
+    if isinstance(given, Mapping) and "programs" in given:
+        rest = [str(name) for name in given if name != "programs"]
+        if rest or not isinstance(given["programs"], list) or not given["programs"]:
+            raise UserError(f"{where}: programs is a list that stands alone: {', '.join(rest) or 'fill it'}")
+        listed = list(given["programs"])
+    branches: list[Branch] = []
+    for entry in listed:
+        branch = _branch(where, entry, sets or {}, lms or {})
+        same = sum(known.label.partition("#")[0] == branch.label for known in branches)
+        branches.append(_renamed(branch, f"{branch.label}#{same + 1}") if same else branch)
+    for name in sets or {}:
+        known = list(dict.fromkeys(key for one in branches if one.protocol for key in takes(one.protocol)))
+        if name.partition(".")[0] not in known:
+            raise UserError(f"--set {name}: {where} has no such parameter: it has {', '.join(known)}")
+    found = TuneSpace(where, tuple(branches), make_lm)
+    found.check()
+    return found
+
+
+def _branch(where: str, entry: Any, sets: Mapping[str, Any], seated: Mapping[str, Any]) -> Branch:
+    fields = dict(entry) if isinstance(entry, Mapping) else {PROGRAM: str(entry)}
+    spec = fields.pop(PROGRAM, None)
+    if not isinstance(spec, str):
+        raise UserError(f"{where} does not say which program: add a line such as 'program: deliberation'")
+    name, *parts = (part.strip() for part in spec.split(":", 2))
+    protocol = PROTOCOLS.get(name)
+    if protocol is None:
+        if Path(spec).expanduser().is_dir():
+            if fields:
+                raise UserError(f"{where}: {spec} is a saved program, which has no parameters: drop them")
+            return Branch(spec, spec)
+        raise UserError(
+            f"{where}: there is no program {spec!r}: give one of {', '.join(PROTOCOLS)}, a YAML file or a "
+            "saved program's folder"
+        )
+    if name == "network" and parts == [""]:
+        raise UserError(f"{where}: {spec!r} names no folder: write network:FOLDER, or network to train some")
+    trains = name == "network" and not parts and "folder" not in (*fields, *sets)
+    protocol = TO_TRAIN if trains else protocol
+    lms = {**_lm_choices(where, dict(seated)), **_lm_choices(where, fields.pop("lms", None))}
+    read = protocol.read(parts) if any(parts) else {}
+    mine = {key: value for key, value in sets.items() if key.partition(".")[0] in takes(protocol)}
+    given = _flat({**read, **fields, **mine})
+    if trains and "embedding" not in given:
+        given["embedding"], warning = default_embedding()
+        if warning is not None:
+            warnings.warn(warning.replace("--embedding ", "embedding="), stacklevel=4)
+    space, fixed = dict(protocol.space), {}
+    for parameter, value in given.items():
+        values = _values(f"{where}: {parameter}", parameter, value, protocol.space.get(parameter))
+        declared = protocol.space.get(parameter)
+        if values is None:
+            fixed[parameter] = value
+            space.pop(parameter, None)
+        else:
+            space[parameter] = Parameter(values, declared.when if declared else None)
+    return Branch(name, name, _nested(fixed), _ordered(space, protocol.space), lms)
+
+
+def takes(protocol: Protocol) -> list[str]:
+    """The parameters of a protocol's constructor."""
+    made_by = protocol.program
+    built = made_by.__init__ if isinstance(made_by, type) else made_by  # type: ignore[misc]
+    return [name for name in inspect.signature(built).parameters if name not in ("self", "lm", "lms")]
+
+
+def _ordered(space: dict[str, Parameter], declared: Space) -> Space:
+    return {
+        name: space[name] for name in (*declared, *(n for n in space if n not in declared)) if name in space
+    }
+
+
+def _renamed(branch: Branch, label: str) -> Branch:
+    return Branch(label, branch.spec, branch.fixed, branch.space, branch.lms)
+
+
+def _values(where: str, name: str, value: Any, declared: Parameter | None) -> Values | None:
+    """What a parameter may be by what was written; None for a fixed value that the space does not declare."""
+    if declared is not None and declared.joins is not None:
+        raise UserError(f"{where} follows from {declared.joins}: write there for example {name}:VALUE")
+    if isinstance(value, Mapping):
+        return _written(where, name, value, declared)
+    if isinstance(value, list) and (name not in LISTS or any(isinstance(item, list) for item in value)):
+        if not value:
+            raise UserError(f"{where} is an empty list: give the values to choose from")
+        if name in LISTS and not all(isinstance(item, list) for item in value):
+            raise UserError(f"{where} mixes lists and values: give a list of lists to choose from")
+        if any(value.count(item) > 1 for item in value):
+            raise UserError(f"{where} names a value twice: keep one of them")
+        return Choice(tuple(value))
+    return Choice((value,)) if declared is not None else None
+
+
+def _written(where: str, name: str, value: Mapping[str, Any], declared: Parameter | None) -> Values:
+    unknown = [key for key in value if key not in (*_RANGE, *_PICK)]
+    if unknown or not ({"from", "to"} <= value.keys() or "of" in value):
+        raise UserError(
+            f"{where} is {dict(value)!r}: write a value, a list of values, {{from: 1, to: 5}}, or "
+            "{of: [a, b, c], least: 1, most: 2}"
+        )
+    if "of" in value:
+        known = declared.values if declared is not None else None
+        items, least = value["of"], value.get("least", 1)
+        most = value.get("most", len(items) if isinstance(items, list) else 0)
+        if not isinstance(items, list) or not items or not all(map(_whole, (least, most))):
+            raise UserError(f"{where}: of is a list of items, least and most are whole numbers")
+        repeated = isinstance(known, Pick) and known.repeated
+        if not 1 <= least <= most or (most > len(items) and not repeated):
+            raise UserError(f"{where}: no list of {least} to {most} can be made of {len(items)} items")
+        ordered = known.ordered if isinstance(known, Pick) else name not in _UNORDERED
+        return Pick(tuple(items), least, most, ordered, repeated)
+    low, high, step = value["from"], value["to"], value.get("step")
+    for key, number in (("from", low), ("to", high), ("step", step)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
+            raise UserError(f"{where}: {key} is {number!r}: give a number")
+    if low > high or (step is not None and step <= 0):
+        raise UserError(f"{where}: a range goes from the smaller to the larger number in steps above 0")
+    if all(map(_whole, (low, high))) and (step is None or _whole(step)):
+        return Whole(low, high, step or 1)
+    return Real(float(low), float(high), None if step is None else float(step))
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _flat(given: Mapping[str, Any]) -> dict[str, Any]:
+    """`sampling: {temperature: 0.5}` as `sampling.temperature: 0.5`."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if name == "sampling" and isinstance(value, Mapping):
+            found |= {f"sampling.{key}": item for key, item in value.items()}
+        else:
+            found[str(name)] = value
+    return found
+
+
+def _nested(fixed: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in fixed.items():
+        owner, _, entry = name.partition(".")
+        if entry:
+            found.setdefault(owner, {})[entry] = value
+        else:
+            found[name] = value
+    return found
+
+
+def _lm_choices(where: str, given: Any) -> dict[str, tuple[Any, ...]]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise UserError(
+            f"{where}: lms is {given!r}: write seats and LMs, such as {{judge: [openai/a, openai/b]}}"
+        )
+    found: dict[str, tuple[Any, ...]] = {}
+    for seat, wanted in given.items():
+        choices = wanted if isinstance(wanted, list) else [wanted]
+        named = [
+            item
+            for item in choices
+            if isinstance(item, str) or (isinstance(item, Mapping) and "name" in item)
+        ]
+        if not choices or len(named) != len(choices):
+            raise UserError(f"{where}: lms.{seat} is {wanted!r}: give LM names such as openai/gpt-4o-mini")
+        found[str(seat)] = tuple(choices)
+    return found

@@ -1,0 +1,329 @@
+"""No key and no password reaches a file, trace, log or line of output, whatever a server repeats of it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from cli_helpers import rows_of
+from planted import colours, is_proposal, of_instructions
+
+from folkmoot.pipelines.testing.server import ScriptedServer, first_option
+
+KEY = "sk-canary-9d2c71e4b8a35f06"
+PASSWORD = "pw-canary/51+e0c7d2"
+IN_URL = quote(PASSWORD, safe="")
+CHILD = Path(__file__).parents[1] / "support" / "canary_child.py"
+FILES = ["--train", "train.jsonl", "--validation", "validation.jsonl"]
+
+
+def forms(secret: str) -> list[bytes]:
+    """The secret as it is, in an address, in JSON, and inside anything that was put into base64."""
+    found = {secret, quote(secret), quote(secret, safe=""), json.dumps(secret)[1:-1]}
+    for place in range(3):
+        coded = base64.b64encode(b"\0" * place + secret.encode()).decode()
+        found.add(coded[place and 4 : -4])  # the letters that hold nothing of what stands around
+    return [form.encode() for form in found]
+
+
+NEEDLES = [form for secret in (KEY, PASSWORD) for form in forms(secret)]
+
+
+def holds_secret(content: bytes) -> bool:
+    return any(needle in content for needle in NEEDLES)
+
+
+def contents(path: Path) -> Iterator[bytes]:
+    yield path.read_bytes()
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as packed:
+            yield from (packed.read(name) for name in packed.namelist())
+    elif path.suffix == ".gz":
+        yield gzip.decompress(path.read_bytes())
+
+
+def leaks(root: Path) -> list[str]:
+    """The files below a folder whose name or content holds a secret."""
+    found = [path for path in root.rglob("*") if path.is_file()]
+    return [
+        str(path.relative_to(root))
+        for path in found
+        if holds_secret(str(path).encode()) or any(map(holds_secret, contents(path)))
+    ]
+
+
+class Place:
+    """A scratch folder that holds all that a child writes to: home, cache, temporary and working folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.work = root, root / "work"
+        for name in ("work/data", "home", "cache", "tmp"):
+            (root / name).mkdir(parents=True)
+        broken = {"id": "broken", "question": "Which colour has broken number 1?", "answer": "A"}
+        rows = {
+            "train": [question.to_row() for question in colours(16, "t")],
+            "validation": [question.to_row() for question in colours(9, "v")],
+            "questions": [question.to_row() for question in colours(30, "q")],
+        }
+        rows["questions"].append(rows["questions"][0] | broken)
+        for name, said in rows.items():
+            self.write(f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in said))
+        self.write("data/commonsenseqa-validation.jsonl", (self.work / "validation.jsonl").read_text())
+        self.write(
+            "space.yaml",
+            "program: deliberation\nroles: [[intuitive, reasoner]]\nmax_rounds: {from: 1, to: 2}\n"
+            "tie_break: [strongest, judge]\nsampling: {temperature: null}\n",
+        )
+
+    def write(self, name: str, text: str) -> None:
+        (self.work / name).write_text(text)
+
+    @property
+    def store(self) -> str:
+        """A tracking store that works, and whose address holds a password that SQLite overlooks."""
+        return f"sqlite:///file:{self.root}/mlflow.db?uri=true&password={IN_URL}"
+
+    def run(self, given: Any, **environment: str) -> str:
+        """What a child said that was given these commands or arguments."""
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        done = subprocess.run(
+            [sys.executable, str(CHILD), json.dumps(given)],
+            cwd=self.work,
+            env={
+                **kept,
+                "HOME": str(self.root / "home"),
+                "XDG_CACHE_HOME": str(self.root / "cache"),
+                "TMPDIR": str(self.root / "tmp"),
+                "FOLKMOOT_DATA": str(self.work / "data"),
+                "MLFLOW_TRACKING_URI": self.store,
+                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+                "OMP_NUM_THREADS": "1",
+                **environment,
+            },
+            capture_output=True,
+            timeout=300,
+            check=False,
+        )
+        (self.root / "stdout").write_bytes(done.stdout)
+        (self.root / "stderr").write_bytes(done.stderr)
+        said = (done.stdout + done.stderr).decode()
+        assert done.returncode == 0, said
+        assert "Traceback" not in said, said
+        return said
+
+    @property
+    def codes(self) -> list[int]:
+        return list(json.loads((self.work / "codes.json").read_text()))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def repeating(server: ScriptedServer) -> Callable[[dict[str, Any]], Any]:
+    """Answers that repeat the Authorization header wherever they can; one model and one question fail."""
+    inner = of_instructions()
+
+    def reply(body: dict[str, Any]) -> Any:
+        heard = server.requests[-1]["headers"].get("Authorization", "")
+        error = {"error": {"message": f"Wrong: Authorization: {heard}", "headers": {"Authorization": heard}}}
+        if body["model"] == "given":
+            return json.dumps({"reasoning": "because it fits", "answer": "A"})
+        if body["model"] == "failing":
+            return 500, {"X-Heard": heard}, error
+        if body["model"] == "refused":
+            return 401, {"X-Heard": heard}, error
+        last = body["messages"][-1]["content"]
+        if "broken number" in last:
+            return 503, {"X-Heard": heard}, error
+        said = inner(body) if is_proposal(body) or "Which colour has" in last else first_option(body)
+        return said.replace("because", f"because of {heard}").replace("Think", f"Think of {heard}")
+
+    return reply
+
+
+class Repeating(BaseHTTPRequestHandler):
+    """A tracking server that is out of order and repeats in its words what it was sent."""
+
+    heard: list[str] = []  # noqa: RUF012
+
+    def answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        heard = str(self.headers.get("Authorization"))
+        self.heard.append(heard)
+        said = json.dumps(
+            {"error_code": "PERMISSION_DENIED", "message": f"Wrong: {heard} {self.path}"}
+        ).encode()
+        self.send_response(403)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    do_GET = do_POST = do_PUT = do_PATCH = answer  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        return None
+
+
+@pytest.fixture
+def repeating_store() -> Iterator[str]:
+    Repeating.heard.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Repeating) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://me:{IN_URL}@127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def lm(server: ScriptedServer, model: str = "scripted", user: str = "") -> list[str]:
+    return ["--lm", f"openai/{model}", "--api-base", server.url.replace("//", f"//{user}")]
+
+
+def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
+    hidden = {
+        "plain": f"key={KEY}".encode(),
+        "address": f"http://me:{IN_URL}@host".encode(),
+        "header0": base64.b64encode(f"m:{PASSWORD}".encode()),
+        "header1": base64.b64encode(f"me:{PASSWORD}".encode()),
+        "header2": base64.b64encode(f"you:{PASSWORD}".encode()),
+        "packed.gz": gzip.compress(KEY.encode()),
+    }
+    for name, content in hidden.items():
+        (tmp_path / name).write_bytes(content)
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("inside", KEY * 9)
+    (tmp_path / f"named-{KEY}").touch()
+    (tmp_path / "innocent").write_text("sk-canary")
+    assert sorted(leaks(tmp_path)) == sorted([*hidden, "packed.zip", f"named-{KEY}"])
+
+
+def check_that_all_was_written(place: Place) -> None:
+    """Each command left its files and its run in MLflow, and the first one a trace of every question."""
+    files = {str(path.relative_to(place.work)) for path in place.work.rglob("*") if path.is_file()}
+    assert files >= {
+        "calls/calls.jsonl",
+        "runs/talk/results.jsonl",
+        "runs/one/run.json",
+        "runs/compiled/compile.json",
+        "runs/compiled/program/program.json",
+        "runs/tuned/study.json",
+        "runs/tuned/winner/program.json",
+        "runs/distilled/distil.json",
+        "runs/network/network.json",
+        "runs/network/training/calls.jsonl",
+        "runs/again/agents-of-commonsense/table-1/published_and_measured.png",
+        "report.html",
+        "study.db",
+    }
+    assert any(path.is_file() for path in (place.root / "cache").rglob("*"))
+    stored = sqlite3.connect(place.root / "mlflow.db")
+    counts = [stored.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("runs", "trace_info")]
+    stored.close()
+    assert counts[0] >= 12
+    assert counts[1] >= 31
+    assert "because of Bearer …" in (place.work / "runs/talk/traces.jsonl").read_text()
+
+
+def test_all_commands_leave_no_trace_of_key_and_store(place: Place, scripted: ScriptedServer) -> None:
+    scripted.reply = repeating(scripted)
+    asked, refused = lm(scripted), lm(scripted, "refused")
+    one = ["evaluate", "single:cot", "--data", "questions.jsonl"]
+    talk = ["evaluate", "deliberation:intuitive,reasoner:judge", "--data", "questions.jsonl"]
+    tune = ["tune", "space.yaml", *FILES, "--trials", "2", "--out", "runs/tuned"]
+    study = f"sqlite:///file:study.db?uri=true&password={IN_URL}"
+    place.run(
+        [
+            [*talk, *asked, "--traces", "1.0", "--record", "calls", "--out", "runs/talk"],
+            [*one, *asked, "--out", "runs/one", "--json"],
+            ["compile", "single:simple", *FILES, *asked, "--optimizer", "copro", "--out", "runs/compiled"],
+            [*tune, *asked, "--storage", study],
+            ["distil", "runs/talk", *asked, "--margin", "30", "--out", "runs/distilled"],
+            [
+                "train", "network", "--train", "train.jsonl", "--test", "validation.jsonl", *asked,
+                "--set", "agents=2", "--set", "strategies=[zero_shot, cot]", "--set", "epochs=1",
+                "--out", "runs/network",
+            ],
+            ["reproduce", "agents-of-commonsense/table-1/mistral-7b.cot", *asked, "--out", "runs/again"],
+            ["report", "runs/talk", "runs/one", "runs/compiled", "runs/tuned", "--out", "report.html"],
+            [*one, *refused],
+            ["ask", "single:cot", "Is it so?", "--choice", "yes", "--choice", "no", *refused],
+            ["doctor", *asked],
+        ],
+        OPENAI_API_KEY=KEY,
+    )  # fmt: skip
+    assert place.codes == [0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 0]
+    assert leaks(place.root) == []
+    check_that_all_was_written(place)
+    errors = [row["error"] for row in rows_of(place.work / "runs/talk") if row.get("error")]
+    assert len(errors) == 1
+    assert "Wrong: Authorization: Bearer …" in errors[0]
+    said = (place.root / "stderr").read_text()
+    assert said.count("Wrong: Authorization: Bearer …") == 2
+    assert {request["headers"]["Authorization"] for request in scripted.requests} == {f"Bearer {KEY}"}
+    assert not [body for body in scripted.bodies if holds_secret(json.dumps(body).encode())]
+    assert "because of Bearer …" in json.dumps(scripted.bodies, ensure_ascii=False)
+
+
+def test_passwords_in_addresses_leave_no_trace(
+    place: Place, scripted: ScriptedServer, repeating_store: str
+) -> None:
+    """Without a key: user info of LMs, tracking stores and storages, and an LM's address with a query."""
+    scripted.reply = repeating(scripted)
+    user = f"me:{IN_URL}@"
+    one = ["evaluate", "single:cot", "--data", "questions.jsonl"]
+    tune = ["tune", "space.yaml", *FILES, *lm(scripted), "--trials", "2", "--out", "runs/tuned", "--storage"]
+    place.run(
+        [
+            [*one, *lm(scripted, user=user), "--traces", "1.0", "--record", "calls", "--out", "runs/user"],
+            [*one, *lm(scripted, "refused", user=user)],
+            [*one, "--lm", "openai/x", "--api-base", f"{scripted.url}?api_key={IN_URL}"],
+            [*tune, f"postgresql://{user}127.0.0.1:1/x?password={IN_URL}"],
+            [*tune, f"mysql://{user}127.0.0.1:1/x?password={IN_URL}"],
+            [*tune, f"grpc://{user}127.0.0.1:x"],
+            [*tune, f"sqlite:////nowhere/study.db?password={IN_URL}"],
+            ["doctor", *lm(scripted, user=user)],
+            ["ui", "--port", "1"],
+        ],
+        MLFLOW_TRACKING_URI=repeating_store,
+        MLFLOW_HTTP_REQUEST_MAX_RETRIES="1",
+    )
+    assert place.codes == [0, 2, 2, 2, 2, 2, 2, 1, 0]
+    assert leaks(place.root) == []
+    basic = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
+    assert f"Basic {basic}" in Repeating.heard
+    assert f"Basic {basic}" in {request["headers"].get("Authorization") for request in scripted.requests}
+    assert not [body for body in scripted.bodies if holds_secret(json.dumps(body).encode())]
+    rows = rows_of(place.work / "runs/user")
+    texts = [turn["text"] for row in rows for turn in row["transcript"]]
+    assert sum(text.startswith("because of Basic …") for text in texts) == 30
+    assert [row["error"].count("Wrong: Authorization: Basic …") for row in rows if row["error"]] == [1]
+    said = (place.root / "stderr").read_text()
+    assert "Wrong: Basic ***" in said
+    assert said.count("the storage") == 3
+
+
+def test_keys_given_in_python_and_to_litellm_leave_no_trace(place: Place, scripted: ScriptedServer) -> None:
+    scripted.reply = repeating(scripted)
+    place.run({"url": scripted.url, "key": KEY}, HOSTED_VLLM_API_KEY=KEY)
+    assert {request["headers"]["Authorization"] for request in scripted.requests} == {f"Bearer {KEY}"}
+    assert leaks(place.root) == []
+    assert (place.root / "stdout").read_text().count("Authorization: Bearer …") == 2
+    assert "Authorization: Bearer …" in rows_of(place.work / "runs/failing")[0]["error"]
+    assert not any(row["error"] for row in rows_of(place.work / "runs/given"))
+    assert "because of Bearer …" in (place.work / "runs/found-scripted/results.jsonl").read_text()
+    for name in ("given", "failing", "refused", "found-scripted", "found-refused"):
+        assert (place.work / "saved" / name / "program.json").exists()

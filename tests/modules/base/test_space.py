@@ -1,0 +1,219 @@
+"""Search spaces: points, conditions, how protocols declare them, and how a YAML file changes them."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import folkmoot as fm
+from folkmoot.modules.base.space import (
+    Choice,
+    Member,
+    Parameter,
+    Pick,
+    Real,
+    When,
+    Whole,
+    constructed,
+    drawn,
+    key_of,
+    options,
+    picks,
+    settings,
+)
+from folkmoot.optimizers.structure.search import grid, parameters_of
+from folkmoot.pipelines.programs.registry import PROTOCOLS
+from folkmoot.pipelines.tuning.yaml_space import space_of
+
+TALK = {
+    "roles": Parameter(Pick(("a", "b", "c"), 1, 2)),
+    "tie": Parameter(Choice(("vote", "strongest"))),
+    "strongest": Parameter(Member("roles"), When("tie", ("strongest",)), joins="tie"),
+}
+
+
+def points(space: Any) -> list[dict[str, Any]]:
+    return list(settings(lambda draw: drawn(space, draw)))
+
+
+def test_every_point_once_and_conditional_parameters_only_where_they_exist() -> None:
+    found = points(TALK)
+    assert len({key_of(point) for point in found}) == len(found) == 9 + 3 + 6 * 2
+    for point in found:
+        assert ("strongest" in point) == (point["tie"] == "strongest")
+        assert point.get("strongest", point["roles"][0]) in point["roles"]
+
+
+def test_a_parameter_that_completes_another() -> None:
+    point = {"roles": ["a", "b"], "tie": "strongest", "strongest": "b"}
+    assert constructed(TALK, point) == {"roles": ["a", "b"], "tie": "strongest:b"}
+
+
+def test_dotted_names_and_values_left_out() -> None:
+    space = {"sampling.temperature": Parameter(Choice((None, 0.5))), "n": Parameter(Whole(1, 2))}
+    assert constructed(space, {"sampling.temperature": 0.5, "n": 1}) == {
+        "sampling": {"temperature": 0.5},
+        "n": 1,
+    }
+    assert constructed(space, {"sampling.temperature": None, "n": 1}) == {"n": 1}
+
+
+@given(st.integers(-5, 5), st.integers(0, 9), st.integers(1, 4))
+def test_whole_numbers_stay_in_their_range(low: int, width: int, step: int) -> None:
+    found = options(Whole(low, low + width, step)) or []
+    assert found[0] == low
+    assert all(b - a == step for a, b in itertools.pairwise(found))
+    assert low + width - step < found[-1] <= low + width
+
+
+@given(st.floats(0, 1), st.floats(0.01, 1), st.floats(0.01, 0.5))
+def test_numbers_in_steps_stay_in_their_range(low: float, width: float, step: float) -> None:
+    found = options(Real(low, low + width, step)) or []
+    assert found[0] == pytest.approx(low)
+    assert low + width - step - 1e-6 < found[-1] <= low + width + 1e-6
+
+
+def test_lists_of_items() -> None:
+    assert picks(Pick(("a", "b"), 1, 2)) == [["a"], ["b"], ["a", "b"], ["b", "a"]]
+    assert picks(Pick(("a", "b"), 2, 2, ordered=False)) == [["a", "b"]]
+    assert picks(Pick(("a", "b"), 2, 2, ordered=False, repeated=True)) == [["a", "a"], ["a", "b"], ["b", "b"]]
+    assert len(picks(Pick(("a", "b"), 2, 3, repeated=True))) == 4 + 8
+
+
+def test_a_condition_on_a_number() -> None:
+    space = {"e": Parameter(Whole(0, 2)), "th": Parameter(Choice((1, 2)), When("e", above=0))}
+    assert [("th" in point) for point in points(space)] == [False, True, True, True, True]
+
+
+@pytest.mark.parametrize("name", ["single", "deliberation", "ensemble", "causal"])
+def test_every_declared_point_makes_a_program_and_the_default_is_one_of_them(name: str) -> None:
+    space = space_of(name)
+    cells = grid(space.point)
+    default, program = space.default()
+    assert default in cells
+    assert type(space.program(default)) is type(program)
+    for cell in cells[:: max(1, len(cells) // 40)]:
+        space.program(cell)
+        parameters_of(space.point, cell)
+
+
+def test_team_needs_its_environment_and_then_has_a_space(tmp_path: Path) -> None:
+    with pytest.raises(fm.UserError, match=r"team: team: .*environment"):
+        space_of("team")
+    (tmp_path / "d.jsonl").write_text('{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n')
+    space = space_of("team", {"environment": f"corpus:{tmp_path / 'd.jsonl'}"})
+    assert ["bold", "bold"] in [cell["workers"] for cell in grid(space.point)]
+
+
+def test_every_protocol_that_has_parameters_declares_a_space() -> None:
+    assert {name for name, known in PROTOCOLS.items() if known.space} >= {
+        "single", "ensemble", "deliberation", "causal", "team",
+    }  # fmt: skip
+
+
+def test_a_short_spec_fixes_its_part() -> None:
+    cells = grid(space_of("deliberation:critic,reasoner:strongest=critic").point)
+    assert {tuple(cell["roles"]) for cell in cells} == {("critic", "reasoner")}
+    assert {cell["tie_break"] for cell in cells} == {"strongest=critic"}
+    assert "strongest" not in cells[0]
+    assert {cell["max_rounds"] for cell in cells} == {1, 2, 3}
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "space.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_yaml_fixes_narrows_widens_and_chooses(tmp_path: Path) -> None:
+    space = space_of(
+        write(
+            tmp_path,
+            """
+program: deliberation
+roles: [[critic, reasoner], [reasoner, critic]]
+max_rounds: {from: 2, to: 6, step: 2}
+tie_break: [judge, majority]
+sampling: {temperature: 0.3, top_p: [0.5, 1.0]}
+lms: {judge: [local/gemma-3-270m, {name: local/gemma-3-270m, temperature: 0.5}], critic: local/gemma-3-270m}
+""",
+        ),
+        make_lm=lambda name, **rest: f"{name} {rest}",
+    )
+    cells = grid(space.point)
+    assert {cell["max_rounds"] for cell in cells} == {2, 4, 6}
+    assert len(cells) == 2 * 3 * (2 + 1) * 2
+    assert all(("lms.judge" in cell) == (cell["tie_break"] == "judge") for cell in cells)
+    assert all(cell["sampling.temperature"] == 0.3 for cell in cells)
+    seated = space.program({**cells[0], "lms.judge": cells[1].get("lms.judge", "x")}).seats()
+    assert seated["critic"].predict.lm == "local/gemma-3-270m {}"
+    assert seated["reasoner"].predict.lm is None
+
+
+def test_several_programs_and_a_saved_one(tmp_path: Path) -> None:
+    fm.SingleAgent("cot").save(tmp_path / "saved")
+    space = space_of(
+        write(
+            tmp_path,
+            f"programs: [single:cot, {{program: deliberation, max_rounds: 1}}, {tmp_path / 'saved'}]",
+        )
+    )
+    cells = grid(space.point)
+    assert {cell["program"] for cell in cells} == {"single", "deliberation", str(tmp_path / "saved")}
+    assert not any(name.startswith("deliberation/") for name in cells[0])
+    assert [type(space.program(cell)).__name__ for cell in (cells[0], cells[-1])] == ["SingleAgent"] * 2
+
+
+def test_set_fixes_a_parameter_in_the_programs_that_have_it() -> None:
+    space = space_of({"programs": ["single:cot", "deliberation"]}, {"max_rounds": 2})
+    assert {cell.get("deliberation/max_rounds") for cell in grid(space.point)} == {None, 2}
+    with pytest.raises(fm.UserError, match=r"--set rounds: .* no such parameter: it has strategy"):
+        space_of("single", {"rounds": 2})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("program: deliberashun", "no program 'deliberashun'"),
+        ("max_rounds: 3", "does not say which program"),
+        ("program: deliberation\nmax_round: 3", "max_round"),
+        ("program: deliberation\nmax_rounds: 0", "deliberation: max_rounds is 0"),
+        ("program: deliberation\nmax_rounds: [1, 1]", "max_rounds names a value twice"),
+        ("program: deliberation\nmax_rounds: []", "max_rounds is an empty list"),
+        ("program: deliberation\nmax_rounds: {from: 3, to: 1}", "max_rounds: a range goes from the smaller"),
+        ("program: deliberation\nmax_rounds: {from: 1, till: 3}", "write a value, a list of values"),
+        ("program: deliberation\nmax_rounds: {from: 1, to: many}", "to is 'many': give a number"),
+        ("program: deliberation\nroles: [[critic], sage]", "roles mixes lists and values"),
+        ("program: deliberation\nroles: [[critic], [sage]]", "there is no role 'sage'"),
+        ("program: deliberation\nroles: {of: [critic], least: 2, most: 3}", "no list of 2 to 3 can be made"),
+        ("program: deliberation\ntie_break: 'strongest:sage'", "the strongest agent 'sage'"),
+        ("program: deliberation\nstrongest: critic", "strongest follows from tie_break"),
+        ("program: deliberation\nlms: {jugde: local/gemma-3-270m}", "no setting has a seat 'jugde'"),
+        ("program: deliberation\nlms: {judge: [3]}", "lms.judge is"),
+        ("program: deliberation\nlms: {judge: nonsense}", "lms.judge: 'nonsense' is no LM name"),
+        ("program: single\nstrategy: [cot, cut]", "strategy: there is no strategy 'cut'"),
+        ("program: 'network:'", "'network:' names no folder"),
+        ("programs: []", "programs is a list that stands alone"),
+        ("programs: [single]\nmax_rounds: 1", "programs is a list that stands alone: max_rounds"),
+        ("program: [1, 2", "line"),
+    ],
+)
+def test_bad_spaces_are_named_with_file_and_key(tmp_path: Path, text: str, told: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(fm.UserError) as problem:
+        space_of(path)
+    assert told in str(problem.value)
+    assert str(path) in str(problem.value)
+    assert "\n" not in str(problem.value)
+
+
+def test_a_grid_needs_an_end() -> None:
+    space = space_of({"program": "causal", "th0": {"from": 0.1, "to": 0.9}})
+    with pytest.raises(fm.UserError, match="all values of th0: give it a step"):
+        grid(space.point)
+    assert grid(space_of({"program": "causal", "th0": {"from": 0.1, "to": 0.9, "step": 0.4}}).point)

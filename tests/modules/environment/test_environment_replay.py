@@ -1,0 +1,336 @@
+"""Recorded environments: the same observations again, whole lines only, one truth for several processes."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import fcntl
+import json
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from mediawiki_server import MediaWikiServer
+from mortal import largest_file
+
+import folkmoot as fm
+from folkmoot.modules.base.errors import UserError
+from folkmoot.modules.environment import (
+    CorpusEnvironment,
+    Environment,
+    Observation,
+    Page,
+    RecordingEnvironment,
+    ReplayEnvironment,
+    WikipediaEnvironment,
+)
+
+T = TypeVar("T")
+
+DOCUMENTS = [
+    {"id": "ada", "title": "Ada Lovelace", "text": "Ada was a mathematician. She met Babbage."},
+    {"id": "babbage", "title": "Charles Babbage", "text": "He designed the analytical engine in England."},
+    {"id": "half", "title": "Half \ud83d", "text": "Half of a pair: \ud800."},
+]
+
+
+def run(work: Awaitable[T]) -> T:
+    async def main() -> T:
+        return await work
+
+    return asyncio.run(main())
+
+
+class Counting(Environment):
+    """Gives another text each time it is asked, as a live wiki may."""
+
+    source = "counting"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def fetch(self, title: str) -> Page | None:
+        self.asked += 1
+        await asyncio.sleep(0)
+        return None if title == "none" else Page(title, f"text {self.asked}", "counting:1")
+
+    async def closest(self, query: str, n: int) -> list[str]:
+        self.asked += 1
+        return [f"{query} {self.asked}"][:n]
+
+
+async def observed(environment: Environment) -> list[Observation]:
+    session = environment.open(max_chars=60)
+    shown = [await session.search("Ada Lovelace"), await session.lookup("babbage")]
+    shown += [await session.search(title) for title in ("engine", "qqq", "half \ud83d")]
+    return shown + await environment.evidence("Who designed the engine?", passages=2)
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    return tmp_path / "records" / "run.jsonl"
+
+
+def test_a_replay_observes_what_was_recorded(record: Path) -> None:
+    corpus = CorpusEnvironment(DOCUMENTS)
+    recording = RecordingEnvironment(corpus, record)
+    first = run(observed(recording))
+    assert first == run(observed(corpus))
+    run(recording.close())
+    assert recording.fingerprint == corpus.fingerprint
+    assert run(observed(ReplayEnvironment(record))) == first
+
+
+def test_a_wiki_is_replayed_after_it_is_gone(record: Path) -> None:
+    with MediaWikiServer(DOCUMENTS[:2], disambiguations={"Engine": ["Charles Babbage"]}) as server:
+        wiki = WikipediaEnvironment(f"http://{server.host}", private_hosts={server.host})
+        first = run(observed(RecordingEnvironment(wiki, record)))
+        asked = len(server.log)
+        again = run(observed(RecordingEnvironment(wiki, record)))
+        assert len(server.log) == asked  # what is on record is not asked for again
+    assert first == again == run(observed(ReplayEnvironment(record)))
+    assert "wikipedia:127.0.0.1" in first[3].source
+
+
+def test_what_is_not_on_record_is_named(record: Path) -> None:
+    run(RecordingEnvironment(CorpusEnvironment(DOCUMENTS), record).fetch("Ada Lovelace"))
+    replay = ReplayEnvironment(record)
+    for work, says in (
+        (replay.fetch("ada lovelace"), r"fetch\('ada lovelace'\)"),
+        (replay.closest("Ada Lovelace", 5), r"closest\('Ada Lovelace', 5\)"),
+        (replay.fetch("x\n" * 5000), r"fetch\('x\\nx"),
+    ):
+        with pytest.raises(UserError, match=says) as caught:
+            run(work)
+        assert str(caught.value).startswith(f"{record} has no answer to ")
+        assert len(str(caught.value)) < 600
+        assert str(caught.value).isprintable()
+
+
+def test_every_agent_sees_what_the_record_says(record: Path) -> None:
+    live = Counting()
+
+    async def work() -> None:
+        recording = RecordingEnvironment(live, record)
+        pages = await asyncio.gather(*(recording.fetch("A") for _ in range(5)))
+        assert len(set(pages)) == 1  # asked for five times, of which one went on record
+        assert await recording.fetch("A") == pages[0]
+        assert await recording.fetch("none") is await recording.fetch("none") is None
+        titles = await recording.closest("A", 2)
+        assert await recording.closest("A", 2) == titles != await recording.closest("A", 3)
+        assert live.asked == 8
+        replay = ReplayEnvironment(record)
+        assert [await replay.fetch("A"), await replay.fetch("none")] == [pages[0], None]
+        assert await replay.closest("A", 2) == titles
+
+    run(work())
+
+
+def test_one_process_takes_what_another_put_on_record_first(record: Path) -> None:
+    first, second = RecordingEnvironment(Counting(), record), RecordingEnvironment(Counting(), record)
+    run(first.fetch("B"))
+    page = run(first.fetch("A"))
+    assert page is not None
+    assert run(second.fetch("A")) == page
+    assert len(record.read_text().splitlines()) == 3
+
+
+def write_many(path: Path, mine: str) -> list[Page | None]:
+    class Mine(Counting):
+        async def fetch(self, title: str) -> Page | None:
+            return Page(title, f"{mine} " * 500, "counting:1")
+
+    recording = RecordingEnvironment(Mine(), path)
+    return [run(recording.fetch(f"Page {i}")) for i in range(60)]
+
+
+def test_processes_that_record_at_once_agree_on_every_page(record: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        seen = pool.starmap(write_many, [(record, name) for name in "xy"])
+    assert seen[0] == seen[1]
+    replay = ReplayEnvironment(record)
+    assert [run(replay.fetch(f"Page {i}")) for i in range(60)] == seen[0]
+    assert len(record.read_bytes().splitlines()) == 61
+
+
+def test_a_line_is_written_when_nobody_else_is_writing(record: Path) -> None:
+    recording = RecordingEnvironment(Counting(), record)
+    before = record.read_bytes()
+    with record.open("rb") as other, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        writing = pool.submit(run, recording.fetch("A"))
+        try:
+            with pytest.raises(TimeoutError):
+                writing.result(timeout=0.3)
+            assert record.read_bytes() == before
+        finally:
+            fcntl.flock(other, fcntl.LOCK_UN)
+        assert writing.result(timeout=30) is not None
+
+
+CHILD = """
+import asyncio, itertools, sys
+from folkmoot.modules.environment import CorpusEnvironment, RecordingEnvironment
+async def work():
+    corpus = CorpusEnvironment([{"title": "A", "text": "word " * 20000}])
+    recording = RecordingEnvironment(corpus, sys.argv[1])
+    for i in itertools.count():
+        await recording.fetch("A" if i == 0 else f"A (n{i})")
+        print(i, flush=True)
+asyncio.run(work())
+"""
+
+
+def test_a_killed_process_loses_nothing_that_was_seen(record: Path) -> None:
+    for _ in range(2):
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(record)], stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        seen = [int(child.stdout.readline()) for _ in range(20)]
+        child.send_signal(signal.SIGKILL)
+        seen += [int(line) for line in child.stdout]
+        child.wait(10)
+        child.stdout.close()
+        replay = ReplayEnvironment(record)
+        for i in seen:
+            assert run(replay.fetch("A" if i == 0 else f"A (n{i})")) is not None
+
+
+def test_a_torn_last_line_is_passed_over_and_then_replaced(record: Path) -> None:
+    run(RecordingEnvironment(Counting(), record).fetch("A"))
+    whole = record.read_bytes()
+    record.write_bytes(whole + b'{"asked": ["fetch", "B"], "ga')
+    replay = ReplayEnvironment(record)
+    assert run(replay.fetch("A")) is not None
+    with pytest.raises(UserError, match="no answer"):
+        run(replay.fetch("B"))
+    assert run(RecordingEnvironment(Counting(), record).fetch("C")) is not None
+    assert record.read_bytes().startswith(whole)
+    assert [json.loads(line) for line in record.read_bytes().splitlines()][2]["asked"] == ["fetch", "C"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "{",
+        "5",
+        "[]",
+        "[" * 100_000,
+        '{"asked": ["fetch", "x"]}',
+        '{"asked": ["fetch", "x"], "gave": 5}',
+        '{"asked": ["fetch", "x"], "gave": {"title": "x"}}',
+        '{"asked": ["fetch", "x"], "gave": {"title": 1, "text": "y", "source": "z"}}',
+        '{"asked": ["closest", "x", 1], "gave": [1]}',
+        '{"asked": ["closest", "x", 1], "gave": null}',
+        '{"asked": ["delete", "x"], "gave": null}',
+        '{"asked": 3, "gave": null}',
+    ],
+)
+def test_a_line_that_is_none_of_a_record_is_named(record: Path, line: str) -> None:
+    run(RecordingEnvironment(Counting(), record).fetch("A"))
+    with record.open("a") as file:
+        file.write(line + "\n")
+    for again in (lambda: ReplayEnvironment(record), lambda: RecordingEnvironment(Counting(), record)):
+        with pytest.raises(UserError, match=r"run\.jsonl, line 3: this is no line of a record"):
+            again()
+
+
+@pytest.mark.parametrize(
+    "first", ["{}", '{"version": 2, "source": "x", "fingerprint": "y"}', "no json", "[1]"]
+)
+def test_what_is_no_record_is_named(tmp_path: Path, first: str) -> None:
+    path = tmp_path / "other.jsonl"
+    path.write_text(first + "\n")
+    before = path.read_bytes()
+    with pytest.raises(UserError, match=r"other\.jsonl, line 1"):
+        ReplayEnvironment(path)
+    with pytest.raises(UserError, match=r"other\.jsonl, line 1"):
+        RecordingEnvironment(Counting(), path)
+    assert path.read_bytes() == before
+
+
+def test_a_missing_an_empty_and_anothers_record_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.jsonl cannot be opened .*record one first"):
+        ReplayEnvironment(tmp_path / "none.jsonl")
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(UserError, match=r"empty\.jsonl is empty"):
+        ReplayEnvironment(tmp_path / "empty.jsonl")
+    with pytest.raises(UserError, match="cannot be opened"):
+        RecordingEnvironment(Counting(), tmp_path)
+    RecordingEnvironment(Counting(), tmp_path / "counting.jsonl")
+    with pytest.raises(UserError, match=r"counting\.jsonl is the record of another environment \(counting\)"):
+        RecordingEnvironment(CorpusEnvironment(DOCUMENTS), tmp_path / "counting.jsonl")
+
+
+def test_the_fingerprint_does_not_depend_on_the_order_of_the_lines(tmp_path: Path) -> None:
+    recording = RecordingEnvironment(CorpusEnvironment(DOCUMENTS), tmp_path / "one.jsonl")
+    run(observed(recording))
+    first, *lines = (tmp_path / "one.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "two.jsonl").write_text("".join([first, *reversed(lines)]))
+    (tmp_path / "three.jsonl").write_text("".join([first, *lines[1:]]))
+    one, two, three = (ReplayEnvironment(tmp_path / f"{name}.jsonl") for name in ("one", "two", "three"))
+    assert one.fingerprint == two.fingerprint != three.fingerprint
+    assert one.fingerprint.startswith("replay:")
+    assert one.source == two.source == "corpus"
+
+
+def test_copies_share_and_another_process_opens_the_file(
+    record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(record.parent.parent)
+    recording = RecordingEnvironment(CorpusEnvironment(DOCUMENTS), "records/run.jsonl")
+    assert copy.deepcopy(recording) is recording
+    sent = pickle.dumps(recording)
+    monkeypatch.chdir("/")
+    assert run(pickle.loads(sent).fetch("Ada Lovelace")) is not None
+    replay = ReplayEnvironment(record)
+    assert copy.deepcopy(replay) is replay
+    assert run(pickle.loads(pickle.dumps(replay)).fetch("Ada Lovelace")) is not None
+
+
+def test_a_closed_record_answers_no_more(record: Path) -> None:
+    recording = RecordingEnvironment(Counting(), record)
+    run(recording.fetch("A"))
+    replay = ReplayEnvironment(record)
+    for environment in (recording, replay):
+        run(environment.close())
+        run(environment.close())
+        with pytest.raises(ValueError, match="closed"):
+            run(environment.fetch("A"))
+
+
+def test_a_full_disk_is_named_and_leaves_whole_lines(record: Path) -> None:
+    recording = RecordingEnvironment(CorpusEnvironment([{"title": "A", "text": "word " * 400}]), record)
+    run(recording.fetch("A"))
+    run(recording.fetch("a"))
+    # The limit must be gone before pytest writes again: its own output may be a longer file.
+    with largest_file(5000), pytest.raises(UserError, match=r"run\.jsonl could not be written .*make room"):
+        run(recording.fetch("A (x)"))
+    assert os.path.getsize(record) <= 5000
+    assert run(ReplayEnvironment(record).fetch("a")) is not None
+    assert len(record.read_bytes().splitlines()) == 3
+
+
+def test_a_program_repeats_its_run_offline(record: Path, scripted: Any) -> None:
+    def prompts(environment: Environment) -> list[Any]:
+        program = fm.Deliberation(["retriever", "intuitive"], environment=environment)
+        program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
+        scripted.requests.clear()
+        program(question="Who designed the analytical engine?", choices={"A": "Babbage", "B": "Byron"})
+        return [body["messages"] for body in scripted.bodies]
+
+    with MediaWikiServer(DOCUMENTS[:2]) as server:
+        wiki = WikipediaEnvironment(f"http://{server.host}", private_hosts={server.host})
+        first = prompts(RecordingEnvironment(wiki, record))
+    assert "in England" in str(first)
+    assert prompts(ReplayEnvironment(record)) == first

@@ -1,0 +1,537 @@
+"""The Wikipedia environment over real HTTP: pages, titles, retries, cache, event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import os
+import pickle
+import re
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mediawiki_server import MediaWikiServer, body, drip, error, reset, status, truncated
+
+import folkmoot as fm
+from folkmoot.modules.base.calls import CallError, FatalCallError
+from folkmoot.modules.base.errors import UserError
+from folkmoot.modules.base.fence import one_line
+from folkmoot.modules.base.sync import run_sync
+from folkmoot.modules.environment import Page, WikipediaEnvironment, mediawiki
+from folkmoot.modules.environment.wikipedia import article_title, cut_words, search_words
+
+T = TypeVar("T")
+
+DOCUMENTS = [
+    {
+        "title": "Ada Lovelace",
+        "text": "Ada Lovelace was a mathematician.\nShe wrote about the engine.\n\n\nLife\nShe met Babbage.",
+    },
+    {"title": "Charles Babbage", "text": "He designed the analytical engine in England."},
+    {"title": "Mercury (planet)", "text": "The planet nearest to the Sun."},
+    {"title": "Mercury Records", "text": "A record label."},
+    {"title": "Freddie Mercury", "text": "A singer of Queen."},
+    {"title": "2001: A Space Odyssey", "text": "A film of 1968."},
+    {"title": "Café", "text": "A place for coffee."},
+    {"title": "File:Ada.jpg", "text": "A picture of Ada Lovelace with the engine."},
+    {"title": "Empty", "text": ""},
+]
+LISTED = ["Freddie Mercury", "Mercury (planet)", "Mercury Records", "Mercury (unwritten)", "File:Ada.jpg"]
+
+
+def run(work: Awaitable[T]) -> T:
+    async def main() -> T:
+        return await work
+
+    return asyncio.run(main())
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mediawiki, "FIRST_WAIT", 0.001)
+
+
+@pytest.fixture
+def server() -> Iterator[MediaWikiServer]:
+    redirects = {"Countess of Lovelace": "Ada Lovelace", "Secret": "Special:Export"}
+    with MediaWikiServer(DOCUMENTS, redirects, {"Mercury": LISTED}) as running:
+        yield running
+
+
+def wiki(server: MediaWikiServer, **options: Any) -> WikipediaEnvironment:
+    return WikipediaEnvironment(f"http://{server.host}", private_hosts={server.host}, **options)
+
+
+# --- pages and titles
+# ------------------------------------------------------------------------------------------
+
+
+def test_search_and_lookup_read_the_article(server: MediaWikiServer) -> None:
+    async def work() -> None:
+        session = wiki(server).open()
+        page = await session.search("ada Lovelace")
+        assert page.text.startswith("Ada Lovelace was a mathematician. She wrote about the engine. Life")
+        assert (page.title, page.source) == ("Ada Lovelace", f"{server.host} revision 7")
+        assert (await session.lookup("babbage")).text == "(Result 1 / 1) She met Babbage."
+
+    run(work())
+    (query,) = server.log
+    assert query["maxlag"] == "5"
+    assert query["explaintext"] == query["redirects"] == query["exlimit"] == "1"
+
+
+def test_the_client_says_who_asks(server: MediaWikiServer) -> None:
+    run(wiki(server).fetch("Café"))
+    run(wiki(server, user_agent="Study of tea/1 (tea@uni.example)").fetch("Café"))
+    first, second = (headers["User-Agent"] for headers in server.headers)
+    assert re.fullmatch(r"folkmoot/\d\S+( \(\S+\))?", first)
+    assert second == "Study of tea/1 (tea@uni.example)"
+    for agent in ("", " ", "a\r\nX: y", "ü"):
+        with pytest.raises(UserError, match="user_agent"):
+            wiki(server, user_agent=agent)
+
+
+def test_redirects_are_followed_by_the_wiki(server: MediaWikiServer) -> None:
+    page = run(wiki(server).fetch("Countess of Lovelace"))
+    assert page is not None
+    assert page.title == "Ada Lovelace"
+
+
+def test_a_disambiguation_is_no_page_and_lists_what_it_could_mean(server: MediaWikiServer) -> None:
+    async def work() -> None:
+        environment = wiki(server)
+        assert await environment.fetch("Mercury") is None
+        titles = await environment.closest("Mercury", 3)
+        assert titles == ["Mercury (planet)", "Mercury Records", "Freddie Mercury"]
+        for title in await environment.closest("Mercury", 50):
+            assert await environment.fetch(title) is not None
+        shown = await environment.open().search("Mercury")
+        assert shown.text == (
+            "(No page: Mercury) Closest: Mercury (planet); Mercury Records; Freddie Mercury"
+        )
+        assert shown.source == f"wikipedia:{server.host}"
+
+    run(work())
+
+
+def test_closest_finds_articles_that_have_all_words_else_any(server: MediaWikiServer) -> None:
+    async def work() -> None:
+        environment = wiki(server)
+        assert await environment.closest("analytical engine", 5) == ["Charles Babbage"]
+        assert await environment.closest("Who designed the engine for the Sun?", 3) == [
+            "Charles Babbage",
+            "Ada Lovelace",
+            "Mercury (planet)",
+        ]
+        assert await environment.closest("Who designed the engine for the Sun?", 1) == ["Charles Babbage"]
+        assert await environment.closest("picture", 5) == []  # only a file's page has it
+        assert await environment.closest("qqqq wwww", 5) == []
+        assert await environment.closest("?!", 5) == await environment.closest("engine", 0) == []
+
+    run(work())
+
+
+def test_evidence_reads_the_articles_that_fit_a_question(server: MediaWikiServer) -> None:
+    found = run(wiki(server).evidence("Who designed the analytical engine?", passages=2))
+    assert [quote.title for quote in found] == ["Charles Babbage", "Ada Lovelace"]
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Ada Lovelace|Charles Babbage",
+        "Ada Lovelace\x1fCharles Babbage",
+        "|",
+        "",
+        " \n ",
+        "#Life",
+        ":Ada Lovelace",
+        "[[Ada Lovelace]]",
+        "{{Ada}}",
+        "<b>",
+        "x" * 256,
+        "é" * 128,
+        "de:Ada Lovelace",
+        " De : Ada Lovelace",
+        "File:Ada.jpg",
+        "Special:Export",
+        "Secret",
+        "Nobody",
+        "Empty",
+        "%7C",
+        "../../etc/passwd",
+        "&action=edit&titles=Ada Lovelace",
+    ],
+)
+def test_what_is_no_article_is_no_page_and_changes_no_request(server: MediaWikiServer, title: str) -> None:
+    assert run(wiki(server).fetch(title)) is None
+    for query in server.log:
+        assert set(query) == {
+            *("action", "format", "formatversion", "maxlag", "titles"),
+            *("prop", "explaintext", "exsectionformat", "exlimit", "ppprop", "redirects"),
+        }
+        assert "|" not in query["titles"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("2001: A Space Odyssey", "2001: A Space Odyssey"),
+        ("Ada_Lovelace#Life", "Ada Lovelace"),
+        ("Ada\n \u200bLove\u202elace", "Ada Lovelace"),
+        ("Cafe\u0301", "Café"),
+    ],
+)
+def test_titles_are_read_as_a_wiki_reads_them(server: MediaWikiServer, asked: str, found: str) -> None:
+    page = run(wiki(server).fetch(asked))
+    assert page is not None
+    assert page.title == found
+    assert server.asked("titles") == [found]
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_a_safe_title_or_none_and_safe_words(text: str) -> None:
+    name = article_title(text)
+    if name is not None:
+        assert name == name.strip()
+        assert name == one_line(name)
+        assert 0 < len(name.encode()) <= 255
+        assert not set(name) & set("|#<>[]{}\n")
+    for words in (" ".join(search_words(text)), " OR ".join(search_words(text))):
+        assert len(cut_words(words)) <= 280
+        assert not set(words) & set('"~*:!/\\()<>|?{}+')
+
+
+def test_search_operators_are_only_words() -> None:
+    query = 'insource:/a.*b/ -cat "x y" File:z AND NOT OR prefix:~q* intitle:Wi-Fi'
+    said = "insource a b cat x y File z and not or prefix q intitle Wi-Fi"
+    assert " ".join(search_words(query)) == said
+    assert cut_words("word " * 100).split() == ["word"] * 56
+    assert not cut_words(" OR ".join(["word"] * 100)).endswith("OR")
+
+
+def test_a_long_page_is_cut(server: MediaWikiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("folkmoot.modules.environment.wikipedia.PAGE_CHARS", 50)
+    server.pages["Long"] = "word " * 1000
+    page = run(wiki(server).fetch("Long"))
+    assert page is not None
+    assert len(page.text) <= 50
+
+
+def test_a_wiki_without_plain_text_is_named(server: MediaWikiServer) -> None:
+    server.extracts = False
+    with pytest.raises(FatalCallError, match=rf"{server.host} .*TextExtracts"):
+        run(wiki(server).fetch("Café"))
+
+
+# --- troubles
+# --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        status(429),
+        status(503, Retry_After="0"),
+        status(500),
+        status(502),
+        reset,
+        truncated,
+        error("maxlag", Retry_After="0"),
+        error("ratelimited"),
+        error("internal_api_error_DBQueryError"),
+        body(b'{"query": '),
+        body(b"\xff\xfe"),
+        body(b"[" * 100_000),
+        body(b"no gzip", Content_Encoding="gzip"),
+    ],
+)
+def test_what_passes_is_tried_again(server: MediaWikiServer, fault: Any) -> None:
+    server.faults = [fault, fault]
+    assert run(wiki(server).fetch("Café")) == Page("Café", "A place for coffee.", f"{server.host} revision 7")
+    assert len(server.log) == 3
+
+
+def test_retry_after_is_waited_for(server: MediaWikiServer) -> None:
+    async def work() -> float:
+        start = asyncio.get_running_loop().time()
+        assert await wiki(server).fetch("Café") is not None
+        return asyncio.get_running_loop().time() - start
+
+    server.faults = [status(429, Retry_After="1")]
+    assert 1 <= run(work()) < 3
+
+
+@pytest.mark.parametrize(
+    ("faults", "says", "tries"),
+    [
+        ([status(503)] * 9, "answered 503; given up after 6 attempts", 6),
+        ([reset] * 19, "cannot be reached .*; given up after 6 attempts", 12),
+        ([status(429, Retry_After="3600")], "answered 429 and asks to wait 3600 s", 1),
+        ([status(429, Retry_After="inf")], "answered 429 and asks to wait inf s", 1),
+        ([error("maxlag", Retry_After="900")], "the error maxlag and asks to wait 900 s", 1),
+        ([status(400)], "refused the request", 1),
+        ([status(204)], "refused the request", 1),
+        ([error("badtoken", "no\n\x1b[31mway")], r"refused the request \(badtoken: no \[31mway\)", 1),
+        ([body(b"{}", "text/html")], "answered with text/html, not JSON", 1),
+        ([body(b"[]")], "none of MediaWiki's", 1),
+        ([body(b"{}")], "none of MediaWiki's", 1),
+        ([body(b'{"query": {"pages": [1]}}')], "none of MediaWiki's", 1),
+        ([body(b'{"query": {"pages": []}}')], "none of MediaWiki's", 1),
+        ([body(b'{"query": {"pages": [{"ns": 0, "title": 3, "extract": "x"}]}}')], "none of MediaWiki's", 1),
+        ([body(b'{"error": "oops"}')], "oops", 1),
+    ],
+)
+def test_what_does_not_pass_is_an_error_in_one_sentence(
+    server: MediaWikiServer, faults: list[Any], says: str, tries: int
+) -> None:
+    server.faults = faults
+    with pytest.raises(CallError, match=says) as caught:
+        run(wiki(server).fetch("Café"))
+    assert str(caught.value).startswith(server.host)
+    assert not isinstance(caught.value, FatalCallError)
+    assert str(caught.value).isprintable()
+    assert len(server.log) == tries
+
+
+@pytest.mark.parametrize("code", [401, 403, 404])
+def test_what_every_request_would_meet_stops_the_run(server: MediaWikiServer, code: int) -> None:
+    server.faults = [status(code)]
+    with pytest.raises(FatalCallError, match=server.host):
+        run(wiki(server).fetch("Café"))
+    assert len(server.log) == 1
+
+
+def test_nobody_listening_is_an_error_never_no_page() -> None:
+    with MediaWikiServer([]) as server:
+        pass
+    environment = wiki(server)
+    for work in (environment.fetch("Ada"), environment.closest("Ada", 3)):
+        with pytest.raises(CallError, match=rf"{server.host} cannot be reached"):
+            run(work)
+
+
+def test_a_slow_drip_ends_at_the_deadline(server: MediaWikiServer) -> None:
+    async def work() -> float:
+        start = asyncio.get_running_loop().time()
+        with pytest.raises(CallError, match=r"no complete answer within 0\.\d+ s; given up after"):
+            await wiki(server, timeout=0.3, deadline=1.0).fetch("Café")
+        return asyncio.get_running_loop().time() - start
+
+    server.faults = [drip(0.02)] * 20
+    assert run(work()) < 1.6
+
+
+# --- sharing
+# -------------------------------------------------------------------------------------------------
+
+
+def test_concurrent_requests_for_the_same_are_made_once_and_few_at_a_time(server: MediaWikiServer) -> None:
+    server.delay = 0.05
+    environment = wiki(server)
+
+    async def work() -> None:
+        pages = await asyncio.gather(*(environment.fetch("Café") for _ in range(20)))
+        assert len(server.log) == 1
+        assert all(page == pages[0] for page in pages)
+        await asyncio.gather(*(environment.fetch(f"Page {i}") for i in range(40)))
+
+    run(work())
+    assert 2 <= server.most_at_once <= mediawiki.CONNECTIONS
+
+
+def test_when_the_one_who_asks_is_stopped_another_asks(server: MediaWikiServer) -> None:
+    server.delay = 0.2
+    environment = wiki(server)
+
+    async def work() -> None:
+        first = asyncio.create_task(environment.fetch("Café"))
+        second = asyncio.create_task(environment.fetch("Café"))
+        await asyncio.sleep(0.05)
+        first.cancel()
+        assert await second is not None
+
+    run(work())
+
+
+def test_a_failure_is_shared_and_not_kept(server: MediaWikiServer, tmp_path: Path) -> None:
+    environment = wiki(server, cache_dir=tmp_path)
+    server.faults = [status(400)]
+
+    async def work() -> None:
+        found = await asyncio.gather(*(environment.fetch("Café") for _ in range(3)), return_exceptions=True)
+        assert [type(one) for one in found] == [CallError] * 3
+        assert len(server.log) == 1
+        assert await environment.fetch("Café") is not None
+
+    run(work())
+
+
+def test_one_environment_serves_several_event_loops(server: MediaWikiServer) -> None:
+    environment = wiki(server)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # an unclosed session or connection would warn
+        for _ in range(3):
+            assert run(environment.fetch("Café")) is not None
+        assert run_sync(environment.fetch, "Café") is not None
+        found: list[Page | None] = []
+        threads = [
+            threading.Thread(target=lambda: found.append(run(environment.fetch("Café")))) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 4
+        run_sync(environment.close)
+        run_sync(environment.close)
+        assert run_sync(environment.fetch, "Café") is not None  # connections are made again
+        run_sync(environment.close)
+
+
+CHILD = """
+import asyncio, sys
+from folkmoot.modules.environment import WikipediaEnvironment
+environment = WikipediaEnvironment(f"http://{sys.argv[1]}", private_hosts={sys.argv[1]})
+async def work():
+    print((await environment.fetch("Café")).title)
+asyncio.run(work())
+"""
+
+
+def test_a_process_ends_without_a_word_about_open_connections(server: MediaWikiServer) -> None:
+    command = [sys.executable, "-X", "dev", "-c", CHILD, server.host]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "Café\n"
+    assert "nclosed" not in done.stderr
+
+
+def test_copies_share_and_another_process_gets_its_own(server: MediaWikiServer) -> None:
+    environment = wiki(server, timeout=5.0)
+    assert copy.deepcopy(environment) is environment
+    arrived = pickle.loads(pickle.dumps(environment))
+    assert arrived.fingerprint == environment.fingerprint
+    assert run(arrived.fetch("Café")) is not None
+
+
+def test_the_fingerprint_names_host_and_parameters(server: MediaWikiServer) -> None:
+    assert WikipediaEnvironment().source == "wikipedia:en.wikipedia.org"
+    fingerprint = WikipediaEnvironment().fingerprint
+    assert fingerprint.startswith("wikipedia:en.wikipedia.org/w/api.php?")
+    assert "explaintext=1" in fingerprint
+    assert fingerprint != WikipediaEnvironment("de.wikipedia.org").fingerprint
+
+
+# --- the disk cache
+# --------------------------------------------------------------------------------------------
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_answers_are_kept_also_that_there_is_no_page(server: MediaWikiServer, tmp_path: Path) -> None:
+    async def work() -> list[object]:
+        environment = wiki(server, cache_dir=tmp_path)
+        return [
+            await environment.fetch("Ada Lovelace"),
+            await environment.fetch("Nobody"),
+            await environment.closest("Mercury", 5),
+            await environment.closest("engine sun", 2),
+        ]
+
+    first = run(work())
+    asked = len(server.log)
+    assert run(work()) == first
+    assert len(server.log) == asked
+    with MediaWikiServer([{"title": "Ada Lovelace", "text": "Another wiki."}]) as other:
+        page = run(wiki(other, cache_dir=tmp_path).fetch("Ada Lovelace"))
+        assert page is not None
+        assert page.text == "Another wiki."
+
+
+def test_without_a_folder_nothing_is_kept(server: MediaWikiServer) -> None:
+    environment = wiki(server)
+    run(environment.fetch("Café"))
+    run(environment.fetch("Café"))
+    assert len(server.log) == 2
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "other", "folder"])
+def test_a_damaged_entry_is_asked_for_again(server: MediaWikiServer, tmp_path: Path, damage: str) -> None:
+    whole = run(wiki(server, cache_dir=tmp_path).fetch("Café"))
+    (file,) = files(tmp_path)
+    content = file.read_bytes()
+    if damage == "folder":
+        file.unlink()
+        file.mkdir()
+    else:
+        file.write_bytes(
+            {
+                "empty": b"",
+                "cut": content[:-9],
+                "flipped": content.replace(b"coffee", b"toffee"),
+                "other": b'{"found": 5}',
+            }[damage]
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        assert run(wiki(server, cache_dir=tmp_path).fetch("Café")) == whole
+    assert len(server.log) == 2
+    if damage != "folder":
+        assert file.read_bytes() == content
+    assert len(files(tmp_path)) == (damage != "folder")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_takes_nothing_costs_the_cache_only(server: MediaWikiServer, tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    environment = wiki(server, cache_dir=tmp_path)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert run(environment.fetch("Café")) is not None
+        assert run(environment.fetch("Ada Lovelace")) is not None
+    assert ["takes no more pages" in str(one.message) for one in said] == [True]
+    tmp_path.chmod(0o700)
+
+
+def test_a_file_in_the_place_of_the_cache_folder_costs_the_cache_only(
+    server: MediaWikiServer, tmp_path: Path
+) -> None:
+    place = tmp_path / "file"
+    place.write_text("x")
+    with pytest.warns(RuntimeWarning, match="takes no more pages"):
+        assert run(wiki(server, cache_dir=place).fetch("Café")) is not None
+
+
+# --- in a program
+# ----------------------------------------------------------------------------------------------
+
+
+def test_the_retriever_of_a_deliberation_reads_the_wiki(server: MediaWikiServer, scripted: Any) -> None:
+    environment = wiki(server)
+    program = fm.Deliberation(["retriever", "intuitive"], environment=environment)
+    program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
+    assert program.describe()["environment"] == environment.fingerprint
+    for _ in range(2):
+        program(question="Who designed the analytical engine?", choices={"A": "Babbage", "B": "Byron"})
+    prompts = ["".join(message["content"] for message in sent["messages"]) for sent in scripted.bodies]
+    assert "He designed the analytical engine in England." in prompts[0]
+    assert not any("in England" in prompt for prompt in prompts if "go by instinct" in prompt)
+
+
+def test_a_wiki_that_cannot_be_asked_fails_the_question(server: MediaWikiServer, scripted: Any) -> None:
+    program = fm.Deliberation(["retriever", "intuitive"], environment=wiki(server))
+    program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
+    server.faults = [status(400)] * 2
+    with pytest.raises(CallError, match=server.host):
+        program(question="Who designed the engine?", choices={"A": "Babbage", "B": "Byron"})
+    assert not scripted.bodies

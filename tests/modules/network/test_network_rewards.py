@@ -1,0 +1,70 @@
+"""Rewards: each equation by hand, and what the difference reward adds up to."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from folkmoot.modules.base.errors import UserError
+from folkmoot.modules.network.rewards import ConsensusBonus, consensus_addition, difference, individual
+from folkmoot.modules.network.weights import expected_votes
+
+BONUS = ConsensusBonus(delta_plus=0.3, delta_minus=0.2, delta_minor=0.1)
+GROUPS = st.lists(st.integers(-1, 3), min_size=1, max_size=7).map(np.array)  # answer 0 is right
+
+
+def test_right_and_wrong() -> None:
+    assert individual(np.array([True, False])).tolist() == [1.0, -0.5]
+
+
+def test_when_the_consensus_is_wrong() -> None:
+    answers = np.array([0, 1, 1, -1])
+    added = consensus_addition(answers, answers == 0, False, BONUS)
+    assert added.tolist() == [0.3, -0.2, -0.2, -0.2]
+
+
+def test_when_the_consensus_is_right_only_a_right_minority_gains() -> None:
+    # Two of five gave the right answer and won by weight: fewer than half.
+    answers = np.array([0, 0, 1, 2, -1])
+    assert consensus_addition(answers, answers == 0, True, BONUS).tolist() == [0.1, 0.1, 0, 0, 0]
+    # Exactly half is no minority.
+    answers = np.array([0, 0, 1, 2])
+    assert consensus_addition(answers, answers == 0, True, BONUS).tolist() == [0, 0, 0, 0]
+
+
+def test_the_difference_reward_by_hand() -> None:
+    # Two right, one wrong: without a right agent a tie, 0.5; without the wrong one nothing changes.
+    answers = np.array([0, 0, 1])
+    assert difference(answers, answers == 0, np.ones(3)).tolist() == [0.5, 0.5, 0.0]
+    # One right, one wrong: a tie, 0.5. Without the right agent 0, without the wrong one 1.
+    answers = np.array([0, 1, -1])
+    assert difference(answers, answers == 0, np.ones(3)).tolist() == [0.5, -0.5, 0.0]
+    # A heavy agent decides alone.
+    answers = np.array([0, 1, 1])
+    assert difference(answers, answers == 0, np.array([3.0, 1, 1])).tolist() == [1.0, 0.0, 0.0]
+    assert difference(np.array([0]), np.array([True]), np.ones(1)).tolist() == [1.0]
+
+
+@settings(deadline=None)
+@given(GROUPS, st.data())
+def test_the_difference_is_the_vote_with_and_without(answers: np.ndarray, data: st.DataObject) -> None:
+    weights = np.array(data.draw(st.lists(st.integers(1, 3), min_size=len(answers), max_size=len(answers))))
+    correct = answers == 0
+    whole = expected_votes(answers[None], correct[None], weights).right[0]
+    for i, value in enumerate(difference(answers, correct, weights)):
+        rest = np.delete(np.arange(len(answers)), i)
+        without = expected_votes(answers[None, rest], correct[None, rest], weights[rest]).right[0]
+        assert value == whole - without
+    # A right agent never harms the group, a wrong one never helps it.
+    value = difference(answers, correct, weights)
+    assert (value[correct] >= 0).all()
+    assert (value[~correct] <= 0).all()
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(UserError, match="delta_plus"):
+        ConsensusBonus(delta_plus=-1)
+    with pytest.raises(ValueError, match="answers"):
+        consensus_addition(np.array([0, 1]), np.array([True]), True, BONUS)
+    with pytest.raises(ValueError, match=r"broadcast|alike|shape"):
+        difference(np.array([0, 1]), np.array([True, False, True]), np.ones(2))

@@ -1,0 +1,148 @@
+"""Vote weights: expected votes over ties, the fitted weights by hand, and what they recover."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from folkmoot.modules.network.weights import (
+    accuracy,
+    conditional_weights,
+    expected_votes,
+    fit_conditional,
+    fitted,
+    log_odds,
+)
+from folkmoot.modules.reading import voting
+
+Ints = npt.NDArray[np.int64]
+TABLES = st.tuples(st.integers(0, 5), st.integers(1, 5)).flatmap(
+    lambda shape: npst.arrays(np.int64, shape, elements=st.integers(-1, 3))
+)
+
+
+def table(seed: int, questions: int, *skills: float, options: int = 4) -> Ints:
+    """Answers of agents with these chances to give answer 0, the right one; errors spread evenly."""
+    rng = np.random.default_rng(seed)
+    wrong = rng.integers(1, options, (questions, len(skills)))
+    return np.where(rng.random(wrong.shape) < skills, 0, wrong)
+
+
+def test_expected_votes_by_hand() -> None:
+    answers = np.array([[0, 0, 1], [0, 1, -1], [0, 1, 2], [-1, -1, -1], [1, 1, 0], [7, 0, 7]])
+    right, tied = expected_votes(answers, answers == 0, np.ones(3))
+    assert right == pytest.approx([1, 1 / 2, 1 / 3, 0, 0, 0])
+    assert tied.tolist() == [False, True, True, False, False, False]
+    # Weights: 0.1 + 0.2 against 0.3 is a tie; one row of weights a question.
+    answers = np.array([[0, 0, 1], [0, 0, 1]])
+    right, tied = expected_votes(answers, answers == 0, np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.4]]))
+    assert right.tolist() == [0.5, 0]
+    assert tied.tolist() == [True, False]
+    # Negative weights: the lesser evil.
+    assert expected_votes(np.array([[0, 1]]), np.array([[True, False]]), np.array([-1.0, -2])).right == [1]
+
+
+@settings(deadline=None)
+@given(TABLES, st.data())
+def test_expected_votes_agree_with_the_vote(answers: Ints, data: st.DataObject) -> None:
+    weights = data.draw(npst.arrays(np.float64, answers.shape[1], elements=st.integers(-3, 5).map(float)))
+    right, tied = expected_votes(answers, answers == 0, weights)
+    for row, chance, drawn in zip(answers, right, tied, strict=True):
+        vote = voting.weighted([None if code < 0 else str(code) for code in row], list(weights))
+        top = [answer for answer, score in vote.scores.items() if score == max(vote.scores.values())]
+        assert chance == (top.count("0") / len(top) if top else 0)
+        assert drawn == vote.tied
+
+
+def test_accuracy_and_log_odds() -> None:
+    correct = np.array([[True, False], [True, True], [True, False], [True, False]])
+    assert accuracy(correct).tolist() == [1, 0.25]
+    assert accuracy(correct[:0]).tolist() == [0.5, 0.5]
+    # Smoothed: 4.5 of 5 and 1.5 of 5, with five options.
+    assert log_odds(correct, 5) == pytest.approx([math.log(4 * 4.5 / 0.5), math.log(4 * 1.5 / 3.5)])
+
+
+def test_fitted_weights_by_hand() -> None:
+    # One question, agent 0 right and agent 1 wrong: P(right) = 1 / (1 + exp(w1 - w0)). By symmetry w0 = 1 + d
+    # and w1 = 1 - d with penalty x d = 1 / (1 + exp(2 d)); for penalty 2, d is about 0.2005.
+    d = 0.2
+    for _ in range(100):
+        d = 1 / (2 * (1 + math.exp(2 * d)))
+    weights = fitted(np.array([[0, 1]]), np.array([[True, False]]), penalty=2.0)
+    assert weights == pytest.approx([1 + d, 1 - d], abs=1e-4)
+    assert d == pytest.approx(0.2005, abs=1e-4)
+
+
+@settings(deadline=None)
+@given(TABLES)
+def test_fitted_weights_are_the_likeliest(answers: Ints) -> None:
+    correct = answers == 0
+    best = fitted(answers, correct, penalty=0.7)
+
+    def loss(weights: npt.NDArray[np.float64]) -> float:
+        value = 0.35 * float(((weights - 1) ** 2).sum())
+        for row in answers:
+            if (row == 0).any():
+                score = {int(code): float(weights[row == code].sum()) for code in set(row) - {-1}}
+                value += math.log(sum(map(math.exp, score.values()))) - score[0]
+        return value
+
+    for step in np.random.default_rng(0).normal(0, 0.05, (20, len(best))):
+        assert loss(best) <= loss(best + step) + 1e-6
+
+
+def test_without_telling_questions_all_weights_are_equal() -> None:
+    for answers in (np.zeros((0, 3), int), np.array([[0, 0, 0], [1, 2, -1], [-1, -1, -1], [0, -1, 0]])):
+        assert fitted(answers, answers == 0).tolist() == [1, 1, 1]
+
+
+def test_fitted_weights_find_the_one_who_knows() -> None:
+    train, test = table(0, 300, 0.9, 0.4, 0.4, 0.4), table(1, 300, 0.9, 0.4, 0.4, 0.4)
+    weights = fitted(train, train == 0)
+    assert weights.argmax() == 0
+    gain = expected_votes(test, test == 0, weights).right - expected_votes(test, test == 0, np.ones(4)).right
+    assert gain.mean() > 0.1
+
+
+def test_conditional_weights_know_who_knows_what() -> None:
+    # Each of two kinds of question has one agent who knows; no fixed weights can tell.
+    kind = np.arange(400) % 2
+    embeddings = np.eye(2)[kind] + np.random.default_rng(0).normal(0, 0.1, (400, 2))
+    answers = np.where(kind[:, None] == 0, table(2, 400, 0.9, 0.3, 0.3), table(3, 400, 0.3, 0.9, 0.3))
+    correct = answers == 0
+    model = fit_conditional(embeddings[:200], answers[:200], correct[:200])
+    weights = conditional_weights(model, embeddings[200:])
+    assert weights.shape == (200, 3)
+    assert conditional_weights(model, embeddings[:200].mean(axis=0)[None]) == pytest.approx(model.base[None])
+    assert (weights[:, 0] > weights[:, 1]).tolist() == (kind[200:] == 0).tolist()
+    chosen = expected_votes(answers[200:], correct[200:], weights).right.mean()
+    fixed = expected_votes(answers[200:], correct[200:], fitted(answers[:200], correct[:200])).right.mean()
+    assert chosen > fixed + 0.1
+    # With slopes that may not move, or embeddings that say nothing, it is `fitted`.
+    stiff = fit_conditional(embeddings[:200], answers[:200], correct[:200], slope_penalty=1e9)
+    assert conditional_weights(stiff, embeddings[:5]) == pytest.approx(
+        np.tile(fitted(answers[:200], correct[:200]), (5, 1)), abs=1e-3
+    )
+    same = fit_conditional(np.ones((200, 2)), answers[:200], correct[:200])
+    assert same.base == pytest.approx(fitted(answers[:200], correct[:200]), abs=1e-4)
+    assert same.slopes.tolist() == [[0, 0]] * 3
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    answers = np.array([[0, 1], [0, 0]])
+    with pytest.raises(ValueError, match="alike"):
+        expected_votes(answers, np.array([[True, False], [True, False]]), np.ones(2))
+    with pytest.raises(ValueError, match="alike"):
+        expected_votes(answers, np.ones((2, 3), dtype=bool), np.ones(2))
+    with pytest.raises(ValueError, match="abstained"):
+        expected_votes(np.array([[-1]]), np.array([[True]]), np.ones(1))
+    with pytest.raises(ValueError, match="finite"):
+        expected_votes(answers, answers == 0, np.array([1, np.nan]))
+    with pytest.raises(ValueError, match="penalty"):
+        fitted(answers, answers == 0, penalty=0)
+    with pytest.raises(ValueError, match="embeddings"):
+        fit_conditional(np.ones((3, 2)), answers, answers == 0)

@@ -1,0 +1,112 @@
+"""The actions of a worker: what is read as one, and that nothing else is."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from folkmoot.modules.protocols.team.actions import MAX_ARGUMENT_CHARS, Action, read_action
+
+NAMES = st.sampled_from(["search", "lookup", "finish"])
+PLAIN = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=30)
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("Search[Nile]", ("search", "Nile")),
+        ("  search[ Nile ]", ("search", "Nile")),
+        ("LOOKUP[river]", ("lookup", "river")),
+        ("Finish [Conference USA]", ("finish", "Conference USA")),
+        ("Action: Search[Nile]", ("search", "Nile")),
+        ("Action 3: Finish[yes]", ("finish", "yes")),
+        ("action12 :lookup[x]", ("lookup", "x")),
+        ("\n\nAction 1:\n  Search\n[The\n Nile]\nObservation 1: The Nile …", ("search", "The Nile")),
+        ("Search[Kiss and Tell [1945 film]]", ("search", "Kiss and Tell [1945 film]")),
+        ("Search[a] and Finish[b]", ("search", "a")),
+        ("Search[Nile]. Then Finish[Seine]", ("search", "Nile")),
+        ("Search[\u2028Nile\u200b]", ("search", "Nile")),
+        ("\u00a0Search[Nile]", ("search", "Nile")),
+        ("Search[［Nile］]", ("search", "［Nile］")),
+        ("**Search[Nile]**", ("search", "Nile")),
+        ("`Finish[yes]`", ("finish", "yes")),
+        ("1. Lookup[river]", ("lookup", "river")),
+        ("Finish[" + "x" * MAX_ARGUMENT_CHARS + "]", ("finish", "x" * MAX_ARGUMENT_CHARS)),
+    ],
+)
+def test_what_is_an_action(text: str, action: tuple[str, str]) -> None:
+    assert read_action(text) == action
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Search",
+        "Search Nile",
+        "Search[",
+        "Search[Nile",
+        "Search[[Nile]",
+        "Search[]",
+        "Search[ \n ]",
+        "Finish[\u200b]",
+        "Search(Nile)",
+        "Search［Nile］",
+        "Search【Nile】",
+        "ſearch[Nile]",  # re.IGNORECASE would take these for Search, Finish and Lookup
+        "fınish[Nile]",
+        "FİNISH[Nile]",
+        "loo\u212aup[x]",
+        "Ｓearch[Nile]",
+        "Delete[Nile]",
+        "Research[Nile]",
+        "Searching[Nile]",
+        "I will Search[Nile]",
+        "Observation: Search[Nile]",
+        "Action: Observation: Search[Nile]",
+        "Action 1234: Search[Nile]",
+        "Finish[" + "x" * (MAX_ARGUMENT_CHARS + 1) + "]",
+    ],
+)
+def test_what_is_none(text: str) -> None:
+    assert read_action(text) is None
+
+
+@given(st.text())
+def test_no_text_raises(text: str) -> None:
+    found = read_action(text)
+    assert found is None or (found.name in ("search", "lookup", "finish") and found.argument.strip())
+
+
+@given(st.text(alphabet="SearchLookupFinish[]［］ :\n\u2028\u202eſıİ0123456789Action"))
+def test_a_found_action_is_where_the_text_begins(text: str) -> None:
+    found = read_action(text)
+    if found is not None:
+        assert found.argument.count("[") == found.argument.count("]")
+        head = text.partition("[")[0].casefold()
+        assert head.strip().endswith(found.name)
+
+
+@given(NAMES, PLAIN, st.text(max_size=50), st.sampled_from(["", "Action: ", "Action 7: ", "\n"]))
+def test_the_first_action_counts_whatever_follows(name: str, argument: str, rest: str, prefix: str) -> None:
+    assert read_action(f"{prefix}{name.title()}[{argument}]{rest}") == Action(name, argument)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "action" + " " * 200_000 + "x",
+        " " * 1_000_000,
+        "Search" + " " * 500_000,
+        "Search[" * 200_000,
+        "Search" + "[" * 500_000,
+        "Action 1:" * 100_000,
+    ],
+)
+def test_a_huge_text_takes_no_time(text: str) -> None:
+    began = time.perf_counter()
+    assert read_action(text) is None
+    assert time.perf_counter() - began < 0.5

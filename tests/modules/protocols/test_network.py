@@ -1,0 +1,478 @@
+"""The strategy network as a program: the contract, its choices and votes, copies, files and hostile input."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load as read_tensors
+from safetensors.torch import save as write_tensors
+
+import folkmoot as fm
+from folkmoot.modules.base.errors import UserError
+from folkmoot.modules.base.sync import run_sync
+from folkmoot.modules.network import files
+from folkmoot.modules.network.choice import draw, softmax
+from folkmoot.modules.network.config import NetworkConfig
+from folkmoot.modules.network.state import NetworkState, random_for
+from folkmoot.modules.network.vote import VoteWeights
+from folkmoot.modules.protocols.program import Program
+from folkmoot.modules.protocols.strategy_network import StrategyNetwork
+from folkmoot.modules.reading.voting import trust_consensus, weighted_consensus
+from folkmoot.optimizers.policy.training import TrainingQuestion, TrainingSettings, train
+from folkmoot.pipelines.testing.contract import ProtocolContract
+
+torch.set_num_threads(1)
+
+WIDTH = 16
+
+
+def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    """The sum of a random direction for each word, of length 1."""
+    found = np.zeros((len(texts), WIDTH), dtype=np.float32)
+    for row, text in zip(found, texts, strict=True):
+        for word in text.split():
+            seed = int.from_bytes(hashlib.sha256(word.encode("utf-8", "replace")).digest()[:4])
+            row += np.random.default_rng(seed).normal(size=WIDTH)
+        row /= np.linalg.norm(row)
+    return found
+
+
+def config(**settings: Any) -> NetworkConfig:
+    return NetworkConfig(
+        **{"agents": 3, "strategies": ("simple", "cot"), "hidden": 4, "heads": 2, "seed": 1, **settings}
+    )
+
+
+def fresh(**settings: Any) -> NetworkState:
+    return NetworkState.fresh(config(**settings), WIDTH)
+
+
+def learned(**settings: Any) -> NetworkState:
+    """A network that has seen some questions, with odd words in some."""
+    state = fresh(**settings)
+    vectors = embed([f"question {q} about thing {q % 3} é" for q in range(12)])
+    asked = [TrainingQuestion(str(q), vector) for q, vector in enumerate(vectors)]
+    train(
+        state, asked, lambda q, i, s: (str((q + i + s) % 3), (q + i + s) % 3 == 0), TrainingSettings(epochs=2)
+    )
+    return state
+
+
+VECTOR = embed(["a new question"])[0]
+
+
+class TestStrategyNetwork(ProtocolContract):
+    def program(self) -> Program:
+        return StrategyNetwork(NetworkState.fresh(config(), WIDTH), embed)
+
+
+CHOICES = {"A": "bank", "B": "library", "C": "mall"}
+
+
+def saying(*answers: Any) -> Callable[[dict[str, Any]], Any]:
+    """The model `m0`, `m1`, … gives the answer of that place."""
+
+    def reply(body: dict[str, Any]) -> Any:
+        answer = answers[int(body["model"].removeprefix("m"))]
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        return json.dumps({name: answer if name == "answer" else "thought" for name in fields})
+
+    return reply
+
+
+def network(scripted: Any, state: NetworkState | None = None, **options: Any) -> StrategyNetwork:
+    """A network in which agent i has the model `mi`."""
+    state = fresh() if state is None else state
+    lms = {f"agent.{i}": fm.lm(f"openai/m{i}", api_base=scripted.url) for i in range(state.config.agents)}
+    return StrategyNetwork(state, embed, lms=lms, **options)
+
+
+# What it answers --------------------------------------------------------------------------------------------
+
+
+def test_agents_choose_ask_and_vote(scripted: Any) -> None:
+    scripted.reply = saying("A", "B", "B")
+    state = fresh()
+    prediction = network(scripted, state)(question="Where is money?", choices=CHOICES)
+    assert (prediction.answer, prediction.decided_by) == ("B", "consensus")
+    # Trust is 0.5 everywhere at first: softmax of 1 against 0.5.
+    assert prediction.confidence == pytest.approx(np.exp(1.0) / (np.exp(1.0) + np.exp(0.5)))
+    assert prediction.probabilities["A"] == pytest.approx(1 - prediction.confidence)
+    assert prediction.weights == pytest.approx([0.5] * 3)
+    assert [turn["agent"] for turn in prediction.transcript] == ["agent.0", "agent.1", "agent.2"]
+    chances = state.probabilities(embed(["Where is money?"]))[0]
+    for i, turn in enumerate(prediction.transcript):
+        assert turn["strategy"] == prediction.strategies[i]
+        s = state.config.strategies.index(turn["strategy"])
+        assert turn["confidence"] == pytest.approx(chances[i, s], abs=1e-6)
+        assert turn["weight"] == 0.5
+
+
+def test_the_words_are_those_of_the_strategy_that_was_chosen(scripted: Any) -> None:
+    scripted.reply = saying("A", "A", "A")
+    program = network(scripted, fresh(seed=2))
+    prediction = program(question="Where is money?", choices=CHOICES)
+    asked = {body["model"]: "reasoning" in json.dumps(body["response_format"]) for body in scripted.bodies}
+    assert asked == {f"m{i}": name == "cot" for i, name in enumerate(prediction.strategies)}
+
+
+def test_equal_answers_vote_together_however_they_are_spelled(scripted: Any) -> None:
+    scripted.reply = saying("Paris", "London", "london.")
+    prediction = network(scripted)(question="Which town?", kind="span")
+    assert prediction.answer == "London"
+
+
+def test_nobody_readable_is_no_answer(scripted: Any) -> None:
+    scripted.reply = saying("?", "?", "?")
+    prediction = network(scripted)(question="Where?", choices=CHOICES)
+    assert (prediction.answer, prediction.decided_by, prediction.confidence) == (None, "none", 0.0)
+
+
+def test_only_the_top_are_asked(scripted: Any) -> None:
+    scripted.reply = saying("A", "B", "C")
+    state = fresh(top=1, weight="accuracy")
+    state.vote = VoteWeights(np.array([[0.2, 0.2], [0.9, 0.9], [0.5, 0.5]]))
+    program = network(scripted, state)
+    prediction = program(question="Where?", choices=CHOICES)
+    assert len(scripted.bodies) == 1 == program.most_turns()
+    assert prediction.answer == "B"
+    assert [name is None for name in prediction.strategies] == [True, False, True]
+    assert prediction.weights == [0.0, 0.9, 0.0]
+
+
+def test_agents_with_one_lm_draw_samples_of_their_own(scripted: Any) -> None:
+    def seeds(**settings: Any) -> list[int]:
+        scripted.requests.clear()
+        scripted.reply = lambda body: saying("A")({**body, "model": "m0"})
+        program = StrategyNetwork(fresh(**settings), embed, samples=3)
+        with fm_lm(scripted, seed=7):
+            program(question="Where is money?", choices=CHOICES)
+        return sorted(body["seed"] for body in scripted.bodies)
+
+    assert seeds(strategies=("cot",)) == [7, 10_007, 20_007]
+    several = seeds(strategies=("self_consistency",))
+    assert several == [8, 9, 10, 10_008, 10_009, 10_010, 20_008, 20_009, 20_010]
+    steps = seeds(strategies=("decomposition",), agents=2)
+    assert len([seed for seed in steps if seed == 7]) == len([seed for seed in steps if seed == 10_007]) > 1
+
+
+def fm_lm(scripted: Any, **sampling: Any) -> Any:
+    import dspy
+
+    return dspy.context(lm=fm.lm("openai/one", api_base=scripted.url, **sampling))
+
+
+def test_agents_with_lms_of_their_own_share_the_calls_of_single_agents(scripted: Any) -> None:
+    lms = {f"agent.{i}": fm.lm(f"openai/m{i}", api_base=scripted.url, seed=7) for i in range(3)}
+    scripted.reply = saying("A", "A", "A")
+    StrategyNetwork(fresh(), embed, lms=lms)(question="Where?", choices=CHOICES)
+    assert [body["seed"] for body in scripted.bodies] == [7, 7, 7]
+
+
+def test_seats_are_named_by_agent_and_strategy() -> None:
+    program = StrategyNetwork(fresh(agents=2, strategies=("cot", "least_to_most")), embed)
+    assert sorted(program.seats()) == [
+        f"agent.{i}.{name}"
+        for i in range(2)
+        for name in ("cot", "least_to_most", "least_to_most.solve", "least_to_most.split")
+    ]
+    lm = object()
+    program.assign({"agent.1": lm})
+    assert {name[:7] for name, seat in program.seats().items() if seat.predict.lm is lm} == {"agent.1"}
+    turns = program.turns()
+    assert sum(low for _, low, _ in turns) == 2
+    assert program.most_turns() == 2 * 6
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: StrategyNetwork(fresh(strategies=("magic",)), embed), "no strategy 'magic'"),
+        (lambda: StrategyNetwork(fresh(), embed, lms={"agent.9": None}), "no seat 'agent.9'"),
+        (lambda: StrategyNetwork(fresh(), embed, sampling={"heat": 1}), "no sampling setting 'heat'"),
+        (lambda: StrategyNetwork(fresh(), lambda texts: np.ones((1, 3)))(question="x"), "width 16"),
+        (lambda: StrategyNetwork(fresh(), lambda texts: np.zeros((1, WIDTH)))(question="x"), "is zero"),
+    ],
+)
+def test_what_cannot_be_is_refused(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        make()
+
+
+def test_live_answers_for_training(scripted: Any) -> None:
+    scripted.reply = saying("The Paris", "London", "")
+    asked = [fm.Question(id="q", question="Which town?", answer="Paris", kind="span")]
+    answer = network(scripted).answering(asked)
+
+    async def all_agents() -> list[tuple[str | None, bool]]:
+        return list(await asyncio.gather(*(answer(0, i, 0) for i in range(3))))
+
+    assert run_sync(all_agents) == [("paris", True), ("london", False), (None, False)]
+    with pytest.raises(UserError, match="'q' has no answer"):
+        network(scripted).answering([fm.Question(id="q", question="Which town?", kind="span")])
+
+
+# What it chooses --------------------------------------------------------------------------------------------
+
+
+def test_draws_follow_the_probabilities_and_hang_on_seed_and_key_alone() -> None:
+    state = learned()
+    chances = state.probabilities(VECTOR[None])[0]
+    drawn = np.array([state.choose(VECTOR, str(key)) for key in range(2_000)])
+    assert np.abs((drawn == 1).mean(axis=0) - chances[:, 1]).max() < 0.04
+    assert state.choose(VECTOR, "5") == drawn[5].tolist()
+    other = learned(seed=2)
+    assert [other.choose(VECTOR, str(key)) for key in range(50)] != drawn[:50].tolist()
+    assert state.choose(VECTOR, "\ud800") == state.choose(VECTOR, "\ud800")
+
+
+def test_the_same_key_draws_otherwise_with_another_seed() -> None:
+    assert random_for(1, "key").random() == random_for(1, "key").random()
+    assert len({random_for(seed, key).random() for seed in (1, 2) for key in ("key", "other")}) == 4
+
+
+def test_policies_see_questions_with_the_centre_taken_off() -> None:
+    state = learned()
+    seen = torch.from_numpy(VECTOR - state.centre)[None]
+    with torch.no_grad():
+        expected = state.policies(seen, state.group()).numpy()
+    assert np.allclose(state.logits(VECTOR[None]), expected, atol=1e-7)
+    vectors = embed([f"question {q} about thing {q % 3} é" for q in range(12)])
+    assert np.allclose(state.centre, vectors.mean(axis=0), atol=1e-7)
+
+
+def test_argmax_takes_the_likeliest() -> None:
+    state = learned(choice="argmax")
+    assert state.choose(VECTOR, "x") == state.probabilities(VECTOR[None])[0].argmax(axis=-1).tolist()
+
+
+def test_gamma_adds_the_trackers_score() -> None:
+    state = learned(gamma=0.4)
+    scores = state.tracker.scores(VECTOR)
+    expected = softmax(state.logits(VECTOR[None])[0] + 0.4 * scores)
+    assert np.allclose(state.probabilities(VECTOR[None])[0], expected)
+
+
+@given(
+    scores=st.integers(1, 6).flatmap(
+        lambda s: st.lists(st.lists(st.floats(-50, 50), min_size=s, max_size=s), min_size=1, max_size=7)
+    ),
+    distinct=st.booleans(),
+    seed=st.none() | st.integers(0, 99),
+)
+def test_drawn_strategies_are_open(scores: list[list[float]], distinct: bool, seed: int | None) -> None:
+    matrix = np.array(scores)
+    rng = None if seed is None else np.random.default_rng(seed)
+    drawn = draw(matrix, rng=rng, distinct=distinct)
+    n, s = matrix.shape
+    assert drawn.open[np.arange(n), drawn.strategies].all()
+    if distinct:
+        most = max(Counter(drawn.strategies.tolist()).values())
+        assert most == -(-n // s)
+    else:
+        assert drawn.open.all()
+    if seed is None and not distinct:
+        assert (drawn.strategies == matrix.argmax(axis=1)).all()
+
+
+def test_scores_that_are_none_are_refused() -> None:
+    for scores in (np.array([[np.nan]]), np.array([[np.inf, 0.0]]), np.zeros(3)):
+        with pytest.raises(ValueError, match="N x S finite"):
+            draw(scores)
+
+
+# How it votes -----------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.sampled_from([None, "x", "y", "z"]), min_size=3, max_size=3))
+def test_mean_trust_is_the_papers_consensus(answers: list[str | None]) -> None:
+    state = LEARNED
+    ours = state.decide(answers, VECTOR, [0, 1, 0])
+    papers = trust_consensus(answers, state.trust, state.adjacency)
+    assert (ours.answer, ours.probability) == (papers.answer, pytest.approx(papers.probability))
+    assert ours.probabilities == pytest.approx(papers.probabilities)
+    assert (ours.weights == papers.weights).all()
+
+
+LEARNED = learned()
+
+
+def test_equal_scores_go_to_the_answer_of_the_earlier_agent() -> None:
+    assert weighted_consensus(["y", "x", "x"], np.array([0.3, 0.1, 0.2])).answer == "y"
+    assert weighted_consensus([None, "x", "y"], np.array([9.0, -1.0, -1.0])).answer == "x"
+    nobody = weighted_consensus([None, None], np.ones(2))
+    assert (nobody.answer, nobody.probability, nobody.probabilities) == (None, 0.0, {})
+
+
+def test_learned_weights_go_by_agent_strategy_and_question() -> None:
+    state = fresh(weight="conditional")
+    assert state.weights(VECTOR, [0, 0, 1]).tolist() == [1, 1, 1]  # nothing learned: a plain majority
+    slopes = np.zeros((3, 2, WIDTH))
+    slopes[1, 1] = VECTOR
+    state.vote = VoteWeights(np.arange(6.0).reshape(3, 2), slopes, 0.5 * VECTOR.astype(float))
+    assert state.weights(VECTOR, [0, 1, None]) == pytest.approx([0, 3.5, 0])
+    with pytest.raises(ValueError, match="3 agents have 3 strategies"):
+        state.weights(VECTOR, [0])
+
+
+def test_averaged_trust_votes_with_that_rule_alone() -> None:
+    for rule in ("pairwise", "averaged"):
+        state = learned(trust_rule=rule)
+        trust = state.average if rule == "averaged" else state.trust
+        expected = trust_consensus([None] * 3, trust, state.adjacency).weights
+        assert (state.weights(VECTOR, [0, 0, 0]) == expected).all()
+        assert not (state.average == state.trust).all()
+
+
+# Files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight", ["mean_trust", "conditional"])
+def test_a_saved_network_is_the_same_in_another_process(tmp_path: Path, weight: str) -> None:
+    state = learned(weight=weight, trust_rule="directional")
+    state.save(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["network.json", "tensors.safetensors"]
+    script = (
+        "import sys, json, numpy as np\n"
+        "from folkmoot.modules.network.state import NetworkState\n"
+        "state = NetworkState.load(sys.argv[1])\n"
+        "vector = np.array(json.loads(sys.argv[2]), dtype=np.float32)\n"
+        "picks = [state.choose(vector, str(key)) for key in range(20)]\n"
+        "weights = state.weights(vector, [0, 1, 0]).tolist()\n"
+        "print(json.dumps([state.identity, picks, weights, state.questions]))"
+    )
+    vector = json.dumps(VECTOR.tolist())
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path), vector], capture_output=True, text=True, check=True
+    )
+    expected = [
+        state.identity,
+        [state.choose(VECTOR, str(key)) for key in range(20)],
+        state.weights(VECTOR, [0, 1, 0]).tolist(),
+        24,
+    ]
+    assert json.loads(done.stdout) == expected
+
+
+def test_a_program_keeps_prompts_and_no_lm(tmp_path: Path, scripted: Any) -> None:
+    program = network(scripted, learned())
+    for place, predictor in enumerate(program.predictors()):
+        predictor.signature = predictor.signature.with_instructions(f"Heed rule {place}.")
+    program.save(tmp_path)
+    assert scripted.url not in (tmp_path / "program.json").read_text()
+    lm = fm.lm("openai/m0", api_base=scripted.url)
+    loaded = StrategyNetwork.load(tmp_path, embed, lms={"agent.0": lm})
+    assert [each.signature.instructions for each in loaded.predictors()] == [
+        f"Heed rule {place}." for place in range(6)
+    ]
+    assert loaded.describe() == program.describe()
+    assert [seat.predict.lm is lm for name, seat in loaded.seats().items() if "agent.0" in name] == [True] * 2
+    (tmp_path / "program.json").write_text("{}")
+    with pytest.raises(UserError, match="does not fit its network"):
+        StrategyNetwork.load(tmp_path, embed)
+    (tmp_path / "program.json").unlink()
+    StrategyNetwork.load(tmp_path, embed)
+
+
+def test_descriptions_tell_networks_apart() -> None:
+    found = [StrategyNetwork(state, embed).describe() for state in (fresh(), learned(), learned(seed=3))]
+    assert len({json.dumps(each) for each in found}) == 3
+
+
+def rewritten(folder: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], Any]) -> None:
+    """Change what the files say, and let them fit together again."""
+    about = json.loads((folder / "network.json").read_text())
+    tensors = read_tensors((folder / "tensors.safetensors").read_bytes())
+    change(about, tensors)
+    raw = write_tensors({name: part.contiguous() for name, part in tensors.items()})
+    about["tensors_sha256"] = hashlib.sha256(raw).hexdigest()
+    (folder / "tensors.safetensors").write_bytes(raw)
+    (folder / "network.json").write_text(json.dumps(about))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda about, tensors: about.update(format=2), "another version of folkmoot"),
+        (lambda about, tensors: about.pop("width"), "'width' is missing"),
+        (lambda about, tensors: about.update(config=[]), "cannot be loaded"),
+        (lambda about, tensors: about.update(width=None), "cannot be loaded"),
+        (lambda about, tensors: about["config"].update(agents=4), "cannot be loaded"),
+        (lambda about, tensors: about["config"].update(gama=4), "no setting 'gama'"),
+        (lambda about, tensors: tensors.pop("trust"), "'trust' is missing"),
+        (lambda about, tensors: tensors.update(trust=tensors["trust"][:2]), "trust must hold"),
+        (lambda about, tensors: tensors.update(trust=tensors["trust"] + 1), "out of bounds"),
+        (lambda about, tensors: tensors.update(trust=tensors["trust"] * np.nan), "trust must hold"),
+        (lambda about, tensors: tensors["adjacency"].fill_(True), "that of a graph"),
+        (lambda about, tensors: tensors["agents.0.linear.bias"].fill_(np.inf), "finite"),
+        (lambda about, tensors: tensors.update({"agents.9.linear.bias": torch.ones(2)}), "no policy here"),
+        (lambda about, tensors: tensors.update(more=torch.ones(2)), "more belongs to no network"),
+        (lambda about, tensors: tensors.update({"tracker.scores": torch.ones(2, 2)}), "tracker"),
+        (lambda about, tensors: tensors.update({"vote.base": torch.ones(1, 2)}), "vote.base must hold"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(tmp_path: Path, change: Any, said: str) -> None:
+    LEARNED.save(tmp_path)
+    rewritten(tmp_path, change)
+    with pytest.raises(UserError, match=said):
+        NetworkState.load(tmp_path)
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"network\.json cannot be read"):
+        NetworkState.load(tmp_path)
+    LEARNED.save(tmp_path)
+    whole = (tmp_path / "tensors.safetensors").read_bytes()
+    (tmp_path / "tensors.safetensors").write_bytes(whole[:-1])
+    with pytest.raises(UserError, match="is not the file"):
+        NetworkState.load(tmp_path)
+    for text in ("{", "[]", "\ud800".encode("utf-8", "surrogatepass").decode("latin-1"), "[" * 100_000):
+        (tmp_path / "network.json").write_text(text)
+        with pytest.raises(UserError, match=r"network\.json"):
+            NetworkState.load(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises((UserError, OSError)):
+        files.save(LEARNED, tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"agents": 0}, "agents is 0"),
+        ({"agents": True}, "agents is True"),
+        ({"agents": 2.0}, "agents is 2.0"),
+        ({"strategies": "cot"}, "strategies is 'cot'"),
+        ({"strategies": []}, "strategies is"),
+        ({"strategies": ["a", "a"]}, "named twice"),
+        ({"gamma": float("nan")}, "gamma is nan"),
+        ({"gamma": "0.1"}, "gamma is '0.1'"),
+        ({"top": 0}, "top is 0"),
+        ({"alike": 1}, "alike is 1"),
+        ({"weight": "gut"}, "no weight 'gut'"),
+        ({"drop": 0.9}, "drop <= add"),
+        ({"delta_d": 1.0}, "below delta_p"),
+        ({"similar": 2.0}, "similar <= merge"),
+        ({"hidden": 0}, "hidden is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"recent": 0.0}, "recent is 0.0"),
+        ({"p": 2.0}, "p between"),
+        ({"embedding": None}, "embedding is None"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        NetworkConfig(**settings)

@@ -1,0 +1,330 @@
+"""The router: the contract that every protocol keeps, its rule, its report, and how a rule is learned."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import folkmoot as fm
+from folkmoot.modules.agents.transcript import Task
+from folkmoot.modules.protocols.program import Program
+from folkmoot.modules.protocols.router import SIGNS, Rule, asks_team, expected_gain, signs_of
+from folkmoot.optimizers.policy.routing import THRESHOLDS, Answered, learn_rule, ridge, rule_of
+from folkmoot.pipelines.programs.registry import program_of
+from folkmoot.pipelines.testing.contract import ProtocolContract
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+TEAM = ["intuitive", "reasoner"]
+
+
+class TestOneAnswer(ProtocolContract):
+    def program(self) -> Program:
+        return fm.Router("simple", fm.Deliberation(TEAM))
+
+
+class TestSamples(ProtocolContract):
+    def program(self) -> Program:
+        return fm.Router(fm.SingleAgent("self_consistency", samples=3), fm.Ensemble(["simple", "cot"]))
+
+
+# How it asks ------------------------------------------------------------------------------------------------
+
+
+def says(*answers: str) -> Any:
+    """Every agent gives these answers in turn, over and over."""
+    said: list[str] = []
+
+    def reply(body: dict[str, Any]) -> str:
+        said.append(answers[len(said) % len(answers)])
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        return json.dumps({name: said[-1] if name == "answer" else "because" for name in fields})
+
+    return reply
+
+
+def ask(server: ScriptedServer, rule: Rule | None, *answers: str, team: Program | None = None) -> Any:
+    server.reply = says(*answers)
+    router = fm.Router(fm.SingleAgent("self_consistency", samples=2), team or fm.SingleAgent("cot"), rule)
+    router.assign({name: fm.lm("openai/scripted", api_base=server.url) for name in router.seats()})
+    return router("Where is it?", choices={"A": "here", "B": "there", "C": "nowhere"})
+
+
+def test_samples_that_agree_stand_and_the_team_is_not_asked(scripted: ScriptedServer) -> None:
+    found = ask(scripted, None, "B", "B", "C")
+    assert (found.answer, found.decided_by, len(scripted.bodies)) == ("B", "cheap:majority", 2)
+    assert [turn["part"] for turn in found.transcript] == ["cheap", "cheap"]
+    assert found.answers == {"cheap:self_consistency": ["B", "B"]}
+
+
+def test_where_they_differ_the_team_decides(scripted: ScriptedServer) -> None:
+    found = ask(scripted, None, "B", "A", "C")
+    assert (found.answer, found.decided_by) == ("C", "team:single")
+    assert [turn["part"] for turn in found.transcript] == ["cheap", "cheap", "team"]
+    assert found.usage["calls"] == 3
+
+
+def test_a_team_that_cannot_be_read_leaves_the_cheap_answer(scripted: ScriptedServer) -> None:
+    found = ask(scripted, None, "B", "A", "?", "?")
+    assert found.answer in ("A", "B")
+    assert found.decided_by == "cheap:majority"
+    assert len(scripted.bodies) == 4
+
+
+@pytest.mark.parametrize(
+    ("rule", "calls", "by"), [("never", 2, "cheap:majority"), ("always", 1, "team:single")]
+)
+def test_rules_that_ask_one_part_alone(scripted: ScriptedServer, rule: str, calls: int, by: str) -> None:
+    found = ask(scripted, rule, "B", "B")
+    assert (found.decided_by, len(scripted.bodies)) == (by, calls)
+
+
+def test_the_plan_counts_the_parts_that_the_rule_can_ask() -> None:
+    team = fm.Deliberation(TEAM, max_rounds=2)
+    counts = {
+        rule: (sum(low for _, low, _ in router.turns()), router.most_turns())
+        for rule in (None, "never", "always")
+        for router in [fm.Router(fm.SingleAgent("self_consistency", samples=3), team, rule)]
+    }
+    assert counts == {None: (3, 8), "never": (3, 3), "always": (2, 5)}
+
+
+# Its rule ---------------------------------------------------------------------------------------------------
+
+
+def turn(answer: str | None, text: str = "", **more: Any) -> dict[str, Any]:
+    return {"agent": "cot", "round": 1, "answer": answer, "text": text, **more}
+
+
+def test_the_signs_of_a_question() -> None:
+    task = Task.of("Which of the two", {"A": "x", "B": "y"}, "a passage")
+    said = [
+        turn("A", "one two"),
+        turn("B"),
+        turn(None),
+        turn("A", "three four"),
+        turn(None, "five", step="split"),
+    ]
+    signs = signs_of(task, "A", said)
+    assert set(signs) == set(SIGNS)
+    assert (signs["agreement"], signs["unreadable"], signs["options"]) == (0.5, 0, 2)
+    assert signs["question_words"] == pytest.approx(np.log(5))
+    assert signs["context_words"] == pytest.approx(np.log(3))
+    assert signs["argument_words"] == pytest.approx(np.log1p(5 / 4))
+    assert (signs["boolean"], signs["number"], signs["span"]) == (0, 0, 0)
+
+
+def test_equal_numbers_agree_however_they_are_written() -> None:
+    task = Task.of("How many", None, None, "number")
+    signs = signs_of(task, "12", [turn("12"), turn("12.0")])
+    assert (signs["agreement"], signs["number"]) == (1, 1)
+
+
+def test_no_answer_agrees_with_nothing() -> None:
+    signs = signs_of(Task.of("Is it", None, None, "boolean"), None, [turn(None), turn(None)])
+    assert (signs["agreement"], signs["unreadable"], signs["boolean"]) == (0, 1, 1)
+
+
+def test_a_rule_adds_its_weights_up() -> None:
+    signs = dict.fromkeys(SIGNS, 0.0) | {"agreement": 0.5, "options": 4.0}
+    rule = {"weights": {"agreement": -1.0, "options": 0.25}, "bias": 0.1, "threshold": 0.6}
+    assert expected_gain(rule, signs) == pytest.approx(0.6)
+    assert asks_team(rule, signs)
+    assert not asks_team({**rule, "threshold": 0.61}, signs)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("sometimes", "give always, never, or weights, bias and threshold"),
+        (7, "give always, never"),
+        ({"weights": {}, "bias": 0}, "give always, never"),
+        ({"weights": [1], "bias": 0, "threshold": 0}, "weights of the router's rule"),
+        ({"weights": {"mood": 1}, "bias": 0, "threshold": 0}, "no sign 'mood' .* agreement, unreadable"),
+        ({"weights": {"options": "2"}, "bias": 0, "threshold": 0}, "options = '2': give a number"),
+        ({"weights": {}, "bias": float("nan"), "threshold": 0}, "bias = nan"),
+        ({"weights": {}, "bias": True, "threshold": 0}, "bias = True"),
+    ],
+)
+def test_rules_that_cannot_be_followed_are_refused(rule: Any, said: str) -> None:
+    with pytest.raises(fm.UserError, match=said):
+        fm.Router("simple", fm.Deliberation(TEAM), rule)
+
+
+def test_parts_are_programs() -> None:
+    with pytest.raises(fm.UserError, match="team part is a int"):
+        fm.Router("simple", 3)  # type: ignore[arg-type]
+    with pytest.raises(fm.UserError, match="no strategy 'wit'"):
+        fm.Router("wit", fm.Deliberation(TEAM))
+
+
+# Where it comes from ----------------------------------------------------------------------------------------
+
+TAUGHT = {"weights": {"agreement": -0.9}, "bias": 0.8, "threshold": 0.1}
+
+
+def test_short_specs_and_yaml_and_saved_folders(tmp_path: Path) -> None:
+    short = program_of("router:self_consistency:deliberation:intuitive,reasoner:majority")
+    assert isinstance(short, fm.Router)
+    assert short.describe()["team"]["tie_break"] == "majority"
+    (tmp_path / "r.yaml").write_text(
+        "program: router\ncheap: {program: single:self_consistency, samples: 3}\n"
+        "team: {program: 'deliberation:intuitive,reasoner', max_rounds: 2}\n"
+        f"rule: {json.dumps(TAUGHT)}\n"
+    )
+    written = program_of(tmp_path / "r.yaml")
+    assert isinstance(written, fm.Router)
+    assert written.cheap.describe()["samples"] == 3
+    assert written.rule == TAUGHT
+    written.save(tmp_path / "saved")
+    for again in (fm.load_program(tmp_path / "saved"), program_of(written.describe())):
+        assert again.describe() == written.describe()
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("router", "router needs cheap: write for example router:self_consistency:deliberation"),
+        ("router:cot", "router needs team"),
+        ({"program": "router", "cheap": "cot", "team": 5}, "5 is no member"),
+        ({"program": "router", "cheap": "cot", "team": "simple", "rules": 1}, "did you mean 'rule'"),
+    ],
+)
+def test_specs_that_are_none(spec: Any, said: str) -> None:
+    with pytest.raises(fm.UserError, match=said):
+        program_of(spec)
+
+
+def test_its_report_counts_branches(scripted: ScriptedServer) -> None:
+    def reply(body: dict[str, Any]) -> str:
+        number = int(re.findall(r"number (\d)", body["messages"][-1]["content"])[-1])
+        answer = "A" if body.get("top_p") is None or number < 3 else "AB"[body["seed"] % 2]
+        return json.dumps({"reasoning": "so", "answer": answer})
+
+    scripted.reply = reply
+    questions = [
+        fm.Question(
+            id=str(i), question=f"Is it number {i}", choices={"A": "a", "B": "b"}, answer="AB"[i == 4]
+        )
+        for i in range(5)
+    ]
+    router = fm.Router(fm.SingleAgent("self_consistency", samples=2), "cot")
+    lm = fm.lm("openai/scripted", api_base=scripted.url, seed=1)
+    found = fm.evaluate(router, questions, lm=lm, tracking=False).summary.report
+    assert found["routed"] == 2
+    assert found["share_routed"] == 0.4
+    assert found["cheap"] == {"questions": 3, "accuracy": 1.0}
+    assert found["team"] == {"questions": 2, "accuracy": 0.5}
+    assert router.report([{"error": "no"}]) == {
+        "routed": 0,
+        "cheap": {"questions": 0},
+        "team": {"questions": 0},
+    }
+
+
+# The rule learned -------------------------------------------------------------------------------------------
+
+
+def answered(
+    cheap: list[int], team: list[int], agreement: list[float], price: float = 1.0, **signs: Any
+) -> Answered:
+    n = len(cheap)
+    rows = [
+        dict.fromkeys(SIGNS, 0.0)
+        | {"agreement": agreement[i]}
+        | {name: float(each[i]) for name, each in signs.items()}
+        for i in range(n)
+    ]
+    one, other = np.array(cheap, dtype=bool), np.array(team, dtype=bool)
+    return Answered(rows, one, other, other, np.full(n, price), np.full(n, 5.0))
+
+
+def test_doubt_that_tells_where_the_team_is_better_is_learned() -> None:
+    doubt = [i % 5 == 0 for i in range(100)]
+    known = answered([not hard for hard in doubt], [1] * 100, [0.5 if hard else 1.0 for hard in doubt])
+    learnt = learn_rule(known, 0.05, seed=0)
+    assert (learnt.accuracy, learnt.share) == (1.0, 0.2)
+    assert learnt.cost == pytest.approx(1 + 0.2 * 5)
+    assert [asks_team(learnt.rule, signs) for signs in known.signs] == doubt
+    assert list(learnt.rule["weights"]) == ["agreement"]  # type: ignore[index]
+
+
+def test_another_sign_is_learned_where_samples_tell_nothing() -> None:
+    hard = [i % 4 == 0 for i in range(120)]
+    known = answered(
+        [not each for each in hard], [1] * 120, [1.0] * 120, question_words=[3 + each for each in hard]
+    )
+    learnt = learn_rule(known, 0.05, seed=0)
+    assert learnt.share == 0.25
+    assert [asks_team(learnt.rule, signs) for signs in known.signs] == hard
+
+
+def test_never_where_the_cheap_program_is_as_good() -> None:
+    learnt = learn_rule(answered([1] * 80, [1] * 80, [1.0] * 80), 0.05, seed=0)
+    assert (learnt.rule, learnt.share, learnt.cost) == ("never", 0.0, 1.0)
+
+
+def test_always_where_nothing_tells_and_where_the_cheap_program_is_dear() -> None:
+    hard = [i % 3 == 0 for i in range(90)]
+    known = answered([not each for each in hard], [1] * 90, [1.0] * 90)
+    learnt = learn_rule(known, 0.05, seed=0)
+    assert (learnt.rule, learnt.share, learnt.accuracy, learnt.cost) == ("always", 1.0, 1.0, 5.0)
+    dear = answered([not each for each in hard], [1] * 90, [1.0 - each / 2 for each in hard], price=4.0)
+    assert learn_rule(dear, 0.05, seed=0).rule == "always"
+
+
+def test_always_where_the_questions_are_too_few_to_show_anything() -> None:
+    assert learn_rule(answered([1] * 9, [1] * 9, [1.0] * 9), 0.02, seed=0).rule == "always"
+    assert learn_rule(answered([1] * 60, [1] * 60, [1.0] * 60), 0.02, seed=0).rule == "always"
+
+
+def test_noise_is_not_taken_for_a_sign() -> None:
+    draw = np.random.default_rng(5)
+    right = draw.random((2, 400)) < [[0.7], [0.9]]
+    noise = {name: draw.random(400) for name in ("question_words", "argument_words", "options")}
+    known = answered(list(right[0]), list(right[1]), [1.0] * 400, **noise)
+    learnt = learn_rule(known, 0.02, seed=0)
+    assert learnt.rule == "always" or learnt.share > 0.8
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_ridge_is_the_least_penalised_square(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    table, gain = draw.normal(size=(30, 3)), draw.integers(-1, 2, 30).astype(float)
+    table[:, 2] = 4.0
+    weights, bias = ridge(table, gain, 2.0)
+    assert weights[2] == 0
+
+    def loss(w: Any, b: float) -> float:
+        scaled = w * table.std(axis=0)
+        return float(((table @ w + b - gain) ** 2).sum() + 2.0 * (scaled**2).sum())
+
+    best = loss(weights, bias)
+    for place in (0, 1):
+        for step in (-1e-3, 1e-3):
+            moved = weights.copy()
+            moved[place] += step
+            assert loss(moved, bias) >= best - 1e-9
+            assert loss(weights, bias + step) >= best - 1e-9
+
+
+def test_a_rule_keeps_only_signs_with_a_weight() -> None:
+    assert rule_of(("a", "b"), np.array([0.0, 2.0]), 0.5, THRESHOLDS[0]) == {
+        "weights": {"b": 2.0},
+        "bias": 0.5,
+        "threshold": THRESHOLDS[0],
+    }
+
+
+def test_the_same_seed_learns_the_same_rule() -> None:
+    draw = np.random.default_rng(1)
+    agreement = draw.choice([0.5, 1.0], 150)
+    right = draw.random(150) < agreement
+    known = answered(list(right), [1] * 150, list(agreement))
+    assert learn_rule(known, 0.3, seed=3) == learn_rule(known, 0.3, seed=3)

@@ -1,0 +1,610 @@
+"""Reading and scoring answers: tricky texts, properties, and the real benchmark files when they are here."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from folkmoot.modules.reading.answers import (
+    Score,
+    answer_key,
+    em_f1,
+    infer_kind,
+    normalise_span,
+    read_answer,
+    read_boolean,
+    read_choice,
+    read_number,
+    same_answer,
+    score,
+)
+
+CHOICES = {"A": "bank", "B": "library", "C": "department store", "D": "mall", "E": "new york"}
+TEN = {label: f"word{label.lower()}x" for label in "ABCDEFGHIJ"}
+DIGITS = {"1": "gravity", "2": "friction", "3": "heat"}
+NUMBERS = {"A": "5", "B": "-5", "C": "1.5", "D": "50%"}
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        # a label and nothing else
+        ("B", "B"),
+        ("b", "B"),
+        ("a", "A"),
+        ("(B)", "B"),
+        ("B.", "B"),
+        ("**B**", "B"),
+        # a label with its option's text
+        ("B) library", "B"),
+        ("B: library", "B"),
+        ("B - library", "B"),
+        ("A bank", "A"),
+        ("library (B)", "B"),
+        # the option's text
+        ("library", "B"),
+        ("The Library.", "B"),
+        ("“Bank”", "A"),
+        ("A library", "B"),
+        # marked
+        ("Answer: B", "B"),
+        ("the answer is (B)", "B"),
+        ("The answer is B because it is quiet.", "B"),
+        ("The answer is A because banks are secure", "A"),
+        ("Answer: A library", "B"),
+        ("the answer is a mall", "D"),
+        ("the answer is a", "A"),
+        ("option B", "B"),
+        ("choice: c", "C"),
+        (r"\boxed{B}", "B"),
+        (r"So we get $\boxed{\text{B}}$.", "B"),
+        ('{"answer": "B"}', "B"),
+        ('```json\n{"reasoning": "A bank or a mall", "answer": "D"}\n```', "D"),
+        ("<answer>D</answer>", "D"),
+        ("Thus, the answer would be: **C**", "C"),
+        ("My choice is D) mall.", "D"),
+        ("B is correct", "B"),
+        ("A is the correct answer", "A"),
+        ("I'd go with the mall.", "D"),
+        ("The correct answer is: E. new york", "E"),
+        # the last decision of a text that changes its mind
+        ("At first I thought B. But money is kept there, so the answer is A", "A"),
+        ("At first B, but no: so the answer is C", "C"),
+        ("The answer is B. Wait, no, C.", "C"),
+        ("between A and B, I pick B", "B"),
+        ("A? No, B.", "B"),
+        # what is denied is not chosen
+        ("Option A is wrong. Option B is right.", "B"),
+        ("The answer is not B but C", "C"),
+        ("I choose C over B", "C"),
+        ("Neither A nor B; the answer is D.", "D"),
+        ("I would eliminate B and C, which leaves (D).", "D"),
+        ("Answer: (B) library, not (A) bank", "B"),
+        # the label or the option leads, or stands on its own line
+        ("B\n\nLibraries are quiet, unlike a mall.", "B"),
+        ("B. People use a revolving door", "B"),
+        ("Mall. A bank has none.", "D"),
+        ("Thinking about a bank and a mall.\n\n(D)", "D"),
+        # mentioned once
+        ("A library is the place", "B"),
+        ("She went to the department store", "C"),
+        ("Money, in general, is kept in a bank.", "A"),
+        ("I agree with option D", "D"),
+        ("A) bank\nB) library\nC) department store\nAnswer: C", "C"),
+    ],
+)
+def test_read_choice_reads(text: str, label: str) -> None:
+    assert read_choice(text, CHOICES) == label
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \n",
+        "store",
+        "A place to keep money",
+        "A good question",
+        "I think it is hard to say",
+        "bank or library",
+        "B or C",
+        "The answer is B or C",
+        "The answer is A/B/C",
+        "Both A and B are correct",
+        "A) bank\nB) library\nC) department store\nD) mall\nE) new york",
+        "not B",
+        "It is not A.",
+        "The answer is not B",
+        "The answer isn't B.",
+        "neither A nor B",
+        "Option A is wrong.",
+        "A, B and C are wrong",
+        "The answer is B. No wait, B is wrong.",
+        "If the answer is B, then it would be quiet.",
+        "I don't think the answer is B",
+        "The reasoner's answer is B",
+        "I disagree with B",
+        "Is the answer B?",
+        "The answer is B?",
+        "It is not (A) or (B).",
+        "Option B is wrong; a library is quiet.",
+        "The answer is unknown. A bank is safe.",
+        "I cannot answer",
+        "None of the above",
+        "none of the above, but a bank comes close",
+        "The answer is none of the above",
+        "the answer is vitamin C",
+        "B) bank",
+        "A. library",
+        "bank (B)",
+        "The mall is right next to the bank.",
+        "I'm not sure, maybe the mall or the bank",
+    ],
+)
+def test_read_choice_does_not_guess(text: str) -> None:
+    assert read_choice(text, CHOICES) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "choices", "label"),
+    [
+        ("I", TEN, "I"),
+        ("I cannot say", TEN, None),
+        ("I, too, wonder", TEN, None),
+        ("The answer is I", TEN, "I"),
+        ("The answer is I think unknown", TEN, None),
+        ("I would say (C)", TEN, "C"),
+        ("I. wordix", TEN, "I"),
+        ("3", DIGITS, "3"),
+        ("The answer is 3.", DIGITS, "3"),
+        ("The answer is 3.5", DIGITS, None),
+        ("There are 3 forces", DIGITS, None),
+        ("2) friction", DIGITS, "2"),
+        ("1. First we look\n2. Then we think\n3. done", DIGITS, None),
+        ("1. Objects fall. 2. So the force is gravity.", DIGITS, "1"),
+        ("5", NUMBERS, "A"),
+        ("−5", NUMBERS, "B"),
+        ("The answer is -5.", NUMBERS, "B"),
+        ("1.5", NUMBERS, "C"),
+        ("15", NUMBERS, None),
+        ("50", NUMBERS, None),
+        ("none of the above", {"A": "one", "B": "none of the above"}, "B"),
+        ("There is no doubt", {"A": "yes", "B": "no"}, None),
+        ("vitamin", {"A": "vitamin a", "B": "vitamin c"}, None),
+        ("Rr", {"A": "R", "B": "rr", "C": "Rr", "D": "RR"}, "C"),
+        ("The answer is Rr.", {"A": "R", "B": "rr", "C": "Rr", "D": "RR"}, "C"),
+        ("dear pablo", {"A": "Dear Pablo,", "B": "dear Pablo,"}, None),
+        ("in a department store", {"A": "store", "B": "department store"}, "B"),
+        ("no is the correct answer", {"A": "yes", "B": "no"}, "B"),
+        ("bring cash", {"A": "get money", "B": "bring cash", "C": "bring cash"}, "B"),
+        ("3", {"1": "4", "2": "3", "3": "2"}, "3"),
+    ],
+)
+def test_read_choice_with_other_labels_and_texts(
+    text: str, choices: dict[str, str], label: str | None
+) -> None:
+    assert read_choice(text, choices) == label
+
+
+FORMS = (
+    "{label}",
+    "({label})",
+    "{label}.",
+    "**{label}**",
+    "{label}) {text}",
+    "{label}. {text}",
+    "{text}",
+    "{text}.",
+    "Answer: {label}",
+    "The answer is ({label}) {text}.",
+    "The answer is {text}.",
+    '{{"answer": "{label}"}}',
+    "\\boxed{{{label}}}",
+    "Option {label} is right.",
+    "{text} is the correct answer.",
+    "I first considered {other}, but the answer is {label}.",
+    "{label}\n\nIt is not {other}.",
+)
+WORDS = st.text("bcdfghjklmnprstvz", min_size=3, max_size=8)
+LABELS = st.sampled_from([list("ABCDE"), list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), list("12345"), list("AB")])
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> dict[str, str]:
+    labels = draw(LABELS)
+    texts = draw(
+        st.lists(
+            st.lists(WORDS, min_size=1, max_size=3).map(" ".join),
+            min_size=len(labels),
+            max_size=len(labels),
+            unique=True,
+        )
+    )
+    return dict(zip(labels, texts, strict=True))
+
+
+@given(questions(), st.sampled_from(FORMS), st.data())
+def test_every_form_of_an_option_reads_back(choices: dict[str, str], form: str, data: st.DataObject) -> None:
+    label, other = data.draw(st.lists(st.sampled_from(sorted(choices)), min_size=2, max_size=2, unique=True))
+    text = form.format(label=label, text=choices[label], other=choices[other])
+    assert read_choice(text, choices) == label
+
+
+@given(questions(), st.data())
+def test_an_option_denied_or_left_open_is_never_chosen(choices: dict[str, str], data: st.DataObject) -> None:
+    a, b = data.draw(st.lists(st.sampled_from(sorted(choices)), min_size=2, max_size=2, unique=True))
+    for text in (
+        f"not {a}",
+        f"The answer is not ({a}).",
+        f"Option {a} is wrong.",
+        f"{a} or {b}",
+        f"It is {a} or {b}.",
+    ):
+        assert read_choice(text, choices) is None, text
+
+
+@given(st.text(), questions())
+def test_any_text_reads_as_a_label_or_nothing(text: str, choices: dict[str, str]) -> None:
+    assert read_choice(text, choices) in {None, *choices}
+
+
+@given(
+    st.lists(st.sampled_from(["a", "A", "I", "place", "is", "to", "think", "good", ".", ","]), max_size=12)
+)
+def test_prose_is_never_option_a_or_i(words: list[str]) -> None:
+    """An article or pronoun with a word after it names no option."""
+    text = "It seems " + " ".join(words) + " thing"
+    assume(not re.search(r"\b[aAI] (?:is|[.,])|[.,] *[aAI]\b *[.,]", text))
+    assert read_choice(text, TEN) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("yes", True),
+        ("No.", False),
+        ("TRUE", True),
+        ("**false**", False),
+        ("correct", True),
+        ("Incorrect.", False),
+        ("It's correct in part", None),
+        ("Answer: yes", True),
+        ("The answer: No", False),
+        ("The statement is false", False),
+        ("The claim is not true.", False),
+        ("The statement is not entirely true", False),
+        ("not true", False),
+        ("Not false", True),
+        ("No, it is not true.", False),
+        ("It is not true that bats are blind.", False),
+        ("no doubt, yes", True),
+        ("There is no evidence", None),
+        ("Yes, because there is no evidence against it.", True),
+        ("Yes. Wait, actually no.", False),
+        ("The answer is yes. Therefore the answer is no.", False),
+        ("I don't think the answer is yes", None),
+        ("If the answer is yes, then rain.", None),
+        ("Is it true? No.", False),
+        ("is this true or false? False.", False),
+        ("yes and no", None),
+        ("The answer is yes or no", None),
+        ("no, because x; yes, because y", None),
+        ("Yes, they are. False: they are not.", None),
+        ("I cannot say yes or no", None),
+        ("true love", None),
+        ("I know nothing", None),
+        ("The answer is no longer clear", None),
+        ('{"answer": true}', True),
+        (r"\boxed{no}", False),
+        ("", None),
+    ],
+)
+def test_read_boolean(text: str, value: bool | None) -> None:
+    assert read_boolean(text) is value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("18", "18"),
+        ("18.", "18"),
+        ("+7", "7"),
+        ("-3.5", "-3.5"),
+        ("−3", "-3"),
+        ("negative 5", "-5"),
+        (".5", "0.5"),
+        ("1e3", "1000"),
+        ("$5.00", "5"),
+        ("-$5", "-5"),
+        ("$-5", "-5"),
+        ("40%", "40"),
+        ("5kg", "5"),
+        ("1,250", "1250"),
+        ("1 250", "1250"),
+        ("2,000,000 dollars", "2000000"),
+        ("in 2020 150 people", "150"),
+        ("3/4", "0.75"),
+        ("1 1/2", "1.5"),
+        ("1½", "1.5"),
+        (r"\boxed{1{,}250}", "1250"),
+        (r"$\boxed{\frac{3}{4}}$", "0.75"),
+        (r"It costs \$18.", "18"),
+        ("5-6", "6"),
+        ("5–6", "6"),
+        ("COVID-19", "19"),
+        ("10 -5", "5"),
+        ("10 minus 5", "5"),
+        ("- 5 apples", "5"),
+        ("x = -5", "-5"),
+        ("She has 3 and 4, so 3 + 4 = 7.", "7"),
+        ("The answer is 18 dollars, not 20.", "18"),
+        ("The answer is 20 - 4 = 16.", "16"),
+        ("The answer is not 5, but 6", "6"),
+        ("The answer is 5 for one. No, the answer is 6 for 2.", "6"),
+        ("The answer is:\n\n18", "18"),
+        ('{"answer": 42}', "42"),
+        ("#### -10", "-10"),
+        ("We get <<48/2=24>>24.\n#### 72", "72"),
+        ("18 on the 3rd day", "18"),
+        ("H2O", None),
+        ("1,25", None),
+        ("3:30", None),
+        ("1/0", None),
+        ("She had 5. Answer: unknown", None),
+        ("NaN", None),
+        ("inf", None),
+        ("no number", None),
+        ("", None),
+    ],
+)
+def test_read_number(text: str, value: str | None) -> None:
+    assert read_number(text) == (None if value is None else Decimal(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("18", "18"),
+        ("$1,250.", "1250"),
+        ("so\n#### 1,250", "1250"),
+        ("#### -3", "-3"),
+        ("#### 5\n\nQuestion: 8?\n#### 9", "5"),
+        ("The answer is 18", None),
+        ("18 dollars", None),
+        ("#### about 5", None),
+        (r"\boxed{18}", None),
+    ],
+)
+def test_read_number_strict(text: str, value: str | None) -> None:
+    assert read_number(text, strict=True) == (None if value is None else Decimal(value))
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**12), max_value=10**12, places=3))
+def test_numbers_read_back_however_written(number: Decimal) -> None:
+    canonical = read_answer(str(number), "number")
+    assert canonical is not None
+    assert Decimal(canonical) == number
+    assert re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*[1-9])?", canonical)
+    for form in (
+        f"{number:,f}",
+        f"#### {number:f}",
+        f"The answer is {number:,f}.",
+        f"{number:f}".replace("-", "−"),
+    ):
+        assert read_number(form) == number
+    assert read_number(f"so\n#### {number:f}", strict=True) == number
+
+
+@given(st.text())
+def test_any_text_reads_as_a_finite_number_or_nothing(text: str) -> None:
+    number = read_number(text)
+    assert number is None or number.is_finite()
+    assert read_boolean(text) in {None, True, False}
+
+
+@pytest.mark.parametrize(
+    ("prediction", "gold", "expected"),
+    [
+        ("The Eiffel Tower!", "eiffel tower", (1.0, 1.0)),
+        ("Scott Derrickson", "the director Scott Derrickson", (0.0, 0.8)),
+        ("yes", "yes", (1.0, 1.0)),
+        ("yes it is", "yes", (0.0, 0.0)),
+        ("no", "no way", (0.0, 0.0)),
+        ("noanswer", "answer", (0.0, 0.0)),
+        ("a b c", "b c d", (0.0, 2 * (2 / 2) * (2 / 3) / (2 / 2 + 2 / 3))),
+        ("new new york", "new york", (0.0, 0.8)),
+        ("", "x", (0.0, 0.0)),
+        ("The The", "the the", (1.0, 0.0)),
+        (None, "x", (0.0, 0.0)),
+    ],
+)
+def test_em_f1_follows_the_official_rules(
+    prediction: str | None, gold: str, expected: tuple[float, float]
+) -> None:
+    assert em_f1(prediction, gold) == pytest.approx(expected)
+
+
+def test_normalise_span_removes_what_the_official_script_removes_and_no_more() -> None:
+    assert normalise_span("  The U.S.A.,\tan  Apple-pie: theatre ") == "usa applepie theatre"
+    assert normalise_span("“Ångström” – a test") == "“ångström” – test"
+
+
+SPANS = st.lists(
+    st.sampled_from(["yes", "no", "the", "a", "Paris", "paris,", "new", "york", "–"]), max_size=5
+)
+
+
+@given(SPANS.map(" ".join), SPANS.map(" ".join))
+def test_em_f1_is_symmetric_and_bounded(a: str, b: str) -> None:
+    em, f1 = em_f1(a, b)
+    assert (em, f1) == pytest.approx(em_f1(b, a))
+    assert em in {0.0, 1.0}
+    assert 0 <= f1 <= 1
+    if normalise_span(a):
+        assert em_f1(a, a) == (1.0, 1.0)
+        assert (em == 1) == (normalise_span(a) == normalise_span(b))
+
+
+@given(st.text())
+def test_normalise_span_settles_on_text_without_articles(text: str) -> None:
+    once = normalise_span(text)
+    assert " ".join(once.split()) == once
+    assert not re.search(r"\b(?:a|an|the)\b", once)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "answer"),
+    [
+        ("The answer is (B)", "choice", "B"),
+        ("True", "boolean", "yes"),
+        ("it is not true", "boolean", "no"),
+        ("$1,250.00", "number", "1250"),
+        ("-3.50", "number", "-3.5"),
+        ("1.5e3", "number", "1500"),
+        ("-0.0", "number", "0"),
+        (" Ed Wood ", "span", "Ed Wood"),
+        ("  ", "span", None),
+        (None, "span", None),
+        ("unknown", "number", None),
+    ],
+)
+def test_read_answer_is_canonical(text: str | None, kind: Any, answer: str | None) -> None:
+    choices = CHOICES if kind == "choice" else None
+    assert read_answer(text, kind, choices) == answer
+    if answer is not None:
+        assert read_answer(answer, kind, choices) == answer
+
+
+def test_read_answer_needs_choices_for_a_choice() -> None:
+    with pytest.raises(ValueError, match="choices"):
+        read_answer("B", "choice")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "kind", "same"),
+    [
+        ("18", "18.0", "number", True),
+        ("1,250", "1250", "number", True),
+        ("18", "19", "number", False),
+        ("abc", "abc", "number", False),
+        ("yes", "True", "boolean", True),
+        ("yes", "no", "boolean", False),
+        ("B", "b", "choice", True),
+        ("B", "C", "choice", False),
+        ("The Bank!", "bank", "span", True),
+        ("bank", "banks", "span", False),
+        (None, None, "span", False),
+        (None, "x", "span", False),
+        ("x", None, "choice", False),
+    ],
+)
+def test_same_answer(a: str | None, b: str | None, kind: Any, same: bool) -> None:
+    assert same_answer(a, b, kind) is same
+    if same and a is not None and b is not None:
+        assert answer_key(a, kind) == answer_key(b, kind)
+
+
+def test_an_unreadable_answer_has_no_key() -> None:
+    with pytest.raises(ValueError, match="'abc' cannot be read as a number"):
+        answer_key("abc", "number")
+
+
+@pytest.mark.parametrize(
+    ("answer", "choices", "kind"),
+    [
+        ("A", CHOICES, "choice"),
+        (None, CHOICES, "choice"),
+        ("yes", None, "boolean"),
+        ("False", None, "boolean"),
+        ("18", None, "number"),
+        ("1,250", None, "number"),
+        ("-3.5", None, "number"),
+        ("3/4", None, "number"),
+        ("1/0", None, "span"),
+        ("12 Angry Men", None, "span"),
+        ("1969-70", None, "span"),
+        ("New York", {}, "span"),
+        (None, None, "span"),
+    ],
+)
+def test_infer_kind(answer: str | None, choices: dict[str, str] | None, kind: str) -> None:
+    assert infer_kind(answer, choices) == kind
+
+
+def test_score_of_each_kind() -> None:
+    twice = {"A": "get money", "B": "bring cash", "C": "bring cash"}
+    assert score("B", "B", "choice", twice) == Score(True, None, None)
+    assert score("C", "B", "choice", twice).correct
+    assert not score("A", "B", "choice", twice).correct
+    assert not score(None, "B", "choice", twice).correct
+    assert score("18.0", "18", "number") == Score(True, None, None)
+    assert not score(None, "18", "number").correct
+    assert score("yes", "TRUE", "boolean").correct
+    assert not score("no", "True", "boolean").correct
+    assert score("the Bank", "bank", "span") == Score(True, 1.0, 1.0)
+    assert score("bank robbery", "bank", "span") == Score(False, 0.0, pytest.approx(2 / 3))
+    assert score(None, "bank", "span") == Score(False, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("gold", "kind"), [("Z", "choice"), ("many", "number"), ("perhaps", "boolean")])
+def test_score_refuses_a_gold_answer_that_is_none(gold: str, kind: Any) -> None:
+    with pytest.raises(ValueError, match=f"gold answer '{gold}'"):
+        score("A", gold, kind, CHOICES if kind == "choice" else None)
+
+
+def rows(name: str) -> Iterator[dict[str, Any]]:
+    folder = os.environ.get("FOLKMOOT_DATA")
+    path = Path(folder or ".") / f"{name}.jsonl"
+    if not folder or not path.exists():
+        pytest.skip(f"needs {name}.jsonl in the folder that FOLKMOOT_DATA names")
+    with path.open(encoding="utf-8") as lines:
+        yield from (json.loads(line) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "every"), [("commonsenseqa-validation", 1), ("arc-challenge-test", 4), ("scienceqa-test", 4)]
+)
+def test_gold_choices_of_real_rows_read_back(name: str, every: int) -> None:
+    for row in islice(rows(name), 0, None, every):
+        choices, gold = row["choices"], row["answer"]
+        text = choices[gold]
+        for form in (gold, f"({gold})", f"Answer: {gold}", f"{gold}) {text}", f"The answer is {gold}.", text):
+            label = read_choice(form, choices)
+            assert label is not None, (form, choices)
+            assert choices[label].strip() == text.strip(), (form, choices)
+            assert score(label, gold, "choice", choices).correct
+
+
+@pytest.mark.parametrize("name", ["gsm8k-test", "gsm1k-test"])
+def test_gold_numbers_of_real_rows_read_back(name: str) -> None:
+    for row in rows(name):
+        gold, raw = row["answer"], row["meta"]["answer_raw"]
+        worked = f"{row['meta'].get('solution', row['question'])}\n#### {raw}"
+        assert read_answer(gold, "number") == gold
+        assert read_answer(worked, "number") == gold, worked
+        assert read_number(worked, strict=True) == Decimal(gold)
+        assert infer_kind(gold, None) == "number"
+
+
+@pytest.mark.parametrize("name", ["boolq-validation", "com2sense-validation"])
+def test_gold_booleans_of_real_rows_are_read(name: str) -> None:
+    for row in rows(name):
+        gold = row["answer"]
+        assert infer_kind(gold, None) == "boolean"
+        assert read_boolean(gold) is (gold in {"yes", "True"})
+        assert read_boolean(f"{row['question']}\nThe answer is {gold}.") is (gold in {"yes", "True"})
+
+
+def test_gold_spans_of_real_rows_match_themselves() -> None:
+    for row in rows("hotpotqa-validation"):
+        # "The The" and "!!!" have no token left, which the official script counts as a match with F1 0.
+        f1 = 1.0 if normalise_span(row["answer"]) else 0.0
+        assert score(row["answer"], row["answer"], "span") == Score(True, 1.0, f1)

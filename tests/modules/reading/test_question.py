@@ -1,0 +1,279 @@
+"""`Question`: what it refuses, what it makes of a row, and that DSPy can use it as an Example."""
+
+import copy
+import json
+from typing import Any
+
+import dspy
+import pytest
+from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
+from dspy.utils import DummyLM
+from hypothesis import given
+from hypothesis import strategies as st
+
+from folkmoot.modules.base.errors import UserError
+from folkmoot.modules.reading.question import Question, from_row
+
+CHOICES = {"A": "bank", "B": "library"}
+
+
+def make(**fields: Any) -> Question:
+    return Question(**{"id": "q1", "question": "Where are books?", **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"id": ""}, "id"),
+        ({"id": "  "}, "blank"),
+        ({"id": None}, "id"),
+        ({"id": 7}, "int"),
+        ({"question": ""}, "'q1' needs a question"),
+        ({"question": None}, "missing"),
+        ({"question": ["a"]}, "list"),
+        ({"question": "half \ud800"}, "Unicode"),
+        ({"choices": {"A": "one"}}, "1 choices"),
+        ({"choices": {}}, "0 choices"),
+        ({"choices": {f"L{n}": f"t{n}" for n in range(27)}}, "27 choices"),
+        ({"choices": {"A": "one", "": "two"}}, "label"),
+        ({"choices": {"A": "one", "B": " "}}, "'B'"),
+        ({"choices": {"A": "one", "B": None}}, "'B'"),
+        ({"choices": {"A": "one", "a": "two"}}, "same label"),
+        ({"choices": {"A": "one", " A": "two"}}, "same label"),
+        ({"choices": {1: "one", 2: "two"}}, "label"),
+        ({"choices": "bank, library"}, "str"),
+        ({"choices": CHOICES, "answer": "C"}, "'C'"),
+        ({"choices": CHOICES, "answer": ""}, "blank"),
+        ({"choices": {"A": "same", "B": "same"}, "answer": "same"}, "A and B"),
+        ({"answer": 4}, "int"),
+        ({"answer": "perhaps", "kind": "boolean"}, "yes, no"),
+        ({"answer": "many", "kind": "number"}, "a number"),
+        ({"kind": "essay"}, "choice, boolean, number, span"),
+        ({"kind": "choice"}, "no choices"),
+        ({"choices": CHOICES, "kind": "span"}, "'span'"),
+        ({"context": 3}, "context"),
+        ({"context": ["a", 3]}, "context"),
+        ({"meta": "easy"}, "meta"),
+        ({"meta": {1: "x"}}, "meta"),
+    ],
+)
+def test_bad_fields_are_refused_in_one_line(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(UserError) as caught:
+        make(**fields)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "label"),
+    [("B", "B"), ("b", "B"), ("library", "B"), ("Library ", "B"), (" A", "A"), (None, None)],
+)
+def test_a_gold_becomes_a_label(answer: str | None, label: str | None) -> None:
+    assert make(choices=CHOICES, answer=answer).answer == label
+
+
+def test_a_label_wins_over_the_text_of_another_option() -> None:
+    assert make(choices={"A": "B", "B": "A"}, answer="A").answer == "A"
+    assert make(choices={"1": "2", "2": "4"}, answer="2").answer == "2"
+
+
+def test_texts_that_differ_only_in_case_are_told_apart_by_case() -> None:
+    choices = {"X": "Polish", "Y": "polish"}
+    assert make(choices=choices, answer="polish").answer == "Y"
+    with pytest.raises(UserError, match="X and Y"):
+        make(choices=choices, answer="POLISH")
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"choices": CHOICES, "answer": "A"}, "choice"),
+        ({"choices": CHOICES}, "choice"),
+        ({"answer": "yes"}, "boolean"),
+        ({"answer": "True"}, "boolean"),
+        ({"answer": "1,200"}, "number"),
+        ({"answer": "-3.5"}, "number"),
+        ({"answer": "Arthur's Magazine"}, "span"),
+        ({"answer": "yes", "kind": "span"}, "span"),
+        ({"answer": "1985", "kind": "span"}, "span"),
+    ],
+)
+def test_kind_is_inferred_unless_given(fields: dict[str, Any], kind: str) -> None:
+    assert make(**fields).kind == kind
+
+
+def test_inputs_and_labels_are_what_evaluate_needs() -> None:
+    question = make(choices=CHOICES, answer="B", context="A passage.", meta={"type": "easy"})
+    assert question.inputs().toDict() == {
+        "question": "Where are books?",
+        "choices": CHOICES,
+        "context": "A passage.",
+        "kind": "choice",
+    }
+    assert question.labels().toDict() == {"id": "q1", "answer": "B", "meta": {"type": "easy"}}
+    assert "answer" not in question.inputs()
+
+
+class _Library(dspy.Module):
+    def forward(self, question: str, choices: dict[str, str], context: None, kind: str) -> dspy.Prediction:
+        return dspy.Prediction(answer="B")
+
+
+def test_dspy_evaluate_runs_over_questions() -> None:
+    devset = [make(id=str(n), choices=CHOICES, answer=gold) for n, gold in enumerate("AB")]
+    evaluate = dspy.Evaluate(devset=devset, metric=dspy.evaluate.answer_exact_match, display_progress=False)
+    assert evaluate(_Library()).score == 50.0
+
+
+def test_questions_serve_as_demos_and_are_saved_as_json() -> None:
+    train = [make(id=str(n), answer=f"place {n}") for n in range(3)]
+    compiled = LabeledFewShot(k=2).compile(dspy.Predict("question -> answer"), trainset=train)
+    assert len(compiled.demos) == 2
+    state = json.loads(json.dumps(compiled.dump_state()))
+    assert {demo["answer"] for demo in state["demos"]} <= {"place 0", "place 1", "place 2"}
+
+
+def test_bootstrapping_runs_on_questions_and_reads_their_gold() -> None:
+    train = [make(id=str(n), choices=CHOICES, answer=gold) for n, gold in enumerate("AB")]
+    optimizer = BootstrapFewShot(
+        metric=lambda gold, prediction, trace=None: gold.answer == prediction.answer,
+        max_bootstrapped_demos=1,
+        max_labeled_demos=2,
+    )
+    with dspy.context(lm=DummyLM([{"answer": "A"}] * 4)):
+        student = dspy.Predict("question, choices: dict[str, str], context, kind -> answer")
+        compiled = optimizer.compile(student, trainset=train)
+    assert [demo.get("id") for demo in compiled.demos] == [
+        None,
+        "1",
+    ]  # one from a trace, one as it was labelled
+    assert [demo.answer for demo in compiled.demos] == ["A", "B"]
+
+
+def test_copies_stay_questions_and_parts_do_not() -> None:
+    question = make(choices=CHOICES, answer="A", meta={"n": 1})
+    for same in (question.copy(), Question(question), copy.deepcopy(question), Question(question.toDict())):
+        assert type(same) is Question
+        assert same == question
+        assert same.inputs() == question.inputs()
+    assert question.with_inputs("question").inputs().keys() == ["question"]
+    assert type(question.with_inputs("question").copy()) is Question
+    assert question.with_inputs("question").copy().inputs().keys() == ["question"]
+    assert question.copy(answer="library").answer == "B"
+    with pytest.raises(UserError):
+        question.copy(answer="C")
+    without = question.without("answer")
+    assert "answer" not in without
+    assert not isinstance(without, Question)
+    assert without.inputs() == question.inputs()
+
+
+def test_a_copy_shares_nothing_that_can_change() -> None:
+    question = make(choices=CHOICES, meta={"n": 1}, context=["one"])
+    other = question.copy()
+    other.choices["A"], other.meta["n"] = "changed", 2
+    other.context.append("two")
+    assert question.choices == CHOICES
+    assert question.meta == {"n": 1}
+    assert question.context == ["one"]
+
+
+def test_extra_fields_that_dspy_adds_are_kept() -> None:
+    assert make(augmented=True).copy().augmented is True
+
+
+def test_equal_questions_hash_alike_and_different_ones_differ() -> None:
+    assert len({make(choices=CHOICES), make(choices=dict(CHOICES)), make()}) == 2
+    assert make(answer="yes") != make(answer="no")
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "value"),
+    [
+        ({"id": 12}, "id", "12"),
+        ({"id": 12.0}, "id", "12"),
+        ({"answer": 18}, "answer", "18"),
+        ({"answer": 18.0}, "answer", "18"),
+        ({"answer": 0.25}, "answer", "0.25"),
+        ({"answer": True}, "answer", "true"),
+        ({"choices": ["x", "y", "z"], "answer": "z"}, "choices", {"A": "x", "B": "y", "C": "z"}),
+        ({"choices": {"label": ["1", "2"], "text": ["x", "y"]}}, "choices", {"1": "x", "2": "y"}),
+        ({"choices": {"label": [1, 2], "text": ["x", "y"]}, "answer": 2}, "answer", "2"),
+        ({"choices": {"A": 3, "B": 4.5}}, "choices", {"A": "3", "B": "4.5"}),
+        ({"choices": [3, 4], "answer": 4}, "answer", "B"),
+        ({"context": ""}, "context", None),
+        ({"subject": "physics", "meta": {"n": 1}}, "meta", {"n": 1, "subject": "physics"}),
+        ({"subject": None}, "meta", {}),
+    ],
+)
+def test_rows_come_in_the_shapes_that_files_have(row: dict[str, Any], field: str, value: Any) -> None:
+    assert from_row({"id": "q1", "question": "What?", **row}, "f.jsonl, line 3")[field] == value
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"id": None}, "no 'id'"),
+        ({"id": True}, "bool"),
+        ({"id": 1.5}, "float"),
+        ({"question": 5}, "int"),
+        ({"answer": ["a"]}, "list"),
+        ({"answer": float("inf")}, "float"),
+        ({"choices": 5}, "int"),
+        ({"choices": []}, "0 choices"),
+        ({"choices": ["only"]}, "1 choices"),
+        ({"choices": [f"t{n}" for n in range(27)]}, "27 choices"),
+        ({"choices": {"label": ["A", "A"], "text": ["x", "y"]}}, "same label"),
+        ({"choices": {"label": ["A"], "text": ["x", "y"]}}, "1 choice labels but 2 texts"),
+        ({"choices": ["x", "y"], "answer": 0}, "'0'"),
+        ({"meta": [1]}, "meta"),
+        ({"meta": {"subject": "a"}, "subject": "b"}, "differ"),
+        ({"kind": "essay"}, "essay"),
+    ],
+)
+def test_a_bad_row_is_named_with_its_place(row: dict[str, Any], says: str) -> None:
+    with pytest.raises(UserError) as caught:
+        from_row({"id": "q1", "question": "What?", **row}, "f.jsonl, line 3")
+    assert str(caught.value).startswith("f.jsonl, line 3: ")
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_kind_from_outside_overrides_the_row() -> None:
+    row = {"id": "q1", "question": "When?", "answer": "1985", "kind": "number"}
+    assert from_row(row, "here", kind="span").kind == "span"
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda t: t.strip())
+choice_maps = st.dictionaries(st.sampled_from("ABCDEFGH"), texts, min_size=2, max_size=8)
+
+
+@given(
+    texts,
+    texts,
+    st.none() | choice_maps,
+    st.none() | texts | st.lists(texts, min_size=1),
+    st.dictionaries(texts, st.integers() | st.none() | texts),
+    st.data(),
+)
+def test_rows_survive_the_disk(
+    id_: str,
+    text: str,
+    choices: dict[str, str] | None,
+    context: Any,
+    meta: dict[str, Any],
+    data: st.DataObject,
+) -> None:
+    answer = data.draw(st.none() | (st.sampled_from(sorted(choices)) if choices else texts))
+    kind = "choice" if choices else "span"
+    question = Question(
+        id=id_, question=text, choices=choices, answer=answer, context=context, meta=meta, kind=kind
+    )
+    row = json.loads(json.dumps(question.to_row()))
+    assert from_row(row, "here") == question
+    assert list(row)[:6] == ["id", "question", "choices", "answer", "context", "meta"]
+
+
+def test_the_row_names_the_kind_only_if_it_would_not_be_inferred() -> None:
+    assert "kind" not in make(answer="yes").to_row()
+    assert make(answer="yes", kind="span").to_row()["kind"] == "span"

@@ -1,0 +1,191 @@
+"""Parts that an LM lists and steps that a chain takes: read from any text, in bounded time, none made up."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from folkmoot.modules.reading.steps import parts_of, reasoning_steps
+
+MOST = 4
+WORDS = st.lists(
+    st.sampled_from(["count", "rolls", "72", "-", "9", "3.5", "x=1", "sun"]), min_size=1, max_size=5
+)
+PARTS = st.lists(WORDS.map(lambda words: f"find {' '.join(words)}"), min_size=2, max_size=6, unique=True)
+LISTS = ["{i}. {part}", "{i}) {part}", "({i}) {part}", "- {part}", "* {part}", "• {part}", "Step {i}: {part}"]
+LISTS += [
+    "  {i}.\t{part}",
+    "**{i}.** {part}",
+    "### {i}. {part}",
+    "Part {i}. {part}",
+    "- {i}. {part}",
+    "{part}",
+]
+HOSTILE_PIECES = [
+    "1. ",
+    "(1",
+    "[",
+    "{",
+    '"',
+    "- ",
+    "step ",
+    "**",
+    ".",
+    "\n",
+    " ",
+    "\t",
+    "x",
+    "9",
+    "\x85",
+    "∑",
+    ">>>",
+]
+HOSTILE = st.lists(st.sampled_from(HOSTILE_PIECES), max_size=60).map("".join)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("one task\nanother task", ["one task", "another task"]),
+        ("1. one\n2. two\n\n3. three", ["one", "two", "three"]),
+        ("These are the tasks:\n1. one\n2. two", ["one", "two"]),
+        ("1. one,\n   and more of it\n2. two", ["one, and more of it", "two"]),
+        ("1. one\n- a detail\n2. two", ["one - a detail", "two"]),
+        ("Steps to take: 1. one 2. two", ["one", "two"]),
+        ("(1) one (2) two (3) three", ["one", "two", "three"]),
+        ("First one. Then the other.", ["First one.", "Then the other."]),
+        ("just one", ["just one"]),
+        ("**Step 1:** one\n**Step 2:** two", ["one", "two"]),
+        ('["one", "two"]', ["one", "two"]),
+        ('[{"task": "one"}, {"task": "two", "why": "so"}]', ["one", "two so"]),
+        ('{"1": "one", "2": "two"}', ["one", "two"]),
+        ('["a\\nb", null, "", 3]', ["a b", "3"]),
+        ("[1] one\n[2] two", ["[1] one", "[2] two"]),
+        ("one\n---\n```\n-\n...\n2.\ntwo", ["one", "two"]),
+        ("a\nb\nc\nd\ne", ["a", "b", "c", "d"]),
+        ("1. a\n2. b\n3. a\n4. b\n5. c", ["a", "b", "c"]),
+        ("", []),
+        (" \n\t\n", []),
+        ("[]", []),
+        ("[", []),
+        ("{}", []),
+        ("null", ["null"]),
+    ],
+)
+def test_what_counts_as_a_part(text: str, parts: list[str]) -> None:
+    assert parts_of(text, MOST) == parts
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "What is 72 - 9?",
+        "Is it 3. or 4?",
+        "3.5 km is how many metres?",
+        "12:30 plus 5 minutes",
+        "Take 1) of it",
+    ],
+)
+def test_numbers_and_signs_inside_a_part_are_kept(line: str) -> None:
+    assert parts_of(f"{line}\nthe rest", MOST) == [line, "the rest"]
+    assert parts_of(f"1. {line}\n2. the rest", MOST) == [line, "the rest"]
+
+
+def test_a_sentence_that_ends_in_a_number_is_no_running_number() -> None:
+    assert parts_of("Take away 12. Then add 3. Say what is left.", MOST) == [
+        "Take away 12.",
+        "Then add 3.",
+        "Say what is left.",
+    ]
+
+
+@given(PARTS, st.sampled_from(LISTS))
+def test_every_way_of_listing_gives_the_same_parts(parts: list[str], form: str) -> None:
+    text = "\n".join(form.format(i=i, part=part) for i, part in enumerate(parts, 1))
+    assert parts_of(text, MOST) == parts[:MOST]
+
+
+@given(PARTS, st.booleans())
+def test_json_lists_give_their_items(parts: list[str], indented: bool) -> None:
+    assert parts_of(json.dumps(parts, indent=2 if indented else None), MOST) == parts[:MOST]
+
+
+@given(st.text() | HOSTILE, st.integers(0, 6))
+def test_parts_of_any_text_are_few_full_and_on_one_line(text: str, most: int) -> None:
+    parts = parts_of(text, most)
+    assert len(set(parts)) == len(parts) <= most
+    for part in parts:
+        assert part == " ".join(part.split())
+        assert any(map(str.isalnum, part))
+    assert parts == parts_of(text, most + 1)[:most]
+
+
+@given(st.text() | HOSTILE)
+def test_a_mark_taken_off_leaves_no_other_behind(text: str) -> None:
+    """Listing the parts again under numbers gives them back as they are."""
+    parts = parts_of(text, MOST)
+    if len(parts) > 1:
+        assert parts_of("\n".join(f"{i}. {part}" for i, part in enumerate(parts, 1)), MOST) == parts
+
+
+@given(st.text() | HOSTILE)
+def test_parts_are_words_of_the_text(text: str) -> None:
+    if text.lstrip()[:1] in ("[", "{"):
+        return
+    said = " ".join(text.split())
+    for part in parts_of(text, MOST):
+        assert part in said
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("", 0),
+        ("\n \n", 0),
+        ("one", 1),
+        ("one\ntwo\n\nthree", 3),
+        ("There are 3.5 of them. So it is 7. Done.", 3),
+        ("One sentence. Another one.\nA second line.", 2),
+    ],
+)
+def test_the_steps_of_a_chain(text: str, steps: int) -> None:
+    assert reasoning_steps(text) == steps
+
+
+@given(st.text() | HOSTILE)
+def test_every_text_has_a_number_of_steps(text: str) -> None:
+    assert (reasoning_steps(text) > 0) == bool(text.strip())
+
+
+HUGE: list[Callable[[int], str]] = [
+    lambda n: "x" + " " * n + "x",
+    lambda n: "1. " * (n // 3),
+    lambda n: "- " * (n // 2),
+    lambda n: "step 1: " * (n // 8),
+    lambda n: "**" * (n // 2) + "1",
+    lambda n: "(" * n,
+    lambda n: "[" * n,
+    lambda n: "{" * n,
+    lambda n: "." * n,
+    lambda n: "\n" * n,
+    lambda n: "x " * (n // 2),
+    lambda n: "1. x\n" * (n // 5),
+    lambda n: "[" + '"x",' * (n // 4) + '"x"]',
+    lambda n: "9" * n,
+    lambda n: "[" + "9" * n + "]",
+]
+
+
+@pytest.mark.parametrize("make", HUGE)
+def test_hostile_text_costs_time_in_proportion(make: Callable[[int], str]) -> None:
+    """200,000 characters; what takes quadratic time needs minutes."""
+    text = make(200_000)
+    began = time.process_time()
+    assert len(parts_of(text, MOST)) <= MOST
+    assert reasoning_steps(text) >= 0
+    assert time.process_time() - began < 5

@@ -1,0 +1,186 @@
+"""Majority, weighted votes and trust-weighted consensus: hand-worked cases and properties."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from folkmoot.modules.reading.voting import Vote, agreement, log_odds, majority, trust_consensus, weighted
+
+ANSWERS = st.lists(st.sampled_from(["A", "B", "C", None]), max_size=9)
+
+
+@pytest.mark.parametrize(
+    ("answers", "vote"),
+    [
+        (["A", "B", "B"], Vote("B", {"A": 1, "B": 2}, False)),
+        (["C", "A", "A", "C"], Vote("C", {"C": 2, "A": 2}, True)),
+        ([None, None, "B"], Vote("B", {"B": 1}, False)),
+        ([None, "A", None, "B"], Vote("A", {"A": 1, "B": 1}, True)),
+        ([None, None], Vote(None, {}, False)),
+        ([], Vote(None, {}, False)),
+    ],
+)
+def test_majority(answers: list[str | None], vote: Vote) -> None:
+    assert majority(answers) == vote
+
+
+def test_answers_with_one_key_are_one_answer_spelled_as_the_first() -> None:
+    assert majority(["b", "A", "B"], key=str.lower) == Vote("b", {"b": 2, "A": 1}, False)
+    assert weighted(["A", "B", "b"], [1.5, 1, 1], key=str.lower) == Vote("B", {"A": 1.5, "B": 2}, False)
+
+
+@given(ANSWERS, st.randoms())
+def test_majority_does_not_depend_on_the_order_but_for_ties(
+    answers: list[str | None], random: np.random.Generator
+) -> None:
+    vote = majority(answers)
+    shuffled = list(answers)
+    random.shuffle(shuffled)
+    other = majority(shuffled)
+    assert (other.scores, other.tied) == (vote.scores, vote.tied)
+    assert vote.tied or other.answer == vote.answer
+    assert sum(vote.scores.values()) == len([a for a in answers if a is not None])
+
+
+@given(ANSWERS)
+def test_equal_weights_are_a_majority(answers: list[str | None]) -> None:
+    assert weighted(answers, [1.0] * len(answers)) == majority(answers)
+
+
+@pytest.mark.parametrize(
+    ("answers", "weights", "answer", "tied"),
+    [
+        (["A", "B", "B"], [3.0, 1.0, 1.0], "A", False),
+        (["A", "A", "B"], [1.0, 1.0, 2.0], "B", True),  # a tie: the heaviest single supporter
+        (["A", "B"], [1.0, 1.0], "A", True),  # a tie of equals: the earliest
+        (["A", "A", "B"], [0.1, 0.2, 0.3], "B", True),  # a tie but for rounding
+        (["A", None, "B"], [1.0, 9.0, 2.0], "B", False),
+        (["A", "B"], [-1.0, -2.0], "A", False),
+        ([None], [1.0], None, False),
+    ],
+)
+def test_weighted(answers: list[str | None], weights: list[float], answer: str | None, tied: bool) -> None:
+    vote = weighted(answers, weights)
+    assert (vote.answer, vote.tied) == (answer, tied)
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, math.nan], [1.0, math.inf]])
+def test_weighted_refuses_bad_weights(weights: list[float]) -> None:
+    with pytest.raises(ValueError, match="weight"):
+        weighted(["A", "B"], weights)
+
+
+def test_log_odds_are_smoothed_by_half_an_answer_each_way() -> None:
+    assert log_odds(0.5, 10) == pytest.approx(0)
+    assert log_odds(1.0, 10) == pytest.approx(math.log(10.5 / 0.5))
+    assert log_odds(0.0, 10) == pytest.approx(-log_odds(1.0, 10))
+    assert log_odds(0.3, 0) == 0
+    assert log_odds(0.75, 10**9) == pytest.approx(math.log(3))
+    # Five options: chance weighs nothing, better than chance weighs something.
+    assert log_odds(0.2, 10**9, options=5) == pytest.approx(0, abs=1e-6)
+    assert log_odds(0.3, 1000, options=5) > 0 > log_odds(0.3, 1000)
+
+
+@given(st.integers(0, 50), st.integers(1, 50))
+def test_log_odds_grow_with_accuracy(right: int, n: int) -> None:
+    right = min(right, n - 1)
+    assert log_odds(right / n, n) < log_odds((right + 1) / n, n)
+    assert math.isfinite(log_odds(right / n, n))
+
+
+@pytest.mark.parametrize(("accuracy", "n", "options"), [(1.1, 5, 2), (-0.1, 5, 2), (0.5, -1, 2), (0.5, 5, 1)])
+def test_log_odds_refuse_impossible_counts(accuracy: float, n: int, options: int) -> None:
+    with pytest.raises(ValueError, match=r"accuracy|log-odds"):
+        log_odds(accuracy, n, options=options)
+
+
+def test_agreement_counts_every_question_and_no_abstention() -> None:
+    assert agreement(["A", "B", None, None], ["A", "C", None, "A"]) == 0.25
+    assert agreement(["a"], ["A"], key=str.lower) == 1
+    for a, b in (([], []), (["A"], ["A", "B"])):
+        with pytest.raises(ValueError, match="same questions"):
+            agreement(a, b)
+
+
+def matrix(n: int, value: float = 0.5) -> npt.NDArray[np.float64]:
+    return np.full((n, n), value) - np.diag([value] * n)
+
+
+def test_trust_consensus_of_a_hand_worked_group() -> None:
+    # 0 - 1 - 2, and 3 alone: W = (0.9, (0.9 + 0.4) / 2, 0.4, 0.1).
+    trust = matrix(4)
+    trust[0, 1] = trust[1, 0] = 0.9
+    trust[1, 2] = trust[2, 1] = 0.4
+    edges = np.zeros((4, 4), dtype=int)
+    for i, j in ((0, 1), (1, 2)):
+        edges[i, j] = edges[j, i] = 1
+    result = trust_consensus(["A", "B", "B", "A"], trust, edges)
+    assert result.weights == pytest.approx([0.9, 0.65, 0.4, 0.1])
+    assert result.answer == "B"
+    share = math.exp(1.05) / (math.exp(1.05) + math.exp(1.0))
+    assert result.probability == pytest.approx(share)
+    assert result.probabilities == pytest.approx({"A": 1 - share, "B": share})
+
+
+def test_trust_consensus_ignores_zero_trust_and_the_diagonal() -> None:
+    trust = np.array([[9.0, 0.0, 0.5], [0.0, 9.0, 0.7], [0.5, 0.7, 9.0]])
+    result = trust_consensus(["A", "B", "C"], trust, np.ones((3, 3), dtype=bool))
+    assert result.weights == pytest.approx([0.5, 0.7, 0.6])
+
+
+def test_trust_consensus_tie_goes_to_the_lower_index() -> None:
+    assert trust_consensus(["B", "A", "A", "B"], matrix(4), np.ones((4, 4))).answer == "B"
+    # Sums that differ by rounding only are equal: 0.1 + 0.2 against 0.3.
+    trust = np.zeros((4, 4))
+    for i, value in enumerate((0.3, 0.1, 0.2)):
+        trust[i, 3] = value
+    result = trust_consensus(["A", "B", "B", None], trust, np.ones((4, 4)))
+    assert result.answer == "A"
+    assert result.probability == pytest.approx(0.5)
+
+
+def test_trust_consensus_when_all_abstain() -> None:
+    result = trust_consensus([None, None], matrix(2), np.ones((2, 2)))
+    assert (result.answer, result.probability, result.probabilities) == (None, 0.0, {})
+    assert result.weights == pytest.approx([0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("trust", "adjacency"),
+    [(matrix(3), np.ones((2, 2))), (matrix(2), np.ones((2, 3))), (matrix(2, math.nan), np.ones((2, 2)))],
+)
+def test_trust_consensus_refuses_matrices_that_do_not_fit(
+    trust: npt.NDArray[np.float64], adjacency: npt.NDArray[np.float64]
+) -> None:
+    with pytest.raises(ValueError, match=r"agents need|finite"):
+        trust_consensus(["A", "B"], trust, adjacency)
+
+
+@given(st.data())
+def test_trust_consensus_properties(data: st.DataObject) -> None:
+    answers = data.draw(ANSWERS)
+    n = len(answers)
+    trust = data.draw(npst.arrays(np.float64, (n, n), elements=st.floats(0, 0.95)))
+    edges = data.draw(npst.arrays(np.bool_, (n, n)))
+    result = trust_consensus(answers, trust, edges)
+    assert set(result.probabilities) == {a for a in answers if a is not None}
+    if result.answer is None:
+        assert not result.probabilities
+    else:
+        assert sum(result.probabilities.values()) == pytest.approx(1)
+        assert result.probability == pytest.approx(max(result.probabilities.values()))
+    for i in range(n):
+        mine = [trust[i, j] for j in range(n) if j != i and edges[i, j] and trust[i, j] > 0]
+        assert result.weights[i] == pytest.approx(np.mean(mine) if mine else 0.1)
+    # Renumbering the agents renumbers the weights and keeps the probabilities.
+    order = data.draw(st.permutations(range(n)))
+    moved = trust_consensus(
+        [answers[i] for i in order], trust[np.ix_(order, order)], edges[np.ix_(order, order)]
+    )
+    assert moved.probabilities == pytest.approx(result.probabilities)
+    assert moved.weights == pytest.approx(result.weights[list(order)])

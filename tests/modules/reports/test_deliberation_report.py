@@ -1,0 +1,221 @@
+"""The report of a deliberation, against tables worked out by hand."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from dialogue_rows import error_row, row
+from hypothesis import given
+from hypothesis import strategies as st
+
+from folkmoot.modules.reports.deliberation import REVISIONS, deliberation_report
+
+# Gold is A everywhere. Speaking order: intuitive, reasoner.
+TABLE = [
+    row([["A", "A"]]),  # right at once
+    row([["B", "B"]]),  # wrong together
+    row([["B", "A"], ["A", "A"]]),  # the first speaker comes round
+    row([["A", "B"], ["B", "B"]]),  # the first speaker is talked out of it
+    row([["B", "C"], ["C", "B"], ["D", "B"]], judge="B"),  # never agree, the judge is wrong
+    row([["B", "A"], ["B", "A"], [None, "A"]], judge="A"),  # the judge is right
+    error_row(),
+]
+
+
+def test_a_table_worked_out_by_hand() -> None:
+    report = deliberation_report(TABLE)
+    assert (report["questions"], report["errors"]) == (6, 1)
+    assert report["accuracy"] == pytest.approx(3 / 7)
+    assert report["accuracy_excluding_errors"] == pytest.approx(3 / 6)
+    assert report["consensus_rate"] == pytest.approx(4 / 6)
+    assert report["agreement"] == {
+        "all": pytest.approx(4 / 6),
+        "intuitive-reasoner": pytest.approx(4 / 6),
+    }
+    assert report["resolved_by_round"] == {
+        "1": pytest.approx(2 / 6),
+        "2": pytest.approx(4 / 6),
+        "3": pytest.approx(4 / 6),
+    }
+    assert report["first_consensus_round"] == {"1": 2, "2": 2, "3": 0, "never": 2}
+    assert report["tie_break"] == {"count": 2, "rate": pytest.approx(2 / 6), "accuracy": 0.5}
+    assert report["decided_by"] == {
+        "consensus": {"count": 4, "rate": pytest.approx(4 / 6), "accuracy": 0.5},
+        "judge": {"count": 2, "rate": pytest.approx(2 / 6), "accuracy": 0.5},
+    }
+
+
+def test_each_role_at_its_first_and_last_answer() -> None:
+    role = deliberation_report(TABLE)["role"]
+    assert list(role) == ["intuitive", "reasoner"]  # the judge is no speaker
+    assert role["intuitive"]["accuracy_first"] == pytest.approx(2 / 6)  # rows 1 and 4
+    assert role["intuitive"]["accuracy_last"] == pytest.approx(2 / 6)  # rows 1 and 3
+    assert role["reasoner"]["accuracy_first"] == pytest.approx(3 / 6)  # rows 1, 3 and 6
+    assert role["reasoner"]["accuracy_last"] == pytest.approx(3 / 6)
+    assert role["intuitive"]["abstention_rate"] == pytest.approx(1 / 12)
+    assert role["reasoner"]["abstention_rate"] == 0.0
+
+
+def test_revisions_by_role_and_by_round() -> None:
+    report = deliberation_report(TABLE)
+    # Into round 2: B→A, A→B, B→C (intuitive), C→B (reasoner); into round 3: C→D. Six rows give 2 + 2·2 + 2·2
+    # steps of each role's: rows 3 and 4 one each, rows 5 and 6 two each. B→None is no revision.
+    assert report["revisions"] == {
+        "wrong_to_right": 1,
+        "right_to_wrong": 1,
+        "wrong_to_wrong": 3,
+        "rate": pytest.approx(5 / 12),
+        "share_to_right": pytest.approx(1 / 5),
+        "round": {
+            "2": {
+                "wrong_to_right": 1,
+                "right_to_wrong": 1,
+                "wrong_to_wrong": 2,
+                "rate": 0.5,
+                "share_to_right": 0.25,
+            },
+            "3": {
+                "wrong_to_right": 0,
+                "right_to_wrong": 0,
+                "wrong_to_wrong": 1,
+                "rate": 0.25,
+                "share_to_right": 0.0,
+            },
+        },
+    }
+    assert report["role"]["reasoner"]["revisions"] == {
+        "wrong_to_right": 0,
+        "right_to_wrong": 0,
+        "wrong_to_wrong": 1,
+        "rate": pytest.approx(1 / 6),
+        "share_to_right": 0.0,
+    }
+
+
+def test_conformity_is_repeating_the_speaker_before_in_the_same_round() -> None:
+    report = deliberation_report(TABLE)
+    # Round 1: rows 1 and 2 of 6; round 2: rows 3 and 4 of 4; round 3: row 5 not, in row 6 nothing to repeat.
+    assert report["conformity"] == {
+        "rate": pytest.approx(4 / 11),
+        "round": {"1": pytest.approx(2 / 6), "2": pytest.approx(2 / 4), "3": 0.0},
+    }
+    assert "conformity" not in report["role"]["intuitive"]  # always speaks first
+    assert report["role"]["reasoner"]["conformity"] == pytest.approx(4 / 11)
+
+
+def test_usage_is_the_mean_of_the_answered_questions() -> None:
+    report = deliberation_report(TABLE)
+    assert report["calls_per_question"] == pytest.approx((2 + 2 + 4 + 4 + 7 + 7) / 6)
+    assert report["prompt_tokens_per_question"] == pytest.approx(100)
+    assert report["completion_tokens_per_question"] == pytest.approx(10)
+
+
+def test_three_agents_have_three_pairs_and_abstentions_agree_with_nothing() -> None:
+    roles = ("intuitive", "retriever", "reasoner")
+    report = deliberation_report(
+        [
+            row([[None, None, "A"]], roles=roles, answer="A", decided_by="fallback:majority"),
+            row([["A", "B", "A"]], roles=roles, answer="A", decided_by="strongest:intuitive"),
+        ]
+    )
+    assert report["agreement"] == {
+        "all": 0.0,
+        "intuitive-retriever": 0.0,
+        "intuitive-reasoner": 0.5,
+        "retriever-reasoner": 0.0,
+    }
+    assert report["decided_by"]["fallback:majority"] == {"count": 1, "rate": 0.5, "accuracy": 1.0}
+    assert report["decided_by"]["strongest:intuitive"] == {"count": 1, "rate": 0.5, "accuracy": 1.0}
+    assert report["conformity"]["rate"] == 0.0  # of A→B and B→A; after None there is nothing to repeat
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("B", "A", "wrong_to_right"),
+        (None, "A", "wrong_to_right"),
+        ("A", "B", "right_to_wrong"),
+        ("A", None, "right_to_wrong"),
+        ("B", "C", "wrong_to_wrong"),
+        ("B", "B", None),
+        ("A", "A", None),
+        (None, "B", None),
+        ("B", None, None),
+        (None, None, None),
+    ],
+)
+def test_what_counts_as_a_revision(before: str | None, after: str | None, expected: str | None) -> None:
+    report = deliberation_report([row([[before], [after]], roles=["reasoner"])])
+    assert {name for name in REVISIONS if report["revisions"][name]} == ({expected} - {None})
+
+
+def test_answers_are_equal_by_meaning_and_scored_with_the_options() -> None:
+    span = row([["the Tower", "tower!"]], gold="Tower", kind="span", consensus_round=1)
+    assert deliberation_report([span])["agreement"]["all"] == 1.0
+    assert deliberation_report([span])["role"]["reasoner"]["accuracy_last"] == 1.0
+    number = row([["1,000", "1000.0"]], gold="1000", kind="number", consensus_round=1)
+    assert deliberation_report([number])["agreement"]["intuitive-reasoner"] == 1.0
+    twins = row([["A", "B"]], choices={"A": "bank", "B": "bank", "C": "tree"}, answer="A")
+    assert deliberation_report([twins])["role"]["reasoner"]["accuracy_last"] == 1.0
+
+
+def test_nothing_to_report_gives_counts_and_no_rates() -> None:
+    assert deliberation_report([]) == {"questions": 0, "errors": 0}
+    assert deliberation_report([error_row()]) == {"questions": 0, "errors": 1, "accuracy": 0.0}
+
+
+def test_the_rows_are_read_once_and_not_kept() -> None:
+    def many(n: int) -> Iterator[dict[str, Any]]:
+        for _ in range(n):
+            yield row([["B", "A"], ["A", "A"]])
+
+    deliberation_report(many(10))
+    tracemalloc.start()
+    report = deliberation_report(many(3000))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert report["questions"] == 3000
+    assert peak < 300_000
+
+
+answers = st.sampled_from(["A", "B", "C", None])
+dialogues = st.lists(
+    st.lists(st.tuples(answers, answers, answers), min_size=1, max_size=3), min_size=1, max_size=20
+)
+
+
+def leaves(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        assert isinstance(name, str)
+        if isinstance(value, Mapping):
+            yield from leaves(value)
+        else:
+            yield name, value
+
+
+@given(dialogues)
+def test_what_always_holds(tables: list[list[tuple[str | None, ...]]]) -> None:
+    roles = ("intuitive", "reasoner", "critic")
+    rows = [row(rounds, roles=roles, answer="A", decided_by="majority") for rounds in tables]
+    report = deliberation_report(rows)
+    for _, value in leaves(report):
+        assert isinstance(value, float | int)
+    rates = [value for _, value in leaves(report) if isinstance(value, float)]
+    assert all(value >= 0.0 for value in rates)
+    assert sum(report["first_consensus_round"].values()) == report["questions"] == len(rows)
+    assert report["consensus_rate"] + report["tie_break"]["rate"] == pytest.approx(1)
+    assert list(report["resolved_by_round"].values()) == sorted(report["resolved_by_round"].values())
+    assert report["agreement"]["all"] <= min(report["agreement"].values()) + 1e-9
+    if "revisions" in report:
+        for name in REVISIONS:
+            by_role = [report["role"][role].get("revisions", {}).get(name, 0) for role in roles]
+            by_round = [part[name] for part in report["revisions"]["round"].values()]
+            assert report["revisions"][name] == sum(by_role) == sum(by_round)
+    for role in roles:  # what an agent gained on balance is what its revisions gained
+        own = report["role"][role]
+        gained = own["accuracy_last"] - own["accuracy_first"]
+        counts = own.get("revisions", dict.fromkeys(REVISIONS, 0))
+        assert gained * len(rows) == pytest.approx(counts["wrong_to_right"] - counts["right_to_wrong"])

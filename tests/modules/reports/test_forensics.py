@@ -1,0 +1,412 @@
+"""What dialogues did to answers: each figure by hand on a small example, and what must hold of all."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import folkmoot as fm
+from folkmoot.modules.reading.voting import majority, weighted
+from folkmoot.modules.reports.forensics import CHANGES, chances, forensics, moves
+from folkmoot.modules.reports.shapley import EXACT, ballot_of, coalitions_right, shapley_values
+from folkmoot.pipelines.runs.summary import summarise
+from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tracking.values import metrics_of
+
+CHOICES = {"A": "bank", "B": "mall", "C": "park"}
+
+
+def turn(agent: str, round: int, answer: str | None, **more: Any) -> dict[str, Any]:
+    return {"agent": agent, "round": round, "answer": answer, "text": f"{agent} says {answer}", **more}
+
+
+def row(*turns: dict[str, Any], answer: str | None = None, gold: str = "A", **more: Any) -> dict[str, Any]:
+    """A row; the final answer is the last turn's unless it is given. The gold answer is A."""
+    said = answer if answer is not None or not turns else turns[-1]["answer"]
+    return {
+        "id": "1",
+        "kind": "choice",
+        "question": "Where?",
+        "choices": CHOICES,
+        "gold": gold,
+        "answer": said,
+        "correct": said == gold,
+        "error": None,
+        "decided_by": "consensus",
+        "rounds": 2,
+        "consensus_round": None,
+        "usage": {"calls": 1, "prompt_tokens": 1, "completion_tokens": 1, "cached_calls": 0, "cost_usd": 0.0},
+        "seconds": 1.0,
+        "em": None,
+        "f1": None,
+        "meta": {},
+        "transcript": list(turns),
+        **more,
+    }
+
+
+# Round 1: i is right, r is wrong. Round 2: i gives way to r.
+LOST = row(turn("i", 1, "A"), turn("r", 1, "B"), turn("i", 2, "B"), turn("r", 2, "B"))
+# Round 1: i is wrong, r is right. Round 2: i gives way to r, and so gets right.
+WON = row(turn("i", 1, "B"), turn("r", 1, "A"), turn("i", 2, "A"), turn("r", 2, "A"))
+# Both keep their own; the judge follows i.
+SPLIT = row(
+    turn("i", 1, "C"),
+    turn("r", 1, "A"),
+    turn("i", 2, "C"),
+    turn("r", 2, "A"),
+    turn("judge", 2, "C"),
+)
+AGREED = row(turn("i", 1, "A"), turn("r", 1, "A"))
+
+
+def test_moves_say_who_left_what_for_whose_answer() -> None:
+    (lost,) = moves(LOST)
+    assert (lost.turn, lost.agent, lost.before, lost.after) == (2, "i", "A", "B")
+    assert (lost.was, lost.now, lost.towards) == (True, False, ("r",))
+    assert moves(SPLIT) == moves(AGREED) == []
+
+
+def test_a_move_to_an_answer_nobody_held_is_towards_nobody() -> None:
+    (own,) = moves(row(turn("i", 1, "A"), turn("r", 1, "B"), turn("i", 2, "C")))
+    assert own.towards == ()
+
+
+def test_a_move_to_an_answer_of_two_counts_for_both() -> None:
+    dialogue = row(turn("i", 1, "B"), turn("r", 1, "A"), turn("c", 1, "A"), turn("i", 2, "A"))
+    assert moves(dialogue)[0].towards == ("r", "c")
+    assert forensics([dialogue])["sway"].keys() == {"r", "c"}
+
+
+def test_chances_of_a_dialogue() -> None:
+    (first,) = [one for one in chances(LOST) if one.agent == "i"]
+    assert (first.was, first.tempted, first.helped, first.gave_way, first.corrected) == (
+        True, True, False, True, False,
+    )  # fmt: skip
+    # r spoke again when i had come over to its answer: there was nothing to give way to
+    assert [one.agent for one in chances(LOST)] == ["i"]
+    assert [(one.agent, one.tempted, one.helped) for one in chances(SPLIT)] == [
+        ("i", False, True),
+        ("r", True, False),
+    ]
+
+
+def test_the_figures_of_four_dialogues_by_hand() -> None:
+    found = forensics([LOST, WON, SPLIT, AGREED])
+    assert found["questions"] == 4
+    # right at the end: WON and AGREED; somebody right at some point: all four
+    assert found["oracle"] == {"accuracy": 0.5, "any_agent": 1.0, "gap": 0.5, "lost": 2}
+    # tempted: i in LOST (gave way), r in SPLIT (stood), both from a right answer
+    assert found["sycophancy"] == {
+        "chances": 2, "count": 1, "rate": 0.5, "right_chances": 2, "right_count": 1, "right_rate": 0.5,
+    }  # fmt: skip
+    # helped: i in WON (took it), i in SPLIT (did not)
+    assert found["correction"] == {"chances": 2, "count": 1, "rate": 0.5}
+    assert found["sway"] == {"r": {"i": {"to_right": 1, "to_wrong": 1, "wrong_to_wrong": 0}}}
+    flips = found["agent"]["i"]["flips"]
+    assert {change: count for change, count in flips.items() if count} == {
+        "right_to_wrong": 1,
+        "wrong_to_right": 1,
+        "wrong_to_wrong": 1,
+    }
+    assert set(flips) == set(CHANGES)
+    assert found["agent"]["i"]["sycophancy_rate"] == 1.0
+    assert found["agent"]["r"]["sycophancy_rate"] == 0.0
+    # first answers, ties to the earlier speaker i: A, B, C, A against gold A; final: B, A, C, A
+    assert found["talk"]["accuracy"] == 0.5
+    assert {change: count for change, count in found["talk"].items() if count and "_to_" in change} == {
+        "right_to_wrong": 1,
+        "wrong_to_right": 1,
+        "wrong_to_wrong": 1,
+        "right_to_right": 1,
+    }
+
+
+def test_shapley_values_of_two_agents_by_hand() -> None:
+    """Last answers: LOST B B, WON A A, SPLIT C A, AGREED A A. Alone i is right on 2 of 4, r on 3; together,
+    ties to i, on 2. i adds (1/2 + (1/2 - 3/4)) / 2 = 1/8, r adds (3/4 + (1/2 - 1/2)) / 2 = 3/8."""
+    found = forensics([LOST, WON, SPLIT, AGREED])
+    assert found["agent"]["i"]["shapley"] == pytest.approx(1 / 8)
+    assert found["agent"]["r"]["shapley"] == pytest.approx(3 / 8)
+    assert found["shapley"]["vote"] == 0.5
+    # first answers: i right on LOST and AGREED, r on WON, SPLIT and AGREED; together 2
+    assert found["agent"]["i"]["shapley_first"] == pytest.approx((1 / 2 + 1 / 2 - 3 / 4) / 2)
+    assert found["agent"]["r"]["shapley_first"] == pytest.approx((3 / 4 + 0) / 2)
+
+
+def test_first_and_last_answers_have_shapley_values_of_their_own() -> None:
+    """First answers A and B: i alone is right, and wins the tie. Last answers B and B: nobody is right."""
+    found = forensics([LOST])
+    assert (found["shapley"]["vote_first"], found["shapley"]["vote"]) == (1.0, 0.0)
+    assert found["agent"]["i"]["shapley_first"] == 1.0
+    assert [agent["shapley"] for agent in found["agent"].values()] == [0.0, 0.0]
+
+
+def test_a_judge_is_nobody_to_give_way_to_and_gives_way_to_nobody() -> None:
+    told = row(
+        *(turn("i", 1, "A"), turn("r", 1, "A"), turn("judge", 1, "B")),
+        *(turn("i", 2, "B"), turn("r", 2, "A"), turn("judge", 2, "A")),
+    )
+    (move,) = moves(told)
+    assert (move.agent, move.towards) == ("i", ())
+    assert [chance.agent for chance in chances(told)] == ["r"]
+    assert set(forensics([told])["agent"]) == {"i", "r"}
+
+
+def test_a_strongest_agent_outweighs_the_others() -> None:
+    split = row(turn("i", 1, "B"), turn("c", 1, "B"), turn("r", 1, "A"), answer="A")
+    plain = forensics([split])
+    told = forensics([split], {"program": "deliberation", "tie_break": "strongest:r"})
+    assert (plain["shapley"]["vote"], told["shapley"]["vote"]) == (0.0, 1.0)
+    assert told["agent"]["r"]["shapley"] == pytest.approx(1.0)
+
+
+def test_weights_of_an_ensemble_and_of_a_network_count() -> None:
+    answers = [("x", "B", 1.0), ("y", "B", 1.0), ("z", "A", 3.0)]
+    plain = row(*(turn(name, 1, answer) for name, answer, _ in answers))
+    told = {"program": "ensemble", "vote": "weighted", "weights": [1.0, 1.0, 3.0]}
+    network = row(*(turn(name, 1, answer, weight=weight) for name, answer, weight in answers))
+    assert forensics([plain])["shapley"]["vote"] == 0.0
+    assert forensics([plain], told)["shapley"]["vote"] == 1.0
+    assert forensics([network])["shapley"]["vote"] == 1.0
+
+
+def test_a_vote_that_nobody_talked_about_has_no_talk_and_no_flips() -> None:
+    found = forensics([row(turn("x", 1, "A"), turn("y", 1, "B"), answer="A")])
+    assert "talk" not in found
+    assert "sycophancy" not in found
+    assert "vote_first" not in found["shapley"]
+    assert all("flips" not in agent for agent in found["agent"].values())
+
+
+def test_reasoners_are_asked_afresh_and_evaluators_start_from_what_they_are_handed() -> None:
+    handed = {"agent": "reasoner.0", "answer": "A", "counterfactual": "B"}
+    causal = row(
+        turn("reasoner.0", 1, "A"),
+        turn("reasoner.1", 1, "B"),
+        turn("evaluator", 1, "B", examined=handed),
+        turn("reasoner.0", 2, "B"),
+        turn("reasoner.1", 2, "B"),
+        turn("evaluator", 2, "B", examined={**handed, "answer": "B"}),
+    )
+    (move,) = moves(causal)
+    assert (move.agent, move.before, move.after, move.towards) == ("evaluator", "A", "B", ("reasoner.1",))
+    found = forensics([causal])
+    assert found["sycophancy"]["count"] == found["sycophancy"]["chances"] == 1
+    assert set(found["agent"]) == {"reasoner.0", "reasoner.1", "evaluator"}
+    assert "flips" not in found["agent"]["reasoner.0"]
+    assert found["agent"]["evaluator"]["flips"]["right_to_wrong"] == 1
+    assert found["agent"]["evaluator"]["flips"]["wrong_to_wrong"] == 1
+    assert "shapley" not in found["agent"]["evaluator"]
+
+
+def test_a_worker_that_was_sent_back_was_swayed_by_the_supervisor() -> None:
+    team = row(
+        turn("bold", 1, "B", trace=[]),
+        turn("cautious", 1, "A", trace=[]),
+        turn("supervisor", 1, None, step="retry", worker="bold", suggestion="look again"),
+        turn("bold", 2, "A", trace=[]),
+        turn("supervisor", 2, "A", worker="bold", suggestion=""),
+    )
+    found = forensics([team])
+    assert found["sway"] == {"supervisor": {"bold": {"to_right": 1, "to_wrong": 0, "wrong_to_wrong": 0}}}
+    assert set(found["agent"]) == {"bold", "cautious"}
+
+
+def test_samples_of_one_agent_are_no_revisions() -> None:
+    assert forensics([row(*(turn("self_consistency", 1, answer) for answer in "ABA"))]) == {}
+    mixed = row(turn("x", 1, "A"), turn("x", 1, "B"), turn("y", 1, "B"))
+    assert moves(mixed) == []
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [row(turn("simple", 1, "A"))],
+        [row(error="timeout")],
+        [row(transcript=[])],
+        [row(turn("cot", 1, "A"), turn("cot", 1, None, step="rationale"))],
+    ],
+)
+def test_one_agent_errors_and_nothing_give_nothing(rows: list[dict[str, Any]]) -> None:
+    assert forensics(rows) == {}
+
+
+def test_odd_rows_do_not_stop_the_count() -> None:
+    odd = row(
+        {"agent": None, "answer": 3, "round": "x"},
+        "no turn",  # type: ignore[arg-type]
+        turn("i", 1, "Z"),
+        turn("r", 1, None, examined="x"),
+        turn("r", 1, "A", weight="heavy"),
+        answer="A",
+        gold="none of them",
+    )
+    assert forensics([odd, AGREED])["questions"] == 2
+
+
+def test_unreadable_answers_are_a_state_of_their_own_and_no_answer_to_give_way_to() -> None:
+    found = forensics([row(turn("i", 1, "A"), turn("r", 1, None), turn("i", 2, None), turn("r", 2, "A"))])
+    assert found["agent"]["i"]["flips"]["right_to_unreadable"] == 1
+    assert found["agent"]["r"]["flips"]["unreadable_to_right"] == 1
+    assert "sycophancy" not in found
+    assert "sway" not in found
+
+
+ANSWERS = st.sampled_from(["A", "B", "C", None])
+
+
+@st.composite
+def dialogues(draw: st.DrawFn) -> list[dict[str, Any]]:
+    agents = [f"a{place}" for place in range(draw(st.integers(2, 4)))]
+    found = []
+    for _ in range(draw(st.integers(1, 6))):
+        turns = [
+            turn(agent, round, draw(ANSWERS))
+            for round in range(1, draw(st.integers(1, 3)) + 1)
+            for agent in agents
+        ]
+        found.append(row(*turns, answer=draw(st.sampled_from("ABC"))))
+    return found
+
+
+@given(dialogues())
+@settings(max_examples=150, deadline=None)
+def test_what_holds_of_any_dialogues(rows: list[dict[str, Any]]) -> None:
+    found = forensics(rows)
+    oracle = found["oracle"]
+    assert 0 <= oracle["accuracy"] <= oracle["any_agent"] <= 1
+    assert oracle["gap"] == pytest.approx(oracle["any_agent"] - oracle["accuracy"])
+    for name in ("sycophancy", "correction"):
+        if name in found:
+            assert 0 <= found[name]["count"] <= found[name]["chances"]
+    if "right_chances" in found.get("sycophancy", {}):
+        assert found["sycophancy"]["right_chances"] <= found["sycophancy"]["chances"]
+    if "talk" in found:
+        assert sum(found["talk"][change] for change in CHANGES) == len(rows)
+    spoke_twice = sum(len(one["transcript"]) > len({t["agent"] for t in one["transcript"]}) for one in rows)
+    for agent in found["agent"].values():
+        assert sum(agent.get("flips", {}).values()) == (spoke_twice if "flips" in agent else 0)
+    for ending in ("", "_first"):
+        if f"vote{ending}" in found["shapley"]:
+            values = [agent[f"shapley{ending}"] for agent in found["agent"].values()]
+            assert math.fsum(values) == pytest.approx(found["shapley"][f"vote{ending}"])
+    turned = [move for one in rows for move in moves(one)]
+    swayed = sum(len(move.towards) for move in turned)
+    told = found.get("sway", {})
+    assert swayed == sum(sum(counts.values()) for by in told.values() for counts in by.values())
+    assert forensics(reversed(rows))["oracle"] == oracle
+    json.dumps(found)
+
+
+VOTES = st.lists(ANSWERS, min_size=1, max_size=6)
+
+
+@given(VOTES, st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_coalition_votes_as_the_protocols_do(answers: list[str | None], data: st.DataObject) -> None:
+    right = [answer == "A" for answer in answers]
+    weights = data.draw(
+        st.one_of(
+            st.none(),
+            st.lists(
+                st.sampled_from([0.0, 0.1, 0.2, 0.3, 1.0, 2.5]), min_size=len(answers), max_size=len(answers)
+            ),
+        )
+    )
+    members = np.array(list(itertools.product([False, True], repeat=len(answers))))
+    (found,) = coalitions_right([ballot_of(answers, right, weights)], members)
+    for coalition, is_right in zip(members, found, strict=True):
+        inside = [answer for answer, member in zip(answers, coalition, strict=True) if member]
+        if weights is None:
+            vote = majority(inside).answer
+        else:
+            vote = weighted(
+                inside, [w for w, member in zip(weights, coalition, strict=True) if member]
+            ).answer
+        assert is_right == (vote == "A")
+
+
+@given(st.lists(st.lists(ANSWERS, min_size=3, max_size=3), min_size=1, max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_shapley_values_are_the_mean_over_all_orders(ballots: list[list[str | None]]) -> None:
+    cast = Counter(ballot_of(votes, [vote == "A" for vote in votes]) for votes in ballots)
+    values, everybody = shapley_values(cast, 3)
+
+    def worth(coalition: tuple[int, ...]) -> float:
+        inside = [majority([votes[place] for place in sorted(coalition)]).answer for votes in ballots]
+        return sum(answer == "A" for answer in inside) / len(ballots)
+
+    slow = [0.0, 0.0, 0.0]
+    for order in itertools.permutations(range(3)):
+        for place, voter in enumerate(order):
+            slow[voter] += (worth(order[: place + 1]) - worth(order[:place])) / 6
+    assert values == pytest.approx(slow)
+    assert math.fsum(values) == pytest.approx(everybody)
+
+
+def test_of_many_agents_orders_are_drawn_and_the_values_still_sum_up() -> None:
+    voters = EXACT + 4
+    draw = np.random.default_rng(1)
+    answers = [draw.choice(["A", "B", "C"], size=voters).tolist() for _ in range(40)]
+    for votes in answers:
+        votes[0], votes[-1] = "A", None
+    cast = Counter(ballot_of(votes, [vote == "A" for vote in votes]) for votes in answers)
+    values, everybody = shapley_values(cast, voters)
+    assert math.fsum(values) == pytest.approx(everybody)
+    assert max(values) == values[0]
+    assert values[-1] == 0.0
+    assert shapley_values(cast, voters) == (values, everybody)
+    alone = ballot_of([None] * 3 + ["A"] + [None] * 8, [False] * 3 + [True] + [False] * 8)
+    assert shapley_values({alone: 5}, voters)[0] == [0.0] * 3 + [1.0] + [0.0] * 8
+    with pytest.raises(ValueError, match="1 to 64"):
+        shapley_values(cast, 65)
+
+
+def test_agents_that_are_not_asked_every_time_abstain() -> None:
+    """x alone on the first question, y alone on the second: each is worth what it answers right."""
+    found = forensics(
+        [row(turn("x", 1, "A"), turn("z", 1, None)), row(turn("y", 1, "A"), turn("z", 1, None))]
+    )
+    assert found["agent"]["x"]["shapley"] == found["agent"]["y"]["shapley"] == 0.5
+    assert found["agent"]["z"]["shapley"] == 0.0
+
+
+def test_forensics_are_in_the_summary_and_among_the_metrics() -> None:
+    run = {"program": {"program": "deliberation"}}
+    summary = summarise([LOST, WON, SPLIT, AGREED], 4, lambda _: {}, run)
+    metrics = metrics_of(summary)
+    assert metrics["forensics/sycophancy/rate"] == 0.5
+    assert metrics["forensics/oracle/gap"] == 0.5
+    assert metrics["forensics/agent/r/shapley"] == 0.375
+    assert metrics["forensics/agent/i/flips/right_to_wrong"] == 1
+    assert metrics["forensics/sway/r/i/to_wrong"] == 1
+    assert summary.to_dict()["forensics"]["talk"]["accuracy"] == 0.5
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda: fm.Ensemble(["simple", "cot"]),
+        lambda: fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=2),
+        lambda: fm.CausalConsistency(2, 1),
+    ],
+)
+def test_every_protocol_of_several_agents_has_them(program: Any, scripted: ScriptedServer) -> None:
+    questions = [
+        fm.Question(id=str(i), question=f"Where is thing {i}?", choices=CHOICES, answer="A") for i in range(2)
+    ]
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    found = fm.evaluate(program(), questions, lm=lm, tracking=False).summary.forensics
+    assert found["oracle"]["accuracy"] == 1.0
+    values = [agent["shapley"] for agent in found["agent"].values() if "shapley" in agent]
+    assert math.fsum(values) == pytest.approx(found["shapley"]["vote"]) == 1.0

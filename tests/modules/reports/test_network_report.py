@@ -1,0 +1,208 @@
+"""The report of a strategy network against a table worked out by hand, and its plots."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from folkmoot.modules.reports.network import confidence, network_report, plain_vote
+from folkmoot.pipelines.plots.network import graphs_plot, network_plot, rewards_plot, smoothed, trust_plot
+
+Said = tuple[str | None, str, float]
+
+
+def row(said: Sequence[Said], answer: str | None, *, gold: str = "A", **fields: Any) -> dict[str, Any]:
+    """A row of agents with (answer, strategy, weight)."""
+    turns = [
+        {
+            "agent": f"agent.{i}",
+            "round": 1,
+            "answer": said_,
+            "text": "",
+            "strategy": strategy,
+            "weight": weight,
+            "usage": {},
+        }
+        for i, (said_, strategy, weight) in enumerate(said)
+    ]
+    usual = {
+        "id": "q",
+        "kind": "choice",
+        "choices": {"A": "bank", "B": "mall", "C": "river"},
+        "answer": answer,
+        "gold": gold,
+        "correct": answer == gold,
+        "transcript": turns,
+        "error": None,
+        "meta": {},
+    }
+    return usual | fields
+
+
+TABLE = [
+    # Two of three right, the group too; 0.8 against 0.4 is a confidence of 0.60.
+    row([("A", "cot", 0.4), ("A", "cot", 0.4), ("B", "self_ask", 0.4)], "A", meta={"topic": "money"}),
+    # A tie that the weights settle for the right answer, and one that they settle for a wrong one.
+    row([("A", "cot", 0.5), ("B", "self_ask", 0.4), (None, "cot", 0.4)], "A", meta={"topic": "money"}),
+    row([("A", "self_ask", 0.3), ("B", "cot", 0.6), (None, "cot", 0.4)], "B", meta={"topic": "land"}),
+    # Nobody could be read.
+    row([(None, "cot", 0.5), (None, "cot", 0.4), (None, "cot", 0.4)], None, meta={"topic": "land"}),
+    row([], None, error="the LM is away", decided_by="error"),
+]
+
+
+def test_the_report_by_hand() -> None:
+    found = network_report(TABLE)
+    assert (found["questions"], found["errors"]) == (4, 1)
+    assert found["consensus"] == 0.5
+    assert found["agent"] == {
+        "agent.0": {"accuracy": 0.75, "unreadable": 0.25},
+        "agent.1": {"accuracy": 0.25, "unreadable": 0.25},
+        "agent.2": {"accuracy": 0.0, "unreadable": 0.75},
+    }
+    assert found["individual"] == pytest.approx(1 / 3)
+    assert found["gain"] == pytest.approx(0.5 - 1 / 3)
+    assert found["majority"] == pytest.approx((1 + 0.5 + 0.5 + 0) / 4)
+    assert found["gain_over_majority"] == 0.0
+    assert found["tied"] == 0.5
+    assert (found["gain_tied"], found["gain_untied"]) == (0.0, 0.0)
+    assert found["strategies_per_question"] == 1.75
+    assert found["strategy"] == {
+        "cot": {"share": 0.75, "accuracy": pytest.approx(3 / 9)},
+        "self_ask": {"share": 0.25, "accuracy": pytest.approx(1 / 3)},
+    }
+    assert found["use"]["agent.0"] == {"cot": 0.75, "self_ask": 0.25}
+    assert found["use_by_topic"] == {
+        "topic": {
+            "land": {"cot": pytest.approx(5 / 6), "self_ask": pytest.approx(1 / 6)},
+            "money": {"cot": pytest.approx(4 / 6), "self_ask": pytest.approx(2 / 6)},
+        }
+    }
+
+
+def test_the_group_is_held_against_a_plain_vote_and_the_best_agent() -> None:
+    found = network_report(TABLE)
+    # Against agent.0, right on 3 of 4: as good on the first two and the fourth wrong, worse on the third.
+    less = [0, 0, -1, 0]
+    assert found["differences"]["best_agent"]["value"] == -0.25
+    around = 1.96 * np.std(less) / 2
+    assert found["differences"]["best_agent"]["low"] == pytest.approx(-0.25 - around)
+    assert found["differences"]["majority"] == {
+        "value": 0.0,
+        "low": pytest.approx(-1.96 * math.sqrt(0.5 / 4) / 2),
+        "high": pytest.approx(1.96 * math.sqrt(0.5 / 4) / 2),
+    }
+    assert found["verdict"].startswith(
+        "the group's vote does not beat a plain vote over the same answers: +0.0 points [-34.6, +34.6]; "
+        "the group's vote does not beat the best agent, agent.0: -25.0 points ["
+    )
+    assert found["verdict"].endswith(
+        "; nothing that was learned helps on these questions: take one agent alone"
+    )
+
+
+def test_a_group_that_wins_is_said_to_win() -> None:
+    said: list[Said] = [("A", "cot", 0.9), ("B", "cot", 0.2), ("B", "cot", 0.2)]
+    swapped: list[Said] = [("B", "cot", 0.2), ("A", "cot", 0.9), ("B", "cot", 0.2)]
+    found = network_report([row(said, "A"), row(swapped, "A")] * 20)
+    assert "the group's vote beats a plain vote over the same answers: +100.0 points" in found["verdict"]
+    assert "the group's vote beats the best agent, agent.0: +50.0 points" in found["verdict"]
+    assert "nothing" not in found["verdict"]
+    assert "verdict" not in network_report([row([("A", "cot", 1.0)], "A")])
+
+
+def test_calibration_by_hand() -> None:
+    found = network_report(TABLE)
+    sure = [1 / (1 + math.exp(-0.4)), 1 / (1 + math.exp(-0.1)), 1 / (1 + math.exp(-0.3))]
+    assert found["confidence"] == pytest.approx(sum(sure) / 3)
+    # 0.599, 0.525 and 0.574 are in one bin, with two of three right.
+    assert found["reliability"] == {
+        "0.5-0.6": {"count": 3, "confidence": pytest.approx(sum(sure) / 3), "accuracy": pytest.approx(2 / 3)}
+    }
+    assert found["ece"] == pytest.approx(2 / 3 - sum(sure) / 3)
+
+
+def test_bins_are_weighed_by_their_questions() -> None:
+    rows = [row([("A", "cot", 1.0)], "A")] * 3 + [row([("A", "cot", 0.0), ("B", "cot", 0.0)], "A", gold="B")]
+    found = network_report(rows)
+    assert list(found["reliability"]) == ["0.5-0.6", "0.9-1.0"]
+    assert found["ece"] == pytest.approx((3 * 0.0 + 1 * 0.5) / 4)
+
+
+def test_numbers_that_are_equal_are_one_answer() -> None:
+    said: list[Said] = [("12", "cot", 0.4), ("12.0", "cot", 0.4), ("7", "cot", 0.5)]
+    found = network_report([row(said, "12", gold="12", kind="number", choices=None)])
+    assert found["majority"] == 1.0
+    assert found["confidence"] == pytest.approx(1 / (1 + math.exp(0.5 - 0.8)))
+
+
+def test_nothing_to_report() -> None:
+    assert network_report([]) == {
+        "questions": 0,
+        "errors": 0,
+        "agent": {},
+        "strategy": {},
+        "use": {},
+        "use_by_topic": {},
+    }
+    json.dumps(network_report(TABLE))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["A", "B", "C", None]), st.floats(-5, 5)), min_size=1, max_size=6))
+def test_confidences_of_all_answers_sum_to_one(said: list[tuple[str | None, float]]) -> None:
+    keys, weights = [key for key, _ in said], [weight for _, weight in said]
+    given_ = {key for key in keys if key is not None}
+    total = sum(confidence(keys, weights, key) for key in given_)
+    assert total == pytest.approx(1.0 if given_ else 0.0)
+    assert confidence(keys, weights, "D") == 0.0
+    share, tied = plain_vote(keys, [key == "A" for key in keys])
+    most = max((keys.count(key) for key in given_), default=0)
+    leaders = [key for key in given_ if keys.count(key) == most]
+    assert tied == (len(leaders) > 1)
+    assert share == pytest.approx(("A" in leaders) / max(1, len(leaders)))
+
+
+def test_confidence_of_far_apart_weights_is_finite() -> None:
+    assert confidence(["A", "B"], [-1e6, 1e6], "A") == pytest.approx(0.0)
+    assert confidence(["A", "B"], [-1e6, 1e6], "B") == 1.0
+
+
+def picture(path: Path) -> bool:
+    return path.read_bytes()[:4] == b"\x89PNG" and path.stat().st_size > 1_000
+
+
+def test_plots_are_drawn(tmp_path: Path) -> None:
+    assert network_plot(network_report(TABLE), tmp_path / "network.png")
+    curve = [
+        {"questions": 8 * i, "reward": 0.1 * i, "individual": 0.5, "entropy": 1.0, "trust": 0.5}
+        for i in range(30)
+    ]
+    assert rewards_plot(curve, tmp_path / "rewards.png")
+    assert rewards_plot([{"questions": 8, "reward": 0.5}], tmp_path / "one.png")
+    trust = np.full((4, 4), 0.5)
+    trust_plot(trust, ["a"] * 4, tmp_path / "trust.png")
+    moments = [(20 * i, ~np.eye(4, dtype=bool), trust) for i in range(9)]
+    assert graphs_plot(moments, tmp_path / "graphs.png")
+    assert graphs_plot([(0, np.zeros((1, 1), dtype=bool), np.zeros((1, 1)))], tmp_path / "alone.png")
+    for name in ("network", "rewards", "one", "trust", "graphs", "alone"):
+        assert picture(tmp_path / f"{name}.png"), name
+
+
+def test_nothing_is_drawn_of_nothing(tmp_path: Path) -> None:
+    assert not network_plot(network_report([]), tmp_path / "x.png")
+    assert not rewards_plot([], tmp_path / "x.png")
+    assert not graphs_plot([], tmp_path / "x.png")
+    assert not (tmp_path / "x.png").exists()
+
+
+def test_a_smoothed_value_is_the_mean_of_the_last_twenty() -> None:
+    assert smoothed([1, 2, 3]) == [1.0, 1.5, 2.0]
+    assert smoothed(range(100))[-1] == pytest.approx(89.5)

@@ -1,0 +1,390 @@
+"""The report of a team and its plots, against tables worked out by hand; its traces as a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import evaluate, isolate, write
+
+import folkmoot as fm
+from folkmoot.modules.reports.team import team_report
+from folkmoot.pipelines.evaluation.step_limits import step_limits
+from folkmoot.pipelines.plots.dialogues import dialogues_page, most_informative
+from folkmoot.pipelines.plots.evaluation import step_limit_plot, team_plot
+
+Row = dict[str, Any]
+
+
+def attempt(
+    agent: str, answer: str | None, steps: int = 2, *, forced: bool = False, problems: Sequence[str] = ()
+) -> Row:
+    """A worker's turn of so many steps, the first of which have these problems."""
+    trace = [
+        {"thought": f"thought {n}", "action": "Search[x]", "observation": "seen"} for n in range(1, steps + 1)
+    ]
+    for step, problem in zip(trace, problems, strict=False):
+        step["problem"] = problem
+    return {
+        "agent": agent,
+        "round": 1,
+        "answer": answer,
+        "text": "…",
+        "trace": trace,
+        "forced": forced,
+        "usage": {},
+    }
+
+
+def judged(answer: str | None, worker: str | None = "bold", suggestion: str = "") -> Row:
+    step = {} if answer is not None else {"step": "retry" if worker else "undecided"}
+    said = {"worker": worker, "suggestion": suggestion} if worker else {}
+    return {"agent": "supervisor", "round": 1, "answer": answer, "text": "fine", **step, **said, "usage": {}}
+
+
+def row(turns: Sequence[Row], answer: str | None, decided_by: str, *, gold: str = "Nile", **more: Any) -> Row:
+    return {
+        "id": "q",
+        "kind": "span",
+        "gold": gold,
+        "answer": answer,
+        "correct": answer is not None and answer.casefold() == gold.casefold(),
+        "decided_by": decided_by,
+        "rounds": 1,
+        "consensus_round": None,
+        "transcript": list(turns),
+        "usage": {"calls": 10, "prompt_tokens": 100, "completion_tokens": 20},
+        "error": None,
+        **more,
+    }
+
+
+# The gold answer is Nile; "river Nile" has F1 2/3.
+TABLE = [
+    # Both right at once, in 2 and 4 steps.
+    row(
+        [attempt("bold", "Nile"), attempt("cautious", "the Nile", 4), judged("Nile")],
+        "Nile",
+        "supervisor:bold",
+    ),
+    # Bold is sent back and puts it right.
+    row(
+        [
+            attempt("bold", "Seine", 3, problems=["unreadable"]),
+            attempt("cautious", "river Nile", 4, problems=["repeated"]),
+            judged(None),
+            attempt("bold", "Nile", 1),
+            judged("Nile"),
+        ],
+        "Nile",
+        "supervisor:bold",
+    ),
+    # Cautious is sent back twice, loses its answer, then stays wrong; what bold had is not accepted.
+    row(
+        [
+            attempt("bold", "Nile", 4, forced=True),
+            attempt("cautious", "Nile", 2),
+            judged(None, "cautious"),
+            attempt("cautious", None, 4, forced=True),
+            judged(None, "cautious"),
+            attempt("cautious", "Rhine", 4),
+            judged("Rhine", "cautious"),
+        ],
+        "Rhine",
+        "supervisor:cautious",
+    ),
+    # Nobody is right, and the supervisor could not be read.
+    row(
+        [attempt("bold", "Rhine", 1), attempt("cautious", "Seine", 4, forced=True), judged(None, None)],
+        "Rhine",
+        "fallback:first",
+    ),
+    row([], None, "error", error="no answer in time"),
+]
+
+
+def test_the_whole_report_by_hand() -> None:
+    report = team_report(TABLE)
+    worker = report.pop("worker")
+    assert report == {
+        "questions": 4,
+        "errors": 1,
+        "em": pytest.approx(2 / 5),
+        "f1": pytest.approx(2 / 5),
+        "em_excluding_errors": pytest.approx(2 / 4),
+        "f1_excluding_errors": pytest.approx(2 / 4),
+        "best_worker": {"em": pytest.approx(3 / 4), "f1": pytest.approx(3 / 4)},
+        "decided_by": {
+            "supervisor:bold": {"count": 2, "em": 1.0},
+            "supervisor:cautious": {"count": 1, "em": 0.0},
+            "fallback:first": {"count": 1, "em": 0.0},
+        },
+        "accepted": {"bold": 2, "cautious": 1},
+        "retries": {"0": 2, "1": 1, "2": 1},
+        "retries_mean": pytest.approx(3 / 4),
+        "retry": {"wrong_to_right": 1, "right_to_wrong": 1, "wrong_to_wrong": 1, "right_to_right": 0},
+        "first_attempts": {
+            # First attempts that were not forced, by steps: bold 2, 3, 1; cautious 4, 4, 2. Eight in all.
+            "1": {"em": 0.0, "f1": 0.0, "ended": pytest.approx(1 / 8)},
+            "2": {"em": pytest.approx(2 / 8), "f1": pytest.approx(2 / 8), "ended": pytest.approx(3 / 8)},
+            "3": {"em": pytest.approx(2 / 8), "f1": pytest.approx(2 / 8), "ended": pytest.approx(4 / 8)},
+            "4": {
+                "em": pytest.approx(3 / 8),
+                "f1": pytest.approx((3 + 2 / 3) / 8),
+                "ended": pytest.approx(6 / 8),
+            },
+        },
+        "calls_per_question": 10,
+        "prompt_tokens_per_question": 100,
+        "completion_tokens_per_question": 20,
+    }
+    assert worker == {
+        "bold": {
+            "em": pytest.approx(2 / 4),
+            "f1": pytest.approx(2 / 4),
+            "em_last": pytest.approx(3 / 4),
+            "steps_mean": pytest.approx((2 + 3 + 1 + 4 + 1) / 5),
+            "forced_rate": pytest.approx(1 / 5),
+            "unreadable_rate": pytest.approx(1 / 11),
+            "repeated_rate": 0.0,
+        },
+        "cautious": {
+            "em": pytest.approx(2 / 4),
+            "f1": pytest.approx((1 + 2 / 3 + 1 + 0) / 4),
+            "em_last": pytest.approx(1 / 4),
+            "steps_mean": pytest.approx((4 + 4 + 2 + 4 + 4 + 4) / 6),
+            "forced_rate": pytest.approx(2 / 6),
+            "unreadable_rate": 0.0,
+            "repeated_rate": pytest.approx(1 / 22),
+        },
+    }
+    assert json.loads(json.dumps(report)) == report
+
+
+def test_other_kinds_count_right_and_wrong() -> None:
+    choices = {"A": "the Nile", "B": "the Seine"}
+    rows = [
+        row([attempt("bold", "A")], "A", "alone:bold", gold="A", kind="choice", choices=choices),
+        row([attempt("bold", None, forced=True)], None, "none", gold="B", kind="choice", choices=choices),
+        row([attempt("bold", "2.0")], "2.0", "alone:bold", gold="2", kind="number"),
+        row([attempt("bold", "no")], "no", "alone:bold", gold="yes", kind="boolean"),
+    ]
+    report = team_report(rows)
+    assert (report["em"], report["f1"]) == (0.5, 0.5)
+    assert report["decided_by"] == {
+        "alone:bold": {"count": 3, "em": pytest.approx(2 / 3)},
+        "none": {"count": 1, "em": 0.0},
+    }
+    assert report["accepted"] == {}
+    assert report["retries"] == {"0": 4}
+
+
+def test_nothing_errors_only_and_other_programs() -> None:
+    assert team_report([]) == {"questions": 0, "errors": 0}
+    only = team_report([TABLE[-1]])
+    assert only == {"questions": 0, "errors": 1, "em": 0.0, "f1": 0.0}
+    said = {"agent": "simple", "round": 1, "answer": "Nile", "text": "", "usage": {}}
+    other = team_report([row([said], "Nile", "single"), row([], "Nile", "single")])
+    assert (other["em"], other["questions"]) == (1.0, 2)
+    assert not {"worker", "retries", "retry", "best_worker", "first_attempts"} & other.keys()
+
+
+def test_rows_of_real_runs_of_other_programs_are_read(scripted: Any) -> None:
+    questions = [fm.Question(id="1", question="Which?", choices={"A": "x", "B": "y"}, answer="A")]
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    for program in (
+        fm.SingleAgent("decomposition"),
+        fm.Ensemble(["simple", "cot"]),
+        fm.Deliberation(["intuitive", "reasoner"]),
+    ):
+        rows = list(fm.evaluate(program, questions, lm=lm, tracking=False).rows)
+        assert team_report(rows)["questions"] == 1
+
+
+# Plots ------------------------------------------------------------------------------------------------------
+
+
+def test_the_team_plot_is_a_picture(tmp_path: Path) -> None:
+    assert team_plot(team_report(TABLE), tmp_path / "team.png")
+    assert (tmp_path / "team.png").read_bytes().startswith(b"\x89PNG")
+    for empty in (team_report([]), team_report([TABLE[-1]]), {}):
+        assert not team_plot(empty, tmp_path / "none.png")
+    forced = team_report([row([attempt("bold", "Nile", forced=True)], "Nile", "alone:bold")])
+    assert team_plot(forced, tmp_path / "forced.png")
+    assert not (tmp_path / "none.png").exists()
+
+
+def test_the_step_limit_plot_is_a_picture(tmp_path: Path) -> None:
+    score = {"value": 0.5, "low": 0.3, "high": 0.7}
+    assert step_limit_plot([{"limit": 5, "em": score, "f1": score}], tmp_path / "limits.png")
+    assert (tmp_path / "limits.png").read_bytes().startswith(b"\x89PNG")
+    assert not step_limit_plot([], tmp_path / "none.png")
+
+
+# Step limits ------------------------------------------------------------------------------------------------
+
+DOCUMENTS = [{"title": "Nile", "text": "The Nile is a river. It is long. It is wide. It is old."}]
+QUESTIONS = [
+    fm.Question(id=str(i), question=f"{i}: which river?", answer="Nile", kind="span") for i in range(4)
+]
+
+
+def patient(body: dict[str, Any]) -> str:
+    """Finishes question n with step 2 n + 1; whoever is asked before that does not know."""
+    text = body["messages"][-1]["content"]
+    if "No step is left" in text:
+        return json.dumps({"answer": "unknown"})
+    number, steps = int(text.partition(": which")[0][-1]), text.count("<<<step")
+    action = "Finish[Nile]" if steps >= 2 * number else ("Lookup[It]" if steps else "Search[Nile]")
+    return json.dumps({"thought": "", "action": action})
+
+
+def test_step_limits_draw_a_curve_and_resume(
+    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOLKMOOT_CALLS_MB", "64")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    scripted.reply = patient
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    program = fm.SupervisedTeam(["bold"], fm.CorpusEnvironment(DOCUMENTS), max_steps=3, max_retries=0)
+    out = tmp_path / "curve"
+
+    def points() -> list[tuple[int, fm.Evaluation]]:
+        return step_limits(program, QUESTIONS, (1, 7, 3, 3), lm=lm, out=out, tracking=False)
+
+    found = points()
+    assert [limit for limit, _ in found] == [1, 3, 7]
+    assert [one.accuracy for _, one in found] == [1 / 4, 2 / 4, 1.0]
+    assert [one.folder.name for _, one in found] == ["steps-1", "steps-3", "steps-7"]
+    assert program.max_steps == 3
+    written = json.loads((out / "step_limits.json").read_text())
+    assert [(point["limit"], point["em"]["value"]) for point in written] == [(1, 0.25), (3, 0.5), (7, 1.0)]
+    assert [point["forced_rate"]["bold"] for point in written] == [0.75, 0.5, 0.0]
+    assert (out / "step_limits.png").read_bytes().startswith(b"\x89PNG")
+    # Deepest first: shorter runs meet the same steps again, and only ask for their forced answers.
+    calls = len(scripted.bodies)
+    asked = [one.summary.usage["calls"] for _, one in found]
+    assert asked == [4 + 3, 1 + 3 + 3 + 3 + 2, 1 + 3 + 5 + 7]
+    resumed = points()
+    assert len(scripted.bodies) == calls
+    assert [one.accuracy for _, one in resumed] == [1 / 4, 2 / 4, 1.0]
+
+
+@pytest.mark.parametrize("limits", [(), (0,), (2.5,), (True,), ("5",)])
+def test_limits_that_are_none_are_refused(limits: Any, tmp_path: Path) -> None:
+    program = fm.SupervisedTeam(["bold"], fm.CorpusEnvironment(DOCUMENTS))
+    with pytest.raises(fm.UserError, match="at least 1"):
+        step_limits(program, QUESTIONS, limits, lm=None, out=tmp_path)
+
+
+def test_only_teams_have_step_limits(tmp_path: Path) -> None:
+    with pytest.raises(fm.UserError, match="SingleAgent has no step limit"):
+        step_limits(fm.SingleAgent(), QUESTIONS, lm=None, out=tmp_path)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    isolate(tmp_path, monkeypatch)
+    write(tmp_path / "rivers.jsonl", *DOCUMENTS)
+    rows = [
+        {"id": one.id, "question": one.question, "answer": one.answer, "kind": one.kind} for one in QUESTIONS
+    ]
+    return write(tmp_path / "questions.jsonl", *rows)
+
+
+def limited(scripted: Any, files: Path, limits: str, *words: Any, program: str = "team:bold") -> Any:
+    sets = ["--set", "environment=corpus:rivers.jsonl", "--set", "max_retries=0"]
+    sets = sets if program.startswith("team") else []
+    return evaluate(scripted, files, *sets, "--step-limits", limits, *words, program=program)
+
+
+def test_step_limits_on_the_command_line(scripted: Any, files: Path, tmp_path: Path) -> None:
+    scripted.reply = patient
+    result = limited(scripted, files, "7, 1,3", "--out", "curve")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert [line.partition(" [")[0] for line in lines[:3]] == [
+        "1 steps: EM 25.0%",
+        "3 steps: EM 50.0%",
+        "7 steps: EM 100.0%",
+    ]
+    assert "curve: curve/step_limits.png" in lines
+    calls = len(scripted.bodies)
+    again = json.loads(limited(scripted, files, "1,3,7", "--out", "curve", "--json").stdout)
+    assert [point["em"]["value"] for point in again["points"]] == [0.25, 0.5, 1.0]
+    assert (again["stopped"], again["out"]) == (None, "curve")
+    assert len(scripted.bodies) == calls  # resumed
+    assert (tmp_path / "curve" / "steps-7" / "results.jsonl").exists()
+
+
+def test_step_limits_are_planned_and_stopped_like_any_evaluation(scripted: Any, files: Path) -> None:
+    scripted.reply = patient
+    planned = limited(scripted, files, "1,3", "--dry-run", "--json")
+    assert list(json.loads(planned.stdout)["step_limits"]) == ["3", "1"]
+    assert scripted.bodies == []
+    stopped = limited(scripted, files, "1,3", "--budget", "2 calls", "--out", "short")
+    assert stopped.exit_code == 1
+    assert "2" in stopped.stderr
+    assert json.loads(Path("short/step_limits.json").read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "words", "program", "told"),
+    [
+        ("5,x", (), "team:bold", "no numbers"),
+        ("", (), "team:bold", "no numbers"),
+        ("0,5", (), "team:bold", "at least 1"),
+        ("5", ("--set", "max_steps=3"), "team:bold", "drop --set max_steps"),
+        ("5", (), "single:cot", "single:cot has no step limit"),
+    ],
+)
+def test_bad_step_limits_are_one_sentence(
+    scripted: Any, files: Path, limits: str, words: tuple[str, ...], program: str, told: str
+) -> None:
+    result = limited(scripted, files, limits, *words, program=program)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert scripted.bodies == []
+
+
+# The page ---------------------------------------------------------------------------------------------------
+
+
+def test_a_trace_can_be_read_on_the_page_and_is_escaped() -> None:
+    evil = "<script>alert(1)</script>"
+    sent_back = [
+        attempt("bold", "Seine", 2, problems=["unreadable"]),
+        judged(None, "bold", f"compare {evil}"),
+        {**attempt("bold", None, 1, forced=True), "round": 2, "suggestion": f"compare {evil}", "raw": evil},
+        judged("Seine"),
+    ]
+    sent_back[0]["trace"][1] = {"thought": evil, "action": f"Lookup[{evil}]", "observation": evil * 2}
+    shown = row(sent_back, "Seine", "supervisor:bold", question="Which?", choices=None)
+    page = dialogues_page([shown], "team", 1)
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") == 1 + 1 + 2 + 1 + 1 + 1
+    assert page.count("<li>") == 3
+    for words in (
+        "thought 1",
+        "Search[x]",
+        "seen",
+        ">unreadable<",
+        "sent back: bold",
+        "accepted: bold",
+        "asked for at the step limit",
+        "after the suggestion: compare",
+        "by supervisor:bold",
+    ):
+        assert words in page, words
+    assert "retry" in page  # rather than an answer that nobody could read
+
+
+def test_a_retry_is_no_disagreement() -> None:
+    calm = row([attempt("bold", "Nile"), judged(None), attempt("bold", "Nile"), judged("Nile")], "Nile", "s")
+    argued = row([attempt("bold", "Nile"), attempt("cautious", "Seine"), judged("Nile")], "Nile", "s")
+    assert most_informative([calm, argued], 1) == [argued]
+    assert most_informative([argued, calm], 2) == [argued, calm]

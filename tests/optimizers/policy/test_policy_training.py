@@ -1,0 +1,686 @@
+"""Training a strategy network: what it finds, what each option does, and stops that leave no trace."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from folkmoot.modules.base.errors import UserError
+from folkmoot.modules.network import files
+from folkmoot.modules.network.config import NetworkConfig
+from folkmoot.modules.network.state import NetworkState
+from folkmoot.optimizers.policy import checkpoint as policy_checkpoint
+from folkmoot.optimizers.policy.training import (
+    PRESETS,
+    Outcome,
+    TrainingLog,
+    TrainingQuestion,
+    TrainingSettings,
+    configured,
+    train,
+)
+
+WIDTH = 12
+NAMES = ("a", "b", "c")
+Right = Callable[[int, int, int], bool]  # (topic, agent, strategy)
+
+
+def config(**options: Any) -> NetworkConfig:
+    return NetworkConfig(**{"agents": 3, "strategies": NAMES, "hidden": 4, "heads": 2, **options})
+
+
+def questions(count: int, seed: int = 0) -> list[TrainingQuestion]:
+    """Questions of three topics in turn, each near its topic's direction."""
+    rng = np.random.default_rng(seed)
+    topics = np.eye(3, WIDTH)
+    vectors = [topics[q % 3] + 0.1 * rng.normal(size=WIDTH) for q in range(count)]
+    return [TrainingQuestion(f"q{q}", v / np.linalg.norm(v), f"t{q % 3}") for q, v in enumerate(vectors)]
+
+
+def told(right: Right) -> Callable[[int, int, int], Outcome]:
+    """Who is right says so; wrong answers differ by strategy."""
+
+    def answer(q: int, i: int, s: int) -> Outcome:
+        return ("right", True) if right(q % 3, i, s) else (f"wrong {s}", False)
+
+    return answer
+
+
+def planted(topic: int, i: int, s: int) -> bool:
+    return s == topic
+
+
+def trained(
+    right: Right = planted, count: int = 36, net: dict[str, Any] | None = None, **how: Any
+) -> tuple[NetworkState, TrainingLog]:
+    state = NetworkState.fresh(config(**(net or {})), WIDTH)
+    log = train(state, questions(count), told(right), TrainingSettings(**{"lr": 3e-2, **how}))
+    return state, log
+
+
+def reached(state: NetworkState, right: Right = planted) -> float:
+    """How often an agent is expected to be right on new questions."""
+    new = questions(90, seed=9)
+    chances = state.probabilities(np.stack([each.vector for each in new]))
+    return float(
+        np.mean([chances[q, i, s] * right(q % 3, i, s) for q, i, s in np.ndindex(*chances.shape)])
+        * chances.shape[2]
+    )
+
+
+def same(a: NetworkState, b: NetworkState) -> bool:
+    """All numbers equal, bit for bit."""
+    one, other = files.tensors_of(a), files.tensors_of(b)
+    equal = all(torch.equal(one[name], other[name]) for name in one.keys() | other.keys())
+    return equal and a.questions == b.questions and a.config == b.config
+
+
+# What is learned --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("full_information", [True, False])
+def test_the_right_strategy_of_each_topic_is_found(full_information: bool) -> None:
+    state, log = trained(epochs=14, full_information=full_information)
+    assert reached(NetworkState.fresh(config(), WIDTH)) < 0.4
+    assert reached(state) > 0.9
+    assert log.steps[-1]["individual"] > log.steps[0]["individual"]
+    assert log.steps[-1]["entropy"] < 0.5 < log.steps[0]["entropy"]
+
+
+@pytest.mark.parametrize("baseline", ["none", "mean", "question"])
+def test_every_baseline_learns(baseline: Any) -> None:
+    state, _ = trained(epochs=14, baseline=baseline)
+    assert reached(state) > 0.85
+
+
+def test_baselines_change_the_gradient() -> None:
+    found = [trained(epochs=1, baseline=one)[0] for one in ("none", "mean", "question")]
+    assert len({each.identity for each in found}) == 3
+
+
+def test_supervised_learning_follows_the_consensus_and_not_the_agent() -> None:
+    # Agent 0 is always wrong, and the two others carry the vote: it learns nothing of its own strategies.
+    def right(topic: int, i: int, s: int) -> bool:
+        return i > 0 or s == 2
+
+    supervised, log = trained(right, epochs=10, learning="supervised")
+    reinforced, _ = trained(right, epochs=10)
+    vectors = np.stack([each.vector for each in questions(30, seed=5)])
+    assert all(step["consensus"] == 1 for step in log.steps)
+    assert reinforced.probabilities(vectors)[:, 0, 2].mean() > 0.9
+    assert supervised.probabilities(vectors)[:, 0, 2].mean() < 0.9
+    assert log.steps[0]["reward"] < 1  # what is logged is the agents' own reward
+
+
+def test_supervised_learning_turns_away_from_what_the_consensus_got_wrong() -> None:
+    state, log = trained(lambda topic, i, s: s == 2, epochs=14, learning="supervised")
+    assert min(step["consensus"] for step in log.steps) < 0.7
+    assert reached(state, lambda topic, i, s: s == 2) > 0.9
+
+
+@pytest.mark.parametrize("full_information", [True, False])
+@pytest.mark.parametrize(
+    "how", [{"learning": "supervised"}, {"reward": "consensus_aware"}, {"reward": "difference"}]
+)
+def test_every_signal_learns_something_else(how: dict[str, Any], full_information: bool) -> None:
+    plain, _ = trained(epochs=2, full_information=full_information)
+    other, log = trained(epochs=2, full_information=full_information, **how)
+    assert not same(plain, other)
+    assert all(np.isfinite(step["loss"]) for step in log.steps)
+
+
+def test_an_agent_left_with_one_strategy_learns_nothing_from_it() -> None:
+    net = {"agents": 2, "strategies": ("a", "b"), "distinct": True}
+    before, after = NetworkState.fresh(config(**net), WIDTH), trained(epochs=1, net=net)[0]
+    moved = [
+        not torch.equal(before.policies.weights()[name], after.policies.weights()[name])
+        for name in ("agents.0.linear.weight", "agents.1.linear.weight")
+    ]
+    assert moved == [True, False]
+
+
+@pytest.mark.parametrize("how", [{"learning": "supervised"}, {"reward": "consensus_aware"}])
+def test_full_information_compares_what_each_strategy_would_have_done(how: dict[str, Any]) -> None:
+    state, _ = trained(lambda topic, i, s: s == 2, epochs=14, full_information=True, **how)
+    assert reached(state, lambda topic, i, s: s == 2) > 0.9
+
+
+def test_consensus_aware_rewards_are_those_of_the_paper() -> None:
+    # Two wrong agents agree against a right one: 1 + 0.25 for it, -0.5 - 0.25 for them.
+    state = NetworkState.fresh(config(strategies=("any",)), WIDTH)
+    how = TrainingSettings(reward="consensus_aware", delta_plus=0.25, delta_minus=0.25, epochs=1)
+    log = train(state, questions(1), told(lambda topic, i, s: i == 0), how)
+    assert log.steps[0]["reward"] == pytest.approx((1.25 - 0.75 - 0.75) / 3)
+    assert log.steps[0]["individual"] == pytest.approx(1 / 3)
+    assert log.steps[0]["consensus"] == 0
+
+
+def test_a_difference_reward_is_what_the_agent_adds_to_the_vote() -> None:
+    # Right, right, wrong: without one of the right ones a tie is left, worth a half.
+    state = NetworkState.fresh(config(strategies=("any",)), WIDTH)
+    log = train(
+        state, questions(1), told(lambda topic, i, s: i < 2), TrainingSettings(reward="difference", epochs=1)
+    )
+    assert log.steps[0]["reward"] == pytest.approx((0.5 + 0.5 + 0) / 3)
+
+
+def test_gamma_lets_the_tracker_choose() -> None:
+    vectors = np.stack([each.vector for each in questions(30, seed=5)])
+    found = [
+        trained(epochs=1, lr=1e-9, net={"gamma": gamma, "merge": 0.99})[0].probabilities(vectors)
+        for gamma in (0.0, 0.7, 20.0)
+    ]
+    by_topic = [np.mean([one[q, :, q % 3].mean() for q in range(30)]) for one in found]
+    assert by_topic[0] < by_topic[1] < by_topic[2]
+
+
+def test_with_one_dominant_strategy_the_policy_is_no_worse_than_it() -> None:
+    state, _ = trained(lambda topic, i, s: s == 1, epochs=14, full_information=True)
+    assert reached(state, lambda topic, i, s: s == 1) > 0.97
+
+
+CHANCES = np.array([0.45, 0.7, 0.45])
+
+
+def test_what_cannot_be_learned_does_no_harm() -> None:
+    """Right or wrong by lot, one strategy a little better: the policy stays near the best fixed one."""
+    table = np.random.default_rng(3).random((60, 3, 3)) < CHANCES
+    state = NetworkState.fresh(config(choice="argmax"), WIDTH)
+
+    def answer(q: int, i: int, s: int) -> Outcome:
+        return f"{q} {table[q, i, s]}", bool(table[q, i, s])
+
+    train(
+        state,
+        questions(60),
+        answer,
+        TrainingSettings(full_information=True, epochs="auto", max_epochs=6, folds=3),
+    )
+    vectors = np.stack([each.vector for each in questions(300, seed=8)])
+    chosen = state.probabilities(vectors).argmax(-1)
+    assert CHANCES[chosen].mean() > 0.6
+
+
+def test_epochs_are_chosen_on_held_out_questions() -> None:
+    how = {"full_information": True, "epochs": "auto", "max_epochs": 10, "folds": 3, "patience": 3}
+    state, log = trained(**how)
+    assert len(log.selection) <= 10
+    assert log.selection[log.epochs - 1] >= max(log.selection) - 0.005 > 0.8
+    assert len(log.steps) == log.epochs * 5
+    assert same(state, trained(full_information=True, epochs=log.epochs)[0])
+
+
+def test_learning_leaves_a_bonus_for_entropy_and_clips() -> None:
+    sharp, _ = trained(epochs=10)
+    blurred, log = trained(epochs=10, entropy=2.0)
+    assert log.steps[-1]["entropy"] > 0.5
+    assert reached(blurred) < reached(sharp)
+    assert not same(trained(epochs=1, clip=None)[0], trained(epochs=1, clip=1e-3)[0])
+
+
+def test_the_question_alone_gives_attention_no_gradient() -> None:
+    def moved(features: str) -> set[str]:
+        net = {"features": features, "seed": 4}
+        before = NetworkState.fresh(config(**net), WIDTH).policies.weights()
+        after = trained(epochs=2, net=net)[0].policies.weights()
+        return {
+            name.partition(".att_")[2]
+            for name in before
+            if "att_" in name and not torch.equal(before[name], after[name])
+        }
+
+    assert moved("question") == set()
+    assert moved("question+standing") == {"src", "dst", "edge"}
+
+
+def test_one_strategy_teaches_trust_alone() -> None:
+    right = lambda topic, i, s: i != 1  # noqa: E731
+    net = {"strategies": ("any",), "agents": 3}
+    state, log = trained(right, net=net, epochs=1)
+    fresh = NetworkState.fresh(config(**net), WIDTH)
+    assert torch.equal(
+        state.policies.weights()["agents.0.linear.weight"], fresh.policies.weights()["agents.0.linear.weight"]
+    )
+    assert state.trust[0, 2] > 0.9 > 0.2 > state.trust[0, 1]
+    assert [step["entropy"] for step in log.steps] == [0.0] * 5
+
+
+def test_the_graph_follows_trust_at_its_times() -> None:
+    net = {"strategies": ("any",), "agents": 6, "evolve_every": 5, "min_degree": 1, "k": 2, "p": 0.0}
+    state, log = trained(lambda topic, i, s: i in (0, 2, 4), net=net, epochs=1)
+    assert [graph["questions"] for graph in log.graphs] == [0, 5, 10, 15, 20, 25, 30, 35, 36]
+    assert state.adjacency[[1, 3, 5]].sum(axis=1).tolist() == [1, 1, 1]  # one is kept, so that none is alone
+    assert state.adjacency[np.ix_([0, 2, 4], [0, 2, 4])].sum() == 6
+    assert (np.array(log.graphs[-1]["adjacency"], dtype=bool) == state.adjacency).all()
+
+
+def test_recent_accuracy_follows_the_answers() -> None:
+    state, _ = trained(lambda t, i, s: i == 0, net={"strategies": ("any",), "recent": 0.2}, epochs=1)
+    assert state.recent == pytest.approx([1 - 0.5 * 0.8**36, 0.5 * 0.8**36, 0.5 * 0.8**36])
+
+
+@pytest.mark.parametrize("rule", ["pairwise", "directional", "averaged"])
+def test_trust_goes_by_its_rule(rule: str) -> None:
+    right = lambda topic, i, s: i == 0  # noqa: E731
+    state, _ = trained(right, net={"strategies": ("any",), "trust_rule": rule}, epochs=1)
+    wrong, good = state.voting_trust[1, 2], state.voting_trust[0, 1]
+    if rule == "pairwise":
+        assert wrong == good == 0.1
+    elif rule == "directional":
+        assert good > 0.9 > 0.1 == wrong
+    else:
+        assert 0.1 < wrong < good < 0.5
+
+
+@pytest.mark.parametrize("weight", ["accuracy", "log_odds", "fitted", "conditional"])
+def test_votes_are_weighed_by_what_was_learned(weight: str) -> None:
+    # The two worse agents agree on wrong answers, as a majority would.
+    right = lambda topic, i, s: i == 0  # noqa: E731
+    net = {"strategies": ("any",), "weight": weight}
+    state, _ = trained(right, net=net, epochs=1)
+    vector = questions(1, seed=7)[0].vector
+    weights = state.weights(vector, [0, 0, 0])
+    assert weights[0] > weights[1] + weights[2]
+    assert state.decide(["x", "y", "y"], vector, [0, 0, 0]).answer == "x"
+
+
+def test_only_what_was_asked_counts_for_accuracy() -> None:
+    state, _ = trained(lambda topic, i, s: s == 2, net={"weight": "accuracy"}, epochs=1)
+    assert state.vote is not None
+    assert (state.vote.base == [0.0, 0.0, 1.0]).all()
+
+
+def test_conditional_weights_depend_on_the_question() -> None:
+    state, _ = trained(
+        lambda t, i, s: i == t, net={"strategies": ("any",), "weight": "conditional"}, epochs=1
+    )
+    for q, question in enumerate(questions(30, seed=6)):
+        weights = state.weights(question.vector, [0, 0, 0])
+        assert weights.argmax() == q % 3
+
+
+def test_copies_of_one_lm_share_the_weights_of_strategies() -> None:
+    right = lambda topic, i, s: s == 2  # noqa: E731
+    net = {"alike": True, "weight": "fitted", "distinct": True}
+    for full_information in (True, False):
+        state, _ = trained(right, net=net, epochs=1, full_information=full_information)
+        assert state.vote is not None
+        assert (state.vote.base == state.vote.base[0]).all()
+        assert state.vote.base[0].argmax() == 2
+        assert state.vote.base[0, 2] > state.vote.base[0, :2].sum()
+
+
+# The same every time ----------------------------------------------------------------------------------------
+
+
+def slowly(right: Right, asked: list[tuple[int, int, int]] | None = None) -> Callable[..., Any]:
+    """Live answers that come in any order."""
+
+    async def answer(q: int, i: int, s: int) -> Outcome:
+        if asked is not None:
+            asked.append((q, i, s))
+        await asyncio.sleep(random.random() * 0.003)
+        return told(right)(q, i, s)
+
+    return answer
+
+
+def test_live_answers_in_any_order_give_what_a_replay_gives() -> None:
+    replayed, log = trained(count=20, epochs=2, lr=1e-2)
+    asked: list[tuple[int, int, int]] = []
+    for _ in range(2):
+        state = NetworkState.fresh(config(), WIDTH)
+        live = train(state, questions(20), slowly(planted, asked), TrainingSettings(lr=1e-2, epochs=2))
+        assert same(state, replayed)
+        assert live == log
+    assert len(asked) == 2 * len(set(asked))  # nobody is asked for the same twice
+
+
+def test_the_calls_of_a_batch_are_made_at_the_same_time() -> None:
+    now = most = 0
+
+    async def answer(q: int, i: int, s: int) -> Outcome:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.005)
+        now -= 1
+        return "x", True
+
+    train(NetworkState.fresh(config(), WIDTH), questions(8), answer, TrainingSettings(epochs=1))
+    assert most == 24
+
+
+def test_seeds_give_trainings_of_their_own_and_threads_come_back() -> None:
+    torch.set_num_threads(2)
+    try:
+        found = {trained(count=10, epochs=1, net={"seed": seed})[0].identity for seed in (0, 0, 1)}
+        assert len(found) == 2
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+
+
+class Stop(Exception):  # noqa: N818
+    pass
+
+
+NETS: list[dict[str, Any]] = [
+    {"dropout": 0.2, "distinct": True, "evolve_every": 7},
+    {"trust_rule": "averaged", "weight": "fitted", "features": "question"},
+]
+
+
+@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("stops", [[1], [3], [4, 5], [9], [1, 1, 6, 8]])
+def test_a_stopped_training_ends_as_if_it_never_was(
+    tmp_path: Path, stops: list[int], net: dict[str, Any]
+) -> None:
+    how = TrainingSettings(lr=1e-2, epochs=2, batch=4, checkpoint_every=2, baseline="mean", weight_decay=0.1)
+    whole = NetworkState.fresh(config(**net), WIDTH)
+    log = train(whole, questions(20), told(planted), how)
+
+    for stop in stops:
+
+        def stopping(line: dict[str, Any], stop: int = stop) -> None:
+            if line["step"] == stop:
+                raise Stop
+
+        with pytest.raises(Stop):
+            train(NetworkState.fresh(config(**net), WIDTH), questions(20), slowly(planted), how,
+                  checkpoint=tmp_path, progress=stopping)  # fmt: skip
+    state, asked = NetworkState.fresh(config(**net), WIDTH), list[tuple[int, int, int]]()
+    again = train(state, questions(20), slowly(planted, asked), how, checkpoint=tmp_path)
+    assert same(state, whole)
+    assert again == log
+    if stops == [9]:
+        assert len(asked) <= 2 * 4 * 3  # what the checkpoint knows is not asked again
+    once_more = NetworkState.fresh(config(**net), WIDTH)
+    assert train(once_more, questions(20), told(planted), how, checkpoint=tmp_path) == log
+    assert same(once_more, whole)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_chosen_epochs_are_not_chosen_again(tmp_path: Path) -> None:
+    how = TrainingSettings(full_information=True, epochs="auto", max_epochs=4, folds=2, checkpoint_every=1)
+    whole = NetworkState.fresh(config(), WIDTH)
+    log = train(whole, questions(20), told(planted), how)
+
+    def stopping(line: dict[str, Any]) -> None:
+        if line["stage"] == "training":
+            raise Stop
+
+    state = NetworkState.fresh(config(), WIDTH)
+    with pytest.raises(Stop):
+        train(state, questions(20), told(planted), how, checkpoint=tmp_path, progress=stopping)
+    state, stages = NetworkState.fresh(config(), WIDTH), []
+    again = train(
+        state,
+        questions(20),
+        told(planted),
+        how,
+        checkpoint=tmp_path,
+        progress=lambda x: stages.append(x["stage"]),
+    )
+    assert again == log
+    assert same(state, whole)
+    assert set(stages) == {"training"}
+
+
+def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys, os; sys.path.insert(0, sys.argv[1])\n"
+        "from test_policy_training import *\n"
+        "def kill(line):\n"
+        "    if line['step'] == 3: os.kill(os.getpid(), 9)\n"
+        "state = NetworkState.fresh(config(), WIDTH)\n"
+        "train(state, questions(20), told(planted), TrainingSettings(lr=1e-2, epochs=2, checkpoint_every=1), "
+        "checkpoint=sys.argv[2], progress=kill)\n"
+    )
+    tests, kept = Path(__file__).parent, tmp_path / "kept"
+    command = [sys.executable, str(script), str(tests), str(kept)]
+    assert subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}).returncode == -9
+    how, states = TrainingSettings(lr=1e-2, epochs=2, checkpoint_every=1), []
+    for folder in (kept, None):
+        states.append(NetworkState.fresh(config(), WIDTH))
+        train(states[-1], questions(20), told(planted), how, checkpoint=folder)
+    assert same(*states)
+
+
+def test_a_stop_while_writing_leaves_the_checkpoint_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = TrainingSettings(lr=1e-2, epochs=1, batch=4, checkpoint_every=1)
+    whole = NetworkState.fresh(config(), WIDTH)
+    train(whole, questions(20), told(planted), how)
+    write, written = files.write_whole, 0
+
+    def failing(path: Path, content: bytes) -> None:
+        nonlocal written
+        written += 1
+        if written == 7:
+            raise Stop
+        write(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(policy_checkpoint.files, "write_whole", failing)
+        with pytest.raises(Stop):
+            train(NetworkState.fresh(config(), WIDTH), questions(20), told(planted), how, checkpoint=tmp_path)
+    state = NetworkState.fresh(config(), WIDTH)
+    train(state, questions(20), told(planted), how, checkpoint=tmp_path)
+    assert same(state, whole)
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
+    how = TrainingSettings(epochs=1)
+
+    def run(net: dict[str, Any], count: int, how: TrainingSettings) -> None:
+        train(
+            NetworkState.fresh(config(**net), WIDTH),
+            questions(count),
+            told(planted),
+            how,
+            checkpoint=tmp_path,
+        )
+
+    run({}, 10, how)
+    for other in ([{"seed": 5}, 10, how], [{}, 11, how], [{}, 10, TrainingSettings(epochs=2)]):
+        with pytest.raises(UserError, match="checkpoint of another training"):
+            run(*other)  # type: ignore[arg-type]
+    (place,) = tmp_path.iterdir()
+    progress = json.loads((place / "training.json").read_text())
+    for broken in ({"done": None}, {"log": {"x": 1}}, {"known": [[99, 0, 0, "x", True]]}):
+        (place / "training.json").write_text(json.dumps(progress | broken))
+        with pytest.raises(UserError, match="remove it to begin anew"):
+            run({}, 10, how)
+    (place / "optimizer.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(UserError, match="remove it to begin anew"):
+        run({}, 10, how)
+
+
+def test_training_goes_on_with_more_questions() -> None:
+    state, _ = trained(count=20, epochs=1)
+    centre, before = state.centre.copy(), state.questions
+    train(state, questions(10, seed=4), told(planted), TrainingSettings(epochs=1))
+    assert state.questions == before + 10
+    assert (state.centre == centre).all()  # what policies see must not shift
+
+
+# Invariants -------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    agents=st.integers(1, 6),
+    names=st.integers(1, 4),
+    count=st.integers(1, 12),
+    distinct=st.booleans(),
+    rule=st.sampled_from(["pairwise", "directional", "averaged"]),
+    weight=st.sampled_from(["mean_trust", "accuracy", "log_odds", "fitted", "conditional"]),
+    how=st.sampled_from(
+        [{}, {"learning": "supervised"}, {"reward": "difference"}, {"full_information": True}]
+    ),
+    seed=st.integers(0, 99),
+)
+def test_trust_graph_and_votes_stay_in_bounds(
+    agents: int,
+    names: int,
+    count: int,
+    distinct: bool,
+    rule: Any,
+    weight: Any,
+    how: dict[str, Any],
+    seed: int,
+) -> None:
+    net = config(
+        agents=agents, strategies=tuple("abcd"[:names]), distinct=distinct, trust_rule=rule, weight=weight,
+        seed=seed, evolve_every=3, hidden=2, heads=1,
+    )  # fmt: skip
+    rng = np.random.default_rng(seed)
+    table = rng.integers(-1, 3, size=(count, agents, names))
+
+    def answer(q: int, i: int, s: int) -> Outcome:
+        code = table[q, i, s]
+        return (None, False) if code < 0 else (str(code), bool(code == 0))
+
+    state = NetworkState.fresh(net, WIDTH)
+    log = train(state, questions(count), answer, TrainingSettings(epochs=2, **how))
+    low, high = net.limits.bounds(agents)
+    off = ~np.eye(agents, dtype=bool)
+    for graph in log.graphs:
+        edges, trust = np.array(graph["adjacency"], dtype=bool), np.array(graph["trust"])
+        assert (edges == edges.T).all()
+        assert not edges.diagonal().any()
+        assert ((edges.sum(axis=1) >= low) & (edges.sum(axis=1) <= high)).all()
+        assert ((trust[off] >= 0.1) & (trust[off] <= 0.95)).all()
+        assert (trust.diagonal() == 0).all()
+        if rule != "directional":
+            assert np.allclose(trust, trust.T)
+    assert state.questions == 2 * count == log.steps[-1]["questions"] == log.graphs[-1]["questions"]
+    vector = questions(1, seed=1)[0].vector
+    chosen = state.choose(vector, "new")
+    assert np.isfinite(state.weights(vector, chosen)).all()
+    assert len(set(chosen)) == min(agents, names) or not distinct
+
+
+# What cannot be ---------------------------------------------------------------------------------------------
+
+
+def outcome_of(outcome: Any) -> Callable[[int, int, int], Any]:
+    return lambda q, i, s: outcome
+
+
+@pytest.mark.parametrize(
+    ("given_questions", "answer", "said"),
+    [
+        ([], told(planted), "no questions"),
+        (questions(3) + questions(1), told(planted), "'q0' is there twice"),
+        ([TrainingQuestion("x", np.ones(5))], told(planted), "width 12"),
+        ([TrainingQuestion("x", np.zeros(WIDTH))], told(planted), "zero or not finite"),
+        ([TrainingQuestion("x", np.full(WIDTH, np.nan))], told(planted), "zero or not finite"),
+        (questions(3), outcome_of(("x", None)), "question 'q.' has the outcome"),
+        (questions(3), outcome_of("x"), "question 'q.' has the outcome"),
+        (questions(3), outcome_of((3, True)), "question 'q.' has the outcome"),
+        (questions(3), outcome_of((None, True)), "abstention that is right"),
+        (questions(3), lambda q, i, s: ("x", i == 0), "'x' both right and wrong"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused(given_questions: Any, answer: Any, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        train(NetworkState.fresh(config(), WIDTH), given_questions, answer, TrainingSettings(epochs=1))
+
+
+def test_a_failing_answer_goes_through_and_ends_the_others() -> None:
+    ended: list[int] = []
+
+    async def answer(q: int, i: int, s: int) -> Outcome:
+        if q == 0:
+            raise Stop
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            ended.append(q)
+            raise
+        return "x", True
+
+    began = time.monotonic()
+    with pytest.raises(Stop):
+        train(NetworkState.fresh(config(), WIDTH), questions(8), answer, TrainingSettings(epochs=1))
+    assert time.monotonic() - began < 4
+    assert ended
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"learning": "magic"}, "no learning 'magic'"),
+        ({"reward": None}, "no reward None"),
+        ({"lr": 0.0}, "lr is 0.0"),
+        ({"lr": float("nan")}, "lr is nan"),
+        ({"lr": "1e-3"}, "lr is '1e-3'"),
+        ({"clip": -1.0}, "clip is -1.0"),
+        ({"epochs": "many"}, "epochs is 'many'"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"epochs": True}, "epochs is True"),
+        ({"epochs": 1.5}, "epochs is 1.5"),
+        ({"batch": 0}, "batch is 0"),
+        ({"folds": 1}, "folds is 1"),
+        ({"entropy": -1.0}, "entropy is -1.0"),
+        ({"checkpoint_every": 0}, "checkpoint_every is 0"),
+        ({"full_information": 1}, "full_information is 1"),
+        ({"delta_plus": -1.0}, "delta_plus is -1.0"),
+        ({"epochs": "auto"}, "full_information"),
+        ({"learning": "supervised", "reward": "difference"}, "neither reward nor baseline"),
+        ({"learning": "supervised", "baseline": "mean"}, "neither reward nor baseline"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(how: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        TrainingSettings(**how)
+
+
+@pytest.mark.parametrize("count", [8, 36])  # a last batch, and one that others follow
+def test_policies_that_grow_without_bounds_are_told(count: int) -> None:
+    with pytest.raises(UserError, match=r"grew without bounds .* with an lr below 1e\+38"):
+        trained(count=count, lr=1e38, epochs=1, clip=None)
+
+
+def test_auto_needs_two_questions() -> None:
+    with pytest.raises(UserError, match="at least 2"):
+        trained(count=1, full_information=True, epochs="auto")
+
+
+def test_presets_and_settings_by_name() -> None:
+    assert configured({}) == (NetworkConfig(), TrainingSettings())
+    network, training = configured({"gamma": 0.3, "lr": 0.1, "strategies": ["cot", "simple"]}, "supervised")
+    assert (network.gamma, network.strategies) == (0.3, ("cot", "simple"))
+    assert (training.lr, training.learning) == (0.1, "supervised")
+    for name in PRESETS:
+        pair = configured({}, name)
+        assert NetworkConfig.from_dict(json.loads(json.dumps(pair[0].to_dict()))) == pair[0]
+        assert TrainingSettings.from_dict(json.loads(json.dumps(pair[1].to_dict()))) == pair[1]
+    assert [configured({}, name)[0].gamma for name in ("paper", "gamma_0", "gamma_0.7")] == [0.1, 0.0, 0.7]
+    with pytest.raises(UserError, match="no setting 'gama'"):
+        configured({"gama": 1})
+    with pytest.raises(UserError, match="no preset 'best'"):
+        configured({}, "best")
+
+
+def test_a_log_survives_json() -> None:
+    _, log = trained(count=10, epochs=1)
+    assert TrainingLog(**json.loads(json.dumps(log.to_dict()))) == log

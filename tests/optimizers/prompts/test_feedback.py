@@ -1,0 +1,194 @@
+"""Feedback on an answered question: who was right, who swayed whom, what deciders missed, safely quoted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import folkmoot as fm
+from folkmoot.optimizers.prompts.feedback import feedback, quoted
+from folkmoot.optimizers.prompts.metric import DEMONSTRABLE_F1, Metric, demonstrable, value
+
+CHOICES = {"A": "bank", "B": "library", "C": "mall"}
+WHERE = fm.Question(id="1", question="Where?", choices=CHOICES, answer="B")
+SPAN = fm.Question(id="2", question="Who?", kind="span", answer="Ada Lovelace the Countess")
+
+
+def turn(agent: str, round: int, answer: str | None, text: str = "because", **more: Any) -> dict[str, Any]:
+    return {"agent": agent, "round": round, "answer": answer, "text": text, **more}
+
+
+def told(answer: str | None, *turns: dict[str, Any], seat: str | None = None, by: str = "judge") -> list[str]:
+    said = {"answer": answer, "decided_by": by, "transcript": list(turns)}
+    return feedback(WHERE, said, seat).splitlines()
+
+
+A, B, C = 'A ("bank")', 'B ("library")', 'C ("mall")'
+
+
+def test_the_outcome_comes_first() -> None:
+    assert told("B", turn("simple", 1, "B"), by="single") == [
+        f"The right answer is {B}.",
+        f"The program answered {B}, which is right (decided by single).",
+    ]
+    assert f"The program answered {A}, which is wrong (decided by single)." in told("A", by="single")
+    assert "No answer could be read from the program, which counts as wrong (decided by none)." in told(
+        None, by="none"
+    )
+    half = feedback(SPAN, {"answer": "Ada Lovelace", "decided_by": "single", "transcript": []})
+    assert "partly right: F1 0.80" in half
+
+
+def test_a_failed_question_says_so() -> None:
+    said = {"answer": None, "decided_by": "error", "transcript": [], "error": "HTTP 500\nat last"}
+    assert feedback(WHERE, said).splitlines() == [
+        f"The right answer is {B}.",
+        'The program failed on this question ("HTTP 500 at last"), which counts as wrong.',
+    ]
+
+
+def test_who_said_what_in_order() -> None:
+    lines = told(
+        "A", turn("x", 1, "A"), turn("y", 1, "B"), turn("x", 2, None), turn("y", 2, "B"), by="majority"
+    )
+    assert f"x said: {A} (wrong), then nothing that could be read." in lines
+    assert f"y said: {B} (right), then {B} (right)." in lines
+    assert "Nobody had the right answer." not in lines
+    assert "Nobody had the right answer." in told("A", turn("x", 1, "A"), turn("y", 1, "C"))
+
+
+def test_who_swayed_whom() -> None:
+    lines = told(
+        "A", turn("x", 1, "B"), turn("y", 1, "A"), turn("z", 1, "C"), turn("x", 2, "A"), turn("z", 2, "B")
+    )
+    assert f"x was misled from the right {B} to the wrong {A} in round 2, after y had said so." in lines
+    assert f"z was won over from the wrong {C} to the right {B} in round 2." in lines, "x no longer says B"
+    assert not [line for line in lines if line.startswith("y was")]
+    two = told("A", turn("x", 1, "A"), turn("y", 1, "A"), turn("z", 1, "B"), turn("z", 2, "A"))
+    assert f"z was misled from the right {B} to the wrong {A} in round 2, after x and y had said so." in two
+
+
+def test_what_the_judge_ignored() -> None:
+    turns = turn("x", 1, "B"), turn("y", 1, "A"), turn("z", 1, "B")
+    wrong = told("A", *turns, turn("judge", 1, "A"))
+    assert f"judge decided for the wrong {A}, although x and z had given the right {B}." in wrong
+    right = told("B", *turns, turn("judge", 1, "B"))
+    assert f"judge decided for the right {B}, although y had said otherwise." in right
+    silent = told("B", *turns, turn("judge", 1, None), by="fallback:majority")
+    assert f"judge gave no readable decision, although x and z had given the right {B}." in silent
+    assert not [
+        line for line in told("A", turn("x", 1, "A"), turn("judge", 1, "A")) if "judge decided" in line
+    ]
+
+
+def test_a_vote_that_lost_the_right_answer() -> None:
+    lines = told("A", turn("x", 1, "B"), turn("y", 1, "A"), turn("z", 1, "A"), by="majority")
+    assert f"x had the right {B}, but the vote went to {A}." in lines
+
+
+def test_what_the_supervisor_missed() -> None:
+    retry = turn("supervisor", 1, None, step="retry", worker="bold", suggestion="look\nelsewhere")
+    lines = told("A", turn("bold", 1, "B"), turn("cautious", 1, "A"), retry, turn("bold", 2, "A"))
+    assert (
+        f'supervisor sent bold back although its answer {B} was right; the hint was "look elsewhere".'
+        in lines
+    )
+    assert (
+        f"bold was misled from the right {B} to the wrong {A} in round 2, after cautious had said so."
+        in lines
+    )
+    fair = told("B", turn("bold", 1, "A"), retry, turn("bold", 2, "B"), turn("supervisor", 2, "B"))
+    assert f'supervisor sent bold back from the wrong {A}, with the hint "look elsewhere".' in fair
+    assert f"bold was won over from the wrong {A} to the right {B} in round 2." in fair
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        ("B", "A", f"evaluator looked at the right {B} of reasoner.0 and replaced it by the wrong {A}."),
+        ("A", "B", f"evaluator looked at the wrong {A} of reasoner.0 and replaced it by the right {B}."),
+        ("A", "A", f"evaluator looked at the wrong {A} of reasoner.0 and upheld it."),
+    ],
+)
+def test_what_the_evaluator_made_of_an_answer(before: str, after: str, line: str) -> None:
+    looked = {"agent": "reasoner.0", "answer": before, "counterfactual": "C"}
+    lines = told(after, turn("reasoner.0", 1, before), turn("evaluator", 1, after, examined=looked))
+    assert line in lines
+    assert not [line for line in lines if line.startswith("evaluator was ")]
+
+
+def test_unreadable_replies_are_named() -> None:
+    lines = told("B", turn("x", 1, None, raw="it\ndepends"), turn("y", 1, "B"))
+    assert 'The reply of x in round 1 could not be read as an answer; it was "it depends".' in lines
+
+
+def test_a_seat_is_told_its_own_part_last() -> None:
+    turns = turn("x", 1, "A", "first"), turn("y", 1, "B"), turn("x", 2, "A", "I\nstay")
+    assert told("B", *turns, seat="x")[-2:] == ["You are x.", 'x argued: "I stay"']
+    assert told("B", turn("decomposition", 1, "B"), seat="decomposition.split")[-1] == (
+        "You are decomposition.split, which prepares the answer and does not give it: "
+        f"say what would have led to {B}."
+    )
+
+
+@given(st.text(max_size=2000))
+def test_what_lms_said_stays_one_harmless_line(text: str) -> None:
+    line = quoted(text)
+    assert "\n" not in line
+    assert len(line) <= 302
+    assert line.count('"') == 2
+    for mark in ("<<<", ">>>", "[[ ##", "<|im_end|>"):
+        assert mark not in quoted(f"{mark}{text}{mark}")
+    said = {"answer": "A", "decided_by": "x", "transcript": [turn("x", 1, "A", text, raw=text)]}
+    lines = feedback(WHERE, said, "x")
+    assert len(lines.splitlines()) == 3 + bool(text)
+
+
+# The metric -------------------------------------------------------------------------------------------------
+
+
+def test_scores_by_kind() -> None:
+    number = fm.Question(id="n", question="How many?", answer="12", kind="number")
+    boolean = fm.Question(id="b", question="Is it?", answer="yes", kind="boolean")
+    assert [value(WHERE, "B"), value(WHERE, "A"), value(WHERE, None)] == [1.0, 0.0, 0.0]
+    assert [value(number, "12.0"), value(number, "13")] == [1.0, 0.0]
+    assert [value(boolean, "yes"), value(boolean, "no")] == [1.0, 0.0]
+    assert value(SPAN, "Ada Lovelace") == pytest.approx(0.8)
+    assert value(SPAN, None) == 0.0
+
+
+def test_only_good_answers_may_be_shown() -> None:
+    assert [demonstrable(WHERE, answer) for answer in ("B", "A", None)] == [True, False, False]
+    assert value(SPAN, "Ada Lovelace") >= DEMONSTRABLE_F1 > value(SPAN, "Ada")
+    assert [demonstrable(SPAN, answer) for answer in ("Ada Lovelace", "Ada")] == [True, False]
+
+
+def test_each_way_of_asking_the_metric() -> None:
+    seen: list[Any] = []
+    metric = Metric(
+        lambda question, said, score: seen.append((question.id, score)), {"program.seat": "judge"}
+    )
+    said = {"answer": "A", "decided_by": "judge", "transcript": [turn("judge", 1, "A", "so")]}
+    assert metric(WHERE, said) == 0.0
+    assert metric(WHERE, None) == 0.0
+    assert seen == [("1", 0.0), ("1", 0.0)]
+    assert metric(WHERE, said, []) is False
+    assert metric(SPAN, {"answer": "Ada Lovelace"}, []) is True
+    judged = metric(WHERE, said, [], "program.seat", [])
+    assert (judged.score, judged.feedback.splitlines()[-1]) == (0.0, 'judge argued: "so"')
+    assert len(seen) == 2, "only scores are counted, no demonstrations and no feedback"
+
+
+def test_gepa_is_told(scripted: Any) -> None:
+    from planted import compiled, is_proposal, of_instructions
+
+    scripted.reply = of_instructions()
+    program = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=1)
+    compiled(scripted.url, optimizer="gepa", program=program, train=8, validation=0)
+    asked = [json.dumps(body) for body in scripted.bodies if is_proposal(body)]
+    assert asked
+    assert all("The right answer is" in text and "You are " in text for text in asked)

@@ -1,0 +1,261 @@
+"""Intervals, paired tests and sample sizes, against scipy and values worked by hand."""
+
+import math
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest, norm
+
+from folkmoot.optimizers.statistics.statistics import (
+    bootstrap_mean,
+    holm,
+    matched_odds,
+    mcnemar_exact,
+    minimum_detectable_difference,
+    paired_bootstrap,
+    wilson,
+)
+
+SHARES = st.floats(0.01, 0.99)
+
+
+@st.composite
+def counts(draw: st.DrawFn) -> tuple[int, int]:
+    n = draw(st.integers(1, 5000))
+    return draw(st.integers(0, n)), n
+
+
+@given(counts(), st.floats(0.5, 0.999))
+def test_wilson_is_scipys(count: tuple[int, int], confidence: float) -> None:
+    k, n = count
+    expected = binomtest(k, n).proportion_ci(confidence_level=confidence, method="wilson")
+    low, high = wilson(k, n, confidence)
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert 0 <= low <= k / n <= high <= 1
+
+
+def test_wilson_at_the_ends_and_by_hand() -> None:
+    assert wilson(0, 0) == (0, 1)
+    assert wilson(0, 10).low == 0
+    assert wilson(10, 10).high == 1
+    assert wilson(10, 10).low == pytest.approx(10 / (10 + 1.959964**2), abs=1e-6)
+    assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
+
+
+@pytest.mark.parametrize(("k", "n", "confidence"), [(-1, 5, 0.95), (6, 5, 0.95), (1, 5, 1.0), (1, 5, 0.0)])
+def test_wilson_refuses(k: int, n: int, confidence: float) -> None:
+    with pytest.raises(ValueError, match=r"successes|confidence"):
+        wilson(k, n, confidence)
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "low", "high"),
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_wilson_is_the_published_score_interval(k: int, n: int, low: float, high: float) -> None:
+    """Newcombe (1998), Statistics in Medicine 17, table I: method 3."""
+    assert wilson(k, n) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_mcnemar_and_matched_odds_of_a_published_table() -> None:
+    """Approval of the prime minister asked twice (Agresti): 86 and 150 of 1600 changed their minds."""
+    assert mcnemar_exact(86, 150) == pytest.approx(3.716e-05, rel=1e-3)
+    assert matched_odds(86, 150).ratio == pytest.approx(0.573, abs=5e-4)
+
+
+@given(st.integers(0, 400), st.integers(0, 400), st.floats(0.5, 0.999))
+def test_matched_odds_are_scipys_exact_binomial_interval_and_agree_with_mcnemar(
+    a: int, b: int, confidence: float
+) -> None:
+    ratio, low, high = matched_odds(a, b, confidence)
+    if a + b:
+        share = binomtest(a, a + b, 0.5).proportion_ci(confidence, method="exact")
+        assert (low / (1 + low), 1 / (1 + 1 / high) if high else 0) == pytest.approx(
+            (share.low, share.high), abs=1e-9
+        )
+    assert 0 <= low <= ratio <= high
+    p, alpha = mcnemar_exact(a, b), 1 - confidence
+    if abs(p - alpha) > 1e-9:
+        assert (low > 1 or high < 1) == (p < alpha)
+    turned = matched_odds(b, a, confidence)
+    assert (1 / turned.high if turned.high else math.inf) == pytest.approx(low, rel=1e-6)
+
+
+def test_matched_odds_at_the_ends() -> None:
+    assert matched_odds(0, 0) == (1, 0, math.inf)
+    assert matched_odds(5, 0)[::2] == (math.inf, math.inf)
+    assert matched_odds(0, 5)[:2] == (0, 0)
+    with pytest.raises(ValueError, match="negative"):
+        matched_odds(1, -1)
+    with pytest.raises(ValueError, match="confidence"):
+        matched_odds(1, 1, 1.0)
+
+
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_mcnemar_is_the_exact_binomial_test(a: int, b: int) -> None:
+    expected = binomtest(a, a + b, 0.5).pvalue if a + b else 1.0
+    assert mcnemar_exact(a, b) == pytest.approx(expected, rel=1e-9)
+    assert mcnemar_exact(a, b) == mcnemar_exact(b, a)
+
+
+def test_mcnemar_by_hand() -> None:
+    assert mcnemar_exact(0, 0) == 1
+    assert mcnemar_exact(5, 5) == 1
+    assert mcnemar_exact(0, 5) == pytest.approx(2 / 32)
+    assert mcnemar_exact(1, 9) == pytest.approx(2 * 11 / 1024)
+    with pytest.raises(ValueError, match="negative"):
+        mcnemar_exact(-1, 3)
+
+
+SCORES = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60)
+
+
+@given(SCORES, st.integers(0, 2**32), st.randoms())
+@settings(max_examples=40)
+def test_paired_bootstrap_is_seeded_antisymmetric_and_blind_to_order(
+    pairs: list[tuple[bool, bool]], seed: int, random: Any
+) -> None:
+    a, b = zip(*pairs, strict=True)
+    result = paired_bootstrap(a, b, seed=seed, resamples=200)
+    assert result.difference == pytest.approx(np.mean(a) - np.mean(b))
+    assert -1 <= result.low <= result.high <= 1
+    assert paired_bootstrap(a, b, seed=seed, resamples=200) == result
+    assert paired_bootstrap(b, a, seed=seed, resamples=200).difference == -result.difference
+    random.shuffle(pairs)
+    a, b = zip(*pairs, strict=True)
+    assert paired_bootstrap(a, b, seed=seed, resamples=200) == result
+
+
+@pytest.mark.parametrize("distinct", [3, 400])
+def test_bootstrap_interval_is_about_two_standard_errors(distinct: int) -> None:
+    """400 values, few or all of them different, which are two ways of drawing a resample."""
+    rng = np.random.default_rng(7)
+    values = rng.integers(0, 3, 400) if distinct == 3 else rng.normal(1, 0.5, 400)
+    mean, low, high = bootstrap_mean(values, seed=1)
+    error = values.std() / math.sqrt(400)
+    assert mean == pytest.approx(values.mean())
+    assert (mean - low, high - mean) == pytest.approx((1.96 * error, 1.96 * error), rel=0.08)
+    wide = bootstrap_mean(values, seed=1, confidence=0.99)
+    assert wide.low < low < high < wide.high
+
+
+def test_paired_bootstrap_keeps_the_pairs_together() -> None:
+    values = np.random.default_rng(0).normal(size=300)
+    assert paired_bootstrap(values + 1, values, seed=0) == pytest.approx((1, 1, 1))
+
+
+def test_paired_bootstrap_draws_differ_between_seeds() -> None:
+    a, b = [1, 0, 1, 1, 0, 1, 0, 0], [0, 0, 1, 0, 1, 1, 0, 0]
+    ends = {paired_bootstrap(a, b, seed=seed, resamples=50)[1:] for seed in range(8)}
+    assert len(ends) > 1
+
+
+def test_bootstrap_memory_is_bounded() -> None:
+    values = np.arange(20_000) / 20_000
+    tracemalloc.start()
+    bootstrap_mean(values, seed=0, resamples=1000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 120e6  # all resamples at once are 320 MB
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "message"),
+    [
+        ([1], [1, 0], "same questions"),
+        ([], [], "at least one"),
+        ([math.nan], [1], "finite"),
+        ([1], [math.inf], "finite"),
+    ],
+)
+def test_paired_bootstrap_refuses(a: list[float], b: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        paired_bootstrap(a, b, seed=0)
+
+
+def test_bootstrap_refuses_no_resamples_and_no_confidence() -> None:
+    with pytest.raises(ValueError, match="resamples"):
+        bootstrap_mean([1.0], seed=0, resamples=0)
+    with pytest.raises(ValueError, match="confidence"):
+        bootstrap_mean([1.0], seed=0, confidence=1.0)
+
+
+@given(st.integers(200, 100_000), st.floats(0.05, 1.0), SHARES, SHARES)
+def test_minimum_detectable_difference_solves_its_equation(
+    n: int, discordant: float, power: float, alpha: float
+) -> None:
+    assume(power > alpha)
+    d = minimum_detectable_difference(n, discordant, power, alpha)
+    s = max(discordant, d)
+    z_alpha, z_power = norm.ppf(1 - alpha / 2), norm.ppf(power)
+    if 0 < d < 1:
+        assert z_alpha * math.sqrt(s) + z_power * math.sqrt(s - d * d) == pytest.approx(
+            d * math.sqrt(n), abs=1e-6
+        )
+
+
+def test_minimum_detectable_difference_by_example() -> None:
+    # Five points on 660 questions is what 21 % discordant pairs allow; the default 8 % needs about 250.
+    assert minimum_detectable_difference(660, discordant=0.21) == pytest.approx(0.05, abs=2e-4)
+    assert minimum_detectable_difference(660) == pytest.approx(0.0308, abs=1e-4)
+    assert minimum_detectable_difference(249) == pytest.approx(0.05, abs=1e-4)
+    assert minimum_detectable_difference(1) == 1
+    assert minimum_detectable_difference(3) == 1
+
+
+@given(st.integers(1, 5000), st.floats(0.01, 0.9))
+def test_more_questions_detect_less_and_more_discord_hides_more(n: int, discordant: float) -> None:
+    here = minimum_detectable_difference(n, discordant)
+    assert minimum_detectable_difference(n + 1, discordant) <= here <= 1
+    assert minimum_detectable_difference(n, discordant * 1.1) >= here - 1e-9
+
+
+def test_the_detectable_difference_is_detected_with_the_stated_power() -> None:
+    """Simulated: the exact test, at a true difference of that size, rejects in about 80 % of samples."""
+    n, discordant = 1000, 0.2
+    d = minimum_detectable_difference(n, discordant)
+    rng = np.random.default_rng(3)
+    drawn = rng.multinomial(n, [(discordant + d) / 2, (discordant - d) / 2, 1 - discordant], size=2000)
+    power = np.mean([mcnemar_exact(int(a), int(b)) < 0.05 for a, b, _ in drawn])
+    assert power == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0,), "n must"),
+        ((10, 0.0), "discordant"),
+        ((10, 1.1), "discordant"),
+        ((10, 0.1, 1.0), "power"),
+        ((10, 0.1, 0.8, 0.0), "alpha"),
+        ((10, 0.1, 0.05, 0.05), "power"),
+    ],
+)
+def test_minimum_detectable_difference_refuses(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        minimum_detectable_difference(*arguments)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]) == [1, 1]
+    assert holm([]) == []
+    for bad in ([-0.1], [1.1], [math.nan]):
+        with pytest.raises(ValueError, match="p value"):
+            holm(bad)
+
+
+@given(st.lists(st.floats(0, 1), max_size=12), st.data())
+def test_holm_keeps_order_and_never_lowers_a_p_value(p: list[float], data: st.DataObject) -> None:
+    adjusted = holm(p)
+    assert all(x <= y <= 1 for x, y in zip(p, adjusted, strict=True))
+    assert not p or min(adjusted) == pytest.approx(min(1, len(p) * min(p)))
+    assert not p or max(adjusted) >= max(p)
+    order = data.draw(st.permutations(range(len(p))))
+    assert holm([p[i] for i in order]) == pytest.approx([adjusted[i] for i in order])
+    ranked = [y for _, y in sorted(zip(p, adjusted, strict=True))]
+    assert ranked == sorted(ranked)

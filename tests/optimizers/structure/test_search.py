@@ -1,0 +1,127 @@
+"""The search itself: seeded draws, growing subsets, paired pruning, and the front. No LM is asked."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from typing import Any
+
+import optuna
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import folkmoot as fm
+from folkmoot.optimizers.structure.front import dominates, front
+from folkmoot.optimizers.structure.pruning import ALPHA, behind, looks
+from folkmoot.optimizers.structure.search import SAMPLERS, SeededSampler, parameters_of, suggested
+from folkmoot.pipelines.tuning.loop import place_of
+from folkmoot.pipelines.tuning.yaml_space import space_of
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+SPACE = space_of("deliberation")
+
+
+def worth(setting: dict[str, Any]) -> list[float]:
+    return [setting["max_rounds"] + len(setting["roles"]) / 7, len(setting["roles"]) * setting["max_rounds"]]
+
+
+def study(sampler: str, places: int, *, reopened: bool, goals: int = 1) -> list[str]:
+    """The settings that a study tries, with a new process's worth of state before each trial if reopened."""
+    storage = optuna.storages.InMemoryStorage()
+    directions = ["maximize", "minimize"][:goals]
+    made = optuna.create_study(storage=storage, study_name="s", directions=directions)
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made.sampler = SeededSampler(sampler, 3, place_of, {0: first()})
+        for _ in range(places):
+            if reopened:
+                made = optuna.load_study(storage=storage, study_name="s")
+                made.sampler = SeededSampler(sampler, 3, place_of, {0: first()})
+            trial = made.ask()
+            setting = suggested(trial, SPACE.point)
+            made.tell(trial, worth(setting)[:goals])
+            found.append(repr(setting))
+    return found
+
+
+def first() -> dict[str, Any]:
+    default, _ = SPACE.default()
+    assert default is not None
+    return parameters_of(SPACE.point, default)[0]
+
+
+@pytest.mark.parametrize("goals", [1, 2])
+@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != "grid"])
+def test_draws_depend_on_seed_place_and_history_alone(sampler: str, goals: int) -> None:
+    places = 14 if sampler == "gp" else 25
+    once = study(sampler, places, reopened=False, goals=goals)
+    assert once == study(sampler, places, reopened=True, goals=goals)
+    assert once[0] == repr(SPACE.default()[0])
+    assert len(set(once)) > places / 2
+
+
+def test_an_unknown_sampler_is_named() -> None:
+    with pytest.raises(fm.UserError, match="no sampler 'magic'"):
+        SeededSampler("magic", 0, place_of, {})
+
+
+def test_looks_grow_to_all_questions() -> None:
+    assert looks(200) == [25, 50, 100, 200]
+    assert looks(15) == [10, 15]
+    assert looks(8) == [8]
+
+
+@given(st.integers(1, 5000))
+def test_looks_always_end_with_all_and_never_shrink(n: int) -> None:
+    found = looks(n)
+    assert found[-1] == n
+    assert found == sorted(set(found))
+    assert len(found) <= 5
+
+
+def test_behind_is_a_matter_of_evidence() -> None:
+    assert not behind([0.0] * 3, [1.0] * 3, 3)
+    assert behind([0.0] * 12, [1.0] * 12, 3)
+    assert not behind([1.0] * 12, [0.0] * 12, 3)
+    assert not behind([0.0] * 12, [0.0] * 12, 3)
+    assert behind([0.1] * 20, [0.6] * 20, 3)
+
+
+def test_questions_that_failed_say_nothing() -> None:
+    assert not behind([None] * 40, [1.0] * 40, 1)
+    assert not behind([None] * 38 + [0.0] * 2, [1.0] * 40, 1)
+
+
+def test_more_looks_need_more_evidence() -> None:
+    worse = [0.0] * 6 + [1.0] * 20
+    assert behind(worse, [1.0] * 26, 1)
+    assert not behind(worse, [1.0] * 26, 4)
+
+
+def test_an_equal_trial_is_rarely_stopped() -> None:
+    dice, stopped, studies = random.Random(5), 0, 400
+    planned = looks(200)
+    for _ in range(studies):
+        a, b = ([float(dice.random() < 0.5) for _ in range(200)] for _ in range(2))
+        stopped += any(behind(a[:n], b[:n], len(planned) - 1) for n in planned[:-1])
+    assert stopped / studies <= ALPHA
+
+
+def test_dominance() -> None:
+    goals = ["accuracy", "cost"]
+    assert dominates([0.9, 1.0], [0.8, 1.0], goals)
+    assert dominates([0.9, 1.0], [0.9, 2.0], goals)
+    assert not dominates([0.9, 1.0], [0.9, 1.0], goals)
+    assert not dominates([0.9, 2.0], [0.8, 1.0], goals)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12))
+def test_the_front_is_what_nothing_dominates(values: list[tuple[int, int]]) -> None:
+    goals = ["accuracy", "calls"]
+    kept = front(values, goals)
+    for place, own in enumerate(values):
+        beaten = any(a >= own[0] and b <= own[1] and (a, b) != own for a, b in values)
+        assert (place in kept) == (not beaten)
+    assert values[kept[0]][0] == max(a for a, _ in values)

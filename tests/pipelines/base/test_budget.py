@@ -1,0 +1,352 @@
+"""Budgets: how they are written, and that they hold whatever is in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import evaluate as evaluate_command
+from cli_helpers import folkmoot, isolate, lm, ten_questions
+from dspy.utils import DummyLM
+from hypothesis import given
+from hypothesis import strategies as st
+from mortal import questions
+
+import folkmoot as fm
+from folkmoot.modules.base.calls import Usage, bound
+from folkmoot.pipelines.base.budget import ACCOUNTS, Account, Budget, BudgetSpent
+from folkmoot.pipelines.lms import engine as engine_module
+from folkmoot.pipelines.lms.ledger import totals
+from folkmoot.pipelines.testing.server import ScriptedServer, first_option
+
+PRICE = (1e-6, 2e-6)
+
+
+def run(server: ScriptedServer, out: Path | None, n: int = 60, program: Any = None, **options: Any) -> Any:
+    known = {"api_base": server.url, "price": PRICE, "concurrency": 64}
+    used = fm.lm("openai/scripted", **{**known, **options.pop("lm", {})})
+    program = program or fm.Deliberation(["intuitive", "reasoner"])
+    return fm.evaluate(program, questions(n), lm=used, out=out, tracking=False, **options)
+
+
+# How a budget is written ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [
+        ("2 USD", Budget(usd=2)),
+        ("$2.50", Budget(usd=2.5)),
+        ("0.01usd", Budget(usd=0.01)),
+        ("2$", Budget(usd=2)),
+        ("500 calls", Budget(calls=500)),
+        ("1 call", Budget(calls=1)),
+        ("10k calls", Budget(calls=10_000)),
+        ("1.5 k calls", Budget(calls=1500)),
+        ("1M tokens", Budget(tokens=1_000_000)),
+        ("2m TOKENS", Budget(tokens=2_000_000)),
+        ("90 s", Budget(seconds=90)),
+        ("20 min", Budget(seconds=1200)),
+        ("1.5 h", Budget(seconds=5400)),
+        (" 2 USD ,500calls,  1M tokens,20 min ", Budget(2, 500, 1_000_000, 1200)),
+    ],
+)
+def test_forms_of_a_budget(text: str, budget: Budget) -> None:
+    assert Budget.parse(text) == budget
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "2", "USD", "2 EUR", "20 m", "-5 calls", "0 calls", "0 USD", "1e3 calls", "2 USD 500 calls"),
+        *("0.5 calls", "1 USD, 2 USD", "5 min, 1 h", "1,000 calls", "2 USD,", "$2 calls", "inf USD", "nan s"),
+    ],
+)
+def test_what_is_no_budget_is_said_in_one_sentence(text: str) -> None:
+    with pytest.raises(fm.UserError, match="budget") as caught:
+        Budget.parse(text)
+    assert "\n" not in str(caught.value)
+
+
+@given(
+    st.builds(
+        Budget,
+        usd=st.none() | st.integers(1, 10**6).map(lambda cents: cents / 100),
+        calls=st.none() | st.integers(1, 10**12),
+        tokens=st.none() | st.integers(1, 10**12),
+        seconds=st.none() | st.integers(1, 10**6).map(float),
+    ).filter(str)
+)
+def test_a_budget_reads_back_as_it_is_shown(budget: Budget) -> None:
+    assert Budget.parse(str(budget)) == budget
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_budget_or_a_users_error(text: str) -> None:
+    try:
+        budget = Budget.parse(text)
+    except fm.UserError:
+        return
+    assert any(value and value > 0 for value in vars(budget).values())
+
+
+# Ceilings ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("calls", [1, 30, 64, 77])
+def test_calls_are_never_exceeded_with_64_at_once(calls: int, tmp_path: Path) -> None:
+    with ScriptedServer(delay=0.02) as server:
+        result = run(server, tmp_path, n=100, budget=f"{calls} calls")
+        assert len(server.bodies) == calls == result.summary.paid["calls"] == totals(tmp_path).calls
+        assert result.summary.stopped.startswith(f"budget {calls} calls spent")
+        assert result.summary.counts["errors"] == 0
+        assert len((tmp_path / "calls.jsonl").read_text().splitlines()) == calls
+
+
+@pytest.mark.parametrize("budget", ["6k tokens", "0.006 USD"])
+def test_tokens_and_money_are_exceeded_by_the_calls_in_flight_at_most(budget: str, tmp_path: Path) -> None:
+    with ScriptedServer(delay=0.02) as server:
+        result = run(server, tmp_path, n=100, budget=budget)
+        paid = result.summary.paid
+        limit = Budget.parse(budget)
+        most = max(len(json.dumps(body)) / 3 for body in server.bodies)  # tokens of a call, and more
+        if limit.tokens:
+            spent, over = paid["prompt_tokens"] + paid["completion_tokens"], 64 * most
+            assert limit.tokens <= spent <= limit.tokens + over
+        else:
+            assert limit.usd <= paid["cost_usd"] <= limit.usd + 64 * most * PRICE[1]
+        assert paid["calls"] == len(server.bodies) < 200
+        assert len(server.bodies) == len((tmp_path / "calls.jsonl").read_text().splitlines())
+
+
+def test_time_ends_a_run_even_while_it_waits_to_try_again(tmp_path: Path) -> None:
+    with ScriptedServer() as server:
+        server.reply = lambda _: (503, {"Retry-After": "30"}, {})
+        began = time.monotonic()
+        result = run(server, tmp_path, budget="0.3 s")
+        assert time.monotonic() - began < 5
+        assert result.summary.counts == {
+            "questions": 60,
+            "rows": 0,
+            "correct": 0,
+            "errors": 0,
+            "unreadable": 0,
+        }
+        assert "time is over" in result.summary.stopped
+
+
+def test_failed_calls_take_nothing_from_a_budget(
+    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "back_off", lambda *_: 0.001)
+    seen: set[str] = set()
+
+    def fails_once(body: dict[str, Any]) -> Any:
+        text = json.dumps(body)
+        if text in seen:
+            return first_option(body)
+        seen.add(text)
+        return 500, {}, {}
+
+    scripted.reply = fails_once
+    result = run(scripted, None, n=20, program=fm.SingleAgent(), budget="20 calls")
+    assert result.summary.counts["rows"] == 20
+    assert result.summary.stopped is None
+    assert len(scripted.bodies) == 40
+
+
+def test_a_larger_budget_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
+    with ScriptedServer(delay=0.005) as server:
+        for calls in (25, 50, 50, 90):
+            run(server, tmp_path, budget=f"{calls} calls")
+            assert len(server.bodies) == calls
+        result = run(server, tmp_path)
+        assert result.summary.stopped is None
+        assert result.summary.counts["rows"] == 60
+        assert result.summary.paid["calls"] == len(server.bodies) == 120
+
+
+def test_questions_that_need_no_call_are_answered_though_nothing_is_left(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    run(scripted, tmp_path, n=5)
+    (tmp_path / "results.jsonl").write_text("")
+    result = run(scripted, tmp_path, n=5, budget="1 call")
+    assert (result.summary.counts["rows"], result.summary.stopped) == (5, None)
+
+
+def test_an_ensemble_loses_no_call_that_was_under_way(tmp_path: Path) -> None:
+    with ScriptedServer(delay=0.02) as server:
+        program = fm.Ensemble(["simple", "cot"])
+        run(server, tmp_path, program=program, budget="31 calls")
+        assert len(server.bodies) == 31
+        assert totals(tmp_path).calls == len((tmp_path / "calls.jsonl").read_text().splitlines()) == 31
+
+
+def test_two_runs_that_share_an_lm_have_budgets_of_their_own(tmp_path: Path) -> None:
+    with ScriptedServer(delay=0.02) as server:
+        used = fm.lm("openai/scripted", api_base=server.url)
+
+        def one(name: str, budget: str | None) -> Any:
+            return fm.evaluate(
+                fm.SingleAgent(), questions(30), lm=used, out=tmp_path / name, tracking=False, budget=budget
+            )
+
+        with ThreadPoolExecutor(2) as pool:
+            poor, rich = pool.map(one, ["poor", "rich"], ["3 calls", None])
+        # Equal requests are joined, so the rich run may have paid for what the poor one could not.
+        assert poor.summary.stopped or poor.summary.counts["rows"] == 30
+        assert rich.summary.counts["rows"] == 30
+        assert rich.summary.stopped is None
+        assert totals(tmp_path / "poor").calls <= 3
+        assert totals(tmp_path / "poor").calls + totals(tmp_path / "rich").calls == len(server.bodies)
+
+
+def test_an_outer_account_holds_over_several_evaluations(scripted: ScriptedServer, tmp_path: Path) -> None:
+    account = Account(Budget(calls=7))
+    with bound(ACCOUNTS, (account,)):
+        first = run(scripted, tmp_path / "a", n=5, program=fm.SingleAgent())
+        second = run(scripted, tmp_path / "b", n=5, program=fm.SingleAgent("cot"))
+    assert (first.summary.stopped, account.spent.calls, len(scripted.bodies)) == (None, 7, 7)
+    assert second.summary.stopped
+
+
+def test_a_spent_account_is_told_only_when_nothing_is_in_flight() -> None:
+    async def scene() -> list[str]:
+        account, told = Account(Budget(calls=1)), []
+
+        async def ask() -> None:
+            try:
+                await account.admit()
+            except BudgetSpent:
+                told.append("spent")
+                return
+            await asyncio.sleep(0.05)
+            account.charge(Usage(1), "m", counted=True)
+            told.append("answered")
+            account.leave()
+
+        await asyncio.gather(ask(), ask(), ask())
+        return told
+
+    assert asyncio.run(scene()) == ["answered", "spent", "spent"]
+
+
+def test_who_is_told_that_tokens_are_spent_may_stop_the_others() -> None:
+    async def scene() -> list[str]:
+        account, told = Account(Budget(tokens=1)), []
+
+        async def ask(seconds: float) -> None:
+            await account.admit()
+            await asyncio.sleep(seconds)
+            account.charge(Usage(1, 5, 5), "m", counted=True)
+            told.append("answered")
+            account.leave()
+
+        async def late() -> None:
+            await asyncio.sleep(0.05)
+            with pytest.raises(BudgetSpent, match="20 tokens"):
+                await account.admit()
+            told.append("spent")
+
+        await asyncio.gather(ask(0.01), ask(0.15), late())
+        return told
+
+    assert asyncio.run(scene()) == ["answered", "answered", "spent"]
+
+
+# What cannot be held ----------------------------------------------------------------------------------
+
+
+def test_money_and_an_unknown_price_are_refused_before_any_call(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    with pytest.raises(fm.UserError, match=r"price of openai/scripted is unknown.*--price"):
+        run(scripted, tmp_path, lm={"price": None}, budget="2 USD")
+    assert not scripted.bodies
+    assert run(scripted, tmp_path, n=2, lm={"price": None}, budget="9 calls").summary.paid["calls"] == 4
+    with pytest.raises(fm.UserError, match="cost so far is unknown"):
+        run(scripted, tmp_path, n=2, budget="2 USD")
+
+
+def test_an_lm_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(fm.UserError, match=r"needs LMs made by fm\.lm"):
+        fm.evaluate(fm.SingleAgent(), questions(1), lm=DummyLM([{}]), tracking=False, budget="2 calls")
+
+
+def test_an_endpoint_that_does_not_count_tokens_ends_the_run(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    message = {"role": "assistant", "content": '{"answer": "A"}'}
+    scripted.reply = lambda _: (200, {}, {"choices": [{"message": message, "finish_reason": "stop"}]})
+    result = run(scripted, tmp_path, concurrency=1, budget="1M tokens")
+    assert len(scripted.bodies) == 1
+    assert "did not say how many tokens" in result.summary.stopped
+    assert run(scripted, tmp_path, budget="10 min").summary.counts["rows"] == 60
+
+
+# The command line -------------------------------------------------------------------------------------
+
+
+def test_the_command_stops_says_so_and_goes_on(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    ten = ten_questions(tmp_path)
+    result = evaluate_command(scripted, ten, "--budget", "4 calls", "--out", tmp_path / "o", "--json")
+    assert result.exit_code == 1
+    assert "folkmoot: budget 4 calls spent (4 calls)" in result.stderr
+    found = json.loads(result.stdout)
+    assert found["stopped"].startswith("budget 4 calls")
+    assert (found["counts"]["rows"], found["paid"]["calls"], len(scripted.bodies)) == (4, 4, 4)
+    assert found["settings"]["budget"] == "4 calls"
+    done = evaluate_command(scripted, ten, "--budget", "10 calls", "--out", tmp_path / "o", "--json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["stopped"] is None
+    assert len(scripted.bodies) == 10
+
+
+def test_weights_are_paid_from_the_same_budget(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    ten = ten_questions(tmp_path)
+    words = ["--train", "sample-choice", "--out", tmp_path / "o", "--budget"]
+    program = "ensemble:simple,cot:weighted"
+    result = evaluate_command(scripted, ten, *words, "30 calls", program=program)
+    assert result.exit_code == 1
+    assert "budget 30 calls spent" in result.stderr
+    assert len(scripted.bodies) == 30
+    assert totals(tmp_path / "o" / "weights").calls == 30
+
+
+def test_a_price_on_the_command_line(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    ten = ten_questions(tmp_path)
+    refused = evaluate_command(scripted, ten, "--budget", "1 USD")
+    assert (refused.exit_code, len(scripted.bodies)) == (2, 0)
+    assert "is unknown" in refused.stderr
+    price = ["--price", "openai/scripted=1, 2"]
+    found = json.loads(evaluate_command(scripted, ten, *price, "--budget", "1 USD", "--json").stdout)
+    paid = found["paid"]
+    assert paid["cost_usd"] == pytest.approx(
+        paid["prompt_tokens"] / 1e6 + 2 * paid["completion_tokens"] / 1e6
+    )
+    for wrong, told in [
+        ("openai/scripted", "no MODEL=IN,OUT"),
+        ("openai/scripted=1", "no MODEL=IN,OUT"),
+        ("openai/scripted=-1,2", "no MODEL=IN,OUT"),
+        ("openai/other=1,2", "sits in no seat"),
+    ]:
+        result = evaluate_command(scripted, ten, "--price", wrong)
+        assert result.exit_code == 2
+        assert told in result.stderr
+    again = folkmoot("ask", "single:simple", "Why?", "--choice", "x", "--choice", "y", *lm(scripted), *price)
+    assert "USD" in again.stdout

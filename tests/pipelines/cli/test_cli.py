@@ -1,0 +1,363 @@
+"""The command line as a user meets it: help, `ask`, and what `evaluate` prints and writes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import (
+    SPEC,
+    child,
+    evaluate,
+    folkmoot,
+    isolate,
+    lm,
+    question,
+    rows_of,
+    ten_questions,
+    write,
+)
+
+from folkmoot.pipelines.cli.show import duration, highlights, money
+from folkmoot.pipelines.programs.seats import by_seat
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+COMMANDS = [
+    *("ask", "evaluate", "compare", "compile", "tune", "train", "distil", "report", "reproduce"),
+    *("datasets", "doctor", "push", "ui"),
+]
+ROW_KEYS = [
+    *("id", "kind", "answer", "gold", "correct", "em", "f1", "decided_by", "rounds", "consensus_round"),
+    *("transcript", "usage", "seconds", "error"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def ten(tmp_path: Path) -> Path:
+    return ten_questions(tmp_path)
+
+
+def reasons(body: dict[str, Any]) -> bool:
+    """Whether the agent that asks is one that reasons before it answers."""
+    return "reasoning" in body["response_format"]["json_schema"]["schema"]["properties"]
+
+
+# Help and start --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_commands_help_has_an_example(command: str) -> None:
+    result = folkmoot(command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: folkmoot {command}" in " ".join(result.stdout.split())
+
+
+def test_help_lists_the_commands_that_there_are() -> None:
+    shown = re.findall(r"^│ ([a-z]+) ", folkmoot("--help").stdout, re.MULTILINE)
+    assert sorted(shown) == sorted(COMMANDS)
+
+
+def test_version() -> None:
+    assert re.fullmatch(r"folkmoot \d+\.\d+\.\d+\S*\n", folkmoot("--version").stdout)
+
+
+def test_help_needs_none_of_the_heavy_packages() -> None:
+    look = (
+        "import sys; from typer.testing import CliRunner; from folkmoot.pipelines.cli import app;"
+        "CliRunner().invoke(app, ['evaluate', '--help']);"
+        "print(*{'dspy', 'litellm', 'mlflow', 'torch', 'pandas', 'numpy', 'yaml'} & set(sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True).stdout == "\n"
+
+
+# ask -------------------------------------------------------------------------------------------------
+
+
+def test_ask_shows_the_dialogue_the_decision_and_the_bill(scripted: ScriptedServer) -> None:
+    result = folkmoot(
+        "ask", SPEC, "What holds soup?", "--choice", "a flask", "--choice", "a net", *lm(scripted)
+    )
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert "intuitive, round 1: A (a flask)" in lines
+    assert "reasoner, round 1: A (a flask)" in lines
+    assert "Answer: A (a flask)" in lines
+    assert "decided by consensus after 1 round; 2 calls" in result.stdout
+    assert "price unknown" in result.stdout
+
+
+def test_ask_as_json_is_the_prediction_and_nothing_else(scripted: ScriptedServer) -> None:
+    words = ["--choice", "X=a flask", "--choice", "Y=a net", "--json"]
+    result = folkmoot("ask", SPEC, "What holds soup?", *words, *lm(scripted))
+    found = json.loads(result.stdout)
+    assert (found["answer"], found["decided_by"], found["kind"]) == ("X", "consensus", "choice")
+    assert [turn["agent"] for turn in found["transcript"]] == ["intuitive", "reasoner"]
+    assert found["choices"] == {"X": "a flask", "Y": "a net"}
+    assert found["usage"]["calls"] == 2
+
+
+def test_ask_passes_context_and_kind_and_options_on(scripted: ScriptedServer) -> None:
+    scripted.reply = lambda body: json.dumps({"answer": "42"})
+    words = [
+        "--context",
+        "Forty-two.",
+        "--kind",
+        "number",
+        "--temperature",
+        "0.5",
+        "--max-tokens",
+        "77",
+        "-q",
+    ]
+    assert folkmoot("ask", "single:simple", "How many?", *words, *lm(scripted)).stdout == "42\n"
+    body = scripted.bodies[0]
+    assert (body["temperature"], body["max_tokens"]) == (0.5, 77)
+    assert "Forty-two." in body["messages"][-1]["content"]
+
+
+def test_what_an_lm_says_is_only_text(scripted: ScriptedServer) -> None:
+    said = "[bold]loud[/bold] [/] \x1b]0;owned\x07 \x1b[31mred"
+    scripted.reply = lambda body: json.dumps({"reasoning": said, "answer": "A"})
+    words = ["--choice", "[red]flask[/red]", "--choice", "net"]
+    result = folkmoot("ask", "single:cot", "What?", *words, *lm(scripted))
+    assert result.exit_code == 0
+    assert "[bold]loud[/bold] [/]" in result.stdout
+    assert "[red]flask[/red]" in result.stdout
+    assert "\x1b" not in result.stdout
+    assert "\x07" not in result.stdout
+
+
+def test_a_recorded_question_is_answered_again_without_the_endpoint(tmp_path: Path) -> None:
+    words = ["ask", SPEC, "What holds soup?", "--choice", "a flask", "--choice", "a net", "--json"]
+    with ScriptedServer() as server:
+        first = folkmoot(*words, *lm(server), "--record", tmp_path / "record")
+    again = folkmoot(*words, "--lm", f"replay/{tmp_path / 'record'}")
+    assert again.exit_code == 0
+    first, again = json.loads(first.stdout), json.loads(again.stdout)
+    assert again["answers"] == first["answers"]
+    assert again["usage"]["cached_calls"] == again["usage"]["calls"] == 2
+    other = folkmoot("ask", SPEC, "Something else?", "--lm", f"replay/{tmp_path / 'record'}")
+    assert other.exit_code == 1
+    assert "no answer to this request" in other.stderr
+
+
+# evaluate --------------------------------------------------------------------------------------------
+
+
+def test_evaluate_writes_rows_and_summary(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
+    result = evaluate(scripted, ten, "--out", tmp_path / "out", program=SPEC)
+    assert result.exit_code == 0
+    rows = rows_of(tmp_path / "out")
+    assert [row["id"] for row in rows] == [f"q{number}" for number in range(10)]
+    assert set(ROW_KEYS) <= set(rows[0])
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["scores"]["accuracy"]["value"] == 0.5
+    assert summary["counts"]["rows"] == 10
+    assert summary["settings"]["data"] == str(ten)
+    for told in ("50.0% [23.7%, 76.3%]", "5 right of 10", "20 calls", "price unknown", "results.jsonl"):
+        assert told in result.stdout
+    for told in ("10 questions (choice)", SPEC, "openai/scripted at http", "at most 70 calls"):
+        assert told in result.stderr
+
+
+def test_json_is_all_that_a_child_prints_on_standard_output(scripted: ScriptedServer, ten: Path) -> None:
+    command = child("evaluate", "single:simple", "--data", ten, *lm(scripted), "--no-track", "--json")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert found["scores"]["accuracy"]["value"] == 0.5
+    assert (Path(found["out"]) / "results.jsonl").is_file()
+    assert "Traceback" not in done.stderr
+
+
+def test_what_libraries_print_stays_off_standard_output(
+    scripted: ScriptedServer, ten: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("folkmoot.pipelines.data.load.check_labelled", lambda questions: print("chatter"))
+    result = evaluate(scripted, ten, "--json")
+    assert json.loads(result.stdout)["counts"]["rows"] == 10
+    assert "chatter" in result.stderr
+
+
+def test_quiet_says_the_one_thing(scripted: ScriptedServer, ten: Path) -> None:
+    result = evaluate(scripted, ten, "--quiet")
+    assert result.stdout == "accuracy: 50.0% [23.7%, 76.3%]\n"
+    assert result.stderr == ""
+
+
+def test_the_same_command_resumes_and_another_gets_its_own_folder(
+    scripted: ScriptedServer, ten: Path, tmp_path: Path
+) -> None:
+    first = json.loads(evaluate(scripted, ten, "--json").stdout)
+    assert len(scripted.requests) == 10
+    assert json.loads(evaluate(scripted, ten, "--json").stdout)["out"] == first["out"]
+    assert len(scripted.requests) == 10
+    others = [
+        json.loads(evaluate(scripted, ten, "--json", *words, program=program).stdout)["out"]
+        for program, words in [
+            ("single:cot", []),
+            ("single:simple", ["--limit", "5"]),
+            ("single:simple", ["--temperature", "0.7"]),
+            ("single:simple", ["--train", "sample-choice", "--demos", "2"]),
+        ]
+    ]
+    assert len({first["out"], *others}) == 5
+    assert first["out"].startswith("runs/questions-single-simple-")
+
+
+def test_an_edited_file_is_another_run(scripted: ScriptedServer, tmp_path: Path) -> None:
+    first = json.loads(evaluate(scripted, write(tmp_path / "questions.jsonl", question(1)), "--json").stdout)
+    second = json.loads(evaluate(scripted, write(tmp_path / "questions.jsonl", question(2)), "--json").stdout)
+    assert first["out"] != second["out"]
+
+
+def test_a_folder_of_another_run_is_refused(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
+    assert evaluate(scripted, ten, "--out", tmp_path / "out").exit_code == 0
+    before = len(scripted.requests)
+    result = evaluate(scripted, ten, "--out", tmp_path / "out", program="single:cot")
+    assert result.exit_code == 2
+    assert "holds another run" in result.stderr
+    assert len(scripted.requests) == before
+
+
+def test_each_seat_gets_its_lm_and_address(scripted: ScriptedServer, ten: Path) -> None:
+    scripted.reply = lambda body: json.dumps({"answer": "B" if reasons(body) else "A"})
+    with ScriptedServer() as judge:
+        words = ["--lm", "judge=openai/big", "--api-base", f"judge={judge.url}", "--limit", "1"]
+        result = evaluate(scripted, ten, *words, "--set", "max_rounds=1", program=SPEC)
+        assert result.exit_code == 0
+        assert {body["model"] for body in scripted.bodies} == {"scripted"}
+        assert [body["model"] for body in judge.bodies] == ["big"]
+    assert "judge: openai/big" in result.stderr
+
+
+def test_a_name_sets_all_its_numbered_seats(scripted: ScriptedServer, ten: Path) -> None:
+    words = ["--lm", "cot=openai/all", "--lm", "cot.1=openai/second", "--limit", "1"]
+    evaluate(scripted, ten, *words, program="ensemble:cot,cot,simple")
+    assert sorted(body["model"] for body in scripted.bodies) == ["all", "scripted", "second"]
+
+
+def test_lms_of_a_yaml_file_keep_their_seats(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(
+        "program: deliberation:intuitive,reasoner\nlms: {reasoner: openai/own}\n"
+    )
+    evaluate(scripted, ten, "--limit", "1", program="p.yaml")
+    assert sorted({body["model"] for body in scripted.bodies}) == ["own", "scripted"]
+
+
+def test_a_recorded_run_replays_to_the_same_rows(ten: Path, tmp_path: Path) -> None:
+    with ScriptedServer() as server:
+        server.reply = lambda body: json.dumps({"answer": "AB"[len(body["messages"][-1]["content"]) % 2]})
+        words = ["--lm", "judge=openai/big", "--record", tmp_path / "record"]
+        evaluate(server, ten, *words, "--out", tmp_path / "first", program=SPEC)
+    words = ["--no-track", "--out", tmp_path / "again"]
+    again = folkmoot("evaluate", SPEC, "--data", ten, "--lm", f"replay/{tmp_path / 'record'}", *words)
+    assert again.exit_code == 0
+    kept = ("id", "answer", "decided_by", "rounds", "correct", "error")
+    assert [[row[key] for key in kept] for row in rows_of(tmp_path / "again")] == [
+        [row[key] for key in kept] for row in rows_of(tmp_path / "first")
+    ]
+    for words in (
+        ["--temperature", "1"],
+        ["--lm", "judge=openai/x"],
+        ["--api-base", "http://127.0.0.1:1/v1"],
+    ):
+        lm_option = ["--lm", f"replay/{tmp_path / 'record'}"]
+        refused = folkmoot("evaluate", SPEC, "--data", ten, *lm_option, *words)
+        assert refused.exit_code == 2
+        assert "answers as recorded" in refused.stderr
+
+
+def test_demonstrations_are_shown(scripted: ScriptedServer, ten: Path) -> None:
+    result = evaluate(scripted, ten, "--train", "sample-choice", "--demos", "2", "--limit", "1", "--json")
+    messages = scripted.bodies[0]["messages"]
+    assert [message["role"] for message in messages].count("assistant") == 2
+    assert json.loads(result.stdout)["settings"]["demos"] == 2
+
+
+def test_weights_are_fitted_on_training_questions(
+    scripted: ScriptedServer, ten: Path, tmp_path: Path
+) -> None:
+    def reply(body: dict[str, Any]) -> str:
+        return json.dumps({"answer": "A" if reasons(body) else "B"})
+
+    scripted.reply = reply
+    train = tmp_path / "train.jsonl"
+    rows = [question(number, id=f"t{number}", question=f"Which is it, {number}?") for number in range(20)]
+    train.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    program = "ensemble:simple,cot:weighted"
+    result = evaluate(scripted, ten, "--train", train, "--json", program=program)
+    found = json.loads(result.stdout)
+    weights = found["training"]["weights"]
+    assert weights["cot"] > weights["simple"] == 0
+    assert found["training"]["usage"]["calls"] == 40
+    assert {row["answer"] for row in rows_of(Path(found["out"]))} == {"A"}
+    assert len(scripted.requests) == 60
+    evaluate(scripted, ten, "--train", train, "--json", program=program)
+    assert len(scripted.requests) == 60
+    shown = evaluate(scripted, ten, "--train", train, "--demos", "2", "--json", program=program)
+    assert json.loads(shown.stdout)["training"]["questions"] == 18
+
+
+def test_test_questions_among_the_training_questions_are_noticed(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    test = write(tmp_path / "questions.jsonl", question(1), question(2))
+    leak = write(tmp_path / "leak.jsonl", question(1, id="other"), question(5))
+    options = ["--train", leak, "--demos", "1"]
+    refused = evaluate(scripted, test, *options)
+    assert refused.exit_code == 2
+    assert "'other' has the text of test question 'q1'" in refused.stderr
+    assert not scripted.requests
+    later = write(tmp_path / "later.jsonl", question(5), question(1, id="other"))
+    warned = evaluate(scripted, test, "--train", later, "--demos", "1", "--json")
+    assert warned.exit_code == 0
+    assert "warning: 1 of 2 test questions" in warned.stderr
+    assert json.loads(warned.stdout)["settings"]["warnings"]
+
+
+# Small parts -----------------------------------------------------------------------------------------
+
+
+def test_seats_are_told_from_names_that_hold_an_equals_sign() -> None:
+    names = ["openai/ft:a=b", "judge=openai/c=d", "cot.1=azure/x", "self_consistency=local/y"]
+    assert by_seat(names, "--lm") == {
+        "*": "openai/ft:a=b",
+        "judge": "openai/c=d",
+        "cot.1": "azure/x",
+        "self_consistency": "local/y",
+    }
+    bases = ["http://h:1/v1?a=b", "judge=https://h/v1?c=d"]
+    assert by_seat(bases, "--api-base") == {"*": "http://h:1/v1?a=b", "judge": "https://h/v1?c=d"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.44, "0.4 s"), (12.4, "12 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")]
+)
+def test_durations(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown
+
+
+def test_an_unknown_price_is_not_nothing() -> None:
+    assert [money(None), money(0.0), money(0.01234)] == ["price unknown", "0 USD", "0.0123 USD"]
+
+
+def test_highlights_are_the_reports_figures_and_never_hide_the_scores() -> None:
+    rate = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 10}
+    report = {
+        "tie_break": {"ran": rate, "by_role": {"deep": rate}},
+        "mean_rounds": 1.25,
+        "accuracy": 0.1,
+        "ids": ["a"],
+    }
+    assert highlights(report) == {"tie break": "ran 50.0% [40.0%, 60.0%]", "mean rounds": "1.25"}

@@ -1,0 +1,289 @@
+"""How commands end (failures, Ctrl-C, unexpected errors), and the commands about this machine."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import (
+    KEY,
+    SPEC,
+    child,
+    evaluate,
+    folkmoot,
+    isolate,
+    lm,
+    question,
+    rows_of,
+    ten_questions,
+    write,
+)
+
+import folkmoot as fm
+from folkmoot.pipelines.cli import ui as cli_ui
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def ten(tmp_path: Path) -> Path:
+    return ten_questions(tmp_path)
+
+
+# Ends ------------------------------------------------------------------------------------------------
+
+
+def bad_request(body: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
+    return 400, {}, {"error": {"message": "too hot"}}
+
+
+def test_too_many_failures_stop_the_run(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
+    scripted.reply = bad_request
+    words = ["--max-failures", "3", "--concurrency", "1", "--out", tmp_path / "out", "--json"]
+    result = evaluate(scripted, ten, *words)
+    assert result.exit_code == 1
+    assert "stopped after 3 failed questions" in json.loads(result.stdout)["stopped"]
+    assert len(rows_of(tmp_path / "out")) == 3
+    scripted.reply = lambda body: json.dumps({"answer": "A"})
+    words = ["--retry-errors", "--out", tmp_path / "out", "--json"]
+    assert evaluate(scripted, ten, *words).exit_code == 0
+    assert [row["error"] for row in rows_of(tmp_path / "out")] == [None] * 10
+
+
+def test_a_run_in_which_everything_failed_has_failed(scripted: ScriptedServer, ten: Path) -> None:
+    scripted.reply = bad_request
+    result = evaluate(scripted, ten)
+    assert result.exit_code == 1
+    assert "every question failed, because " in result.stderr
+    assert "too hot" in result.stderr
+    assert result.stderr.splitlines()[-1].count("too hot") == 1
+    assert "errors: 10" in result.stdout
+    assert "accuracy: not measured: every question failed" in result.stdout
+    assert evaluate(scripted, ten, "-q").stdout.strip() == "accuracy: not measured: every question failed"
+
+
+def test_nothing_is_measured_before_the_first_row(scripted: ScriptedServer, ten: Path) -> None:
+    result = evaluate(scripted, ten, "--budget", "1 calls", "--concurrency", "1", program=SPEC)
+    assert result.exit_code == 1
+    assert "accuracy: not measured: no question is finished" in result.stdout
+    assert "%" not in result.stdout
+
+
+def test_one_failed_question_is_no_failed_run(scripted: ScriptedServer, ten: Path) -> None:
+    scripted.reply = lambda body: (
+        bad_request(body) if "soup 3" in body["messages"][-1]["content"] else json.dumps({"answer": "A"})
+    )
+    result = evaluate(scripted, ten)
+    assert result.exit_code == 0
+    assert "errors: 1" in result.stdout
+
+
+def test_a_wrong_key_fails_at_once_and_is_shown_nowhere(
+    scripted: ScriptedServer, ten: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    scripted.reply = lambda body: (401, {}, {"error": {"message": "bad key"}})
+    result = evaluate(scripted, ten, "--concurrency", "1", "--debug")
+    assert result.exit_code == 2
+    assert "OPENAI_API_KEY" in result.stderr
+    assert len(scripted.requests) == 1
+    assert KEY in scripted.requests[0]["headers"]["Authorization"]
+    assert KEY not in result.output
+    assert not any(KEY.encode() in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    source = write(tmp_path / "questions.jsonl", *(question(number) for number in range(40)))
+    with ScriptedServer(delay=0.05) as server:
+        words = ["--no-track", "--concurrency", "2", "--out", tmp_path / "out"]
+        command = child("evaluate", "single:simple", "--data", source, *lm(server), *words)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        while len(server.requests) < 6 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=30)
+        assert process.returncode == 130
+        done = len(rows_of(tmp_path / "out"))
+        assert 1 <= done < 40
+        assert f"{done} finished rows are kept" in told
+        assert "same command" in told
+        assert "Traceback" not in told
+        asked = len(server.requests)
+        assert evaluate(server, source, "--out", tmp_path / "out").exit_code == 0
+        assert len(rows_of(tmp_path / "out")) == 40
+        assert len(server.requests) - asked <= 40 - done
+        assert len(server.requests) <= 40 + 2
+
+
+def test_an_unexpected_error_is_one_line_unless_debugging(
+    scripted: ScriptedServer, ten: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise KeyError("surprise")
+
+    monkeypatch.setattr("folkmoot.pipelines.data.load.check_labelled", broken)
+    result = evaluate(scripted, ten)
+    assert result.exit_code == 1
+    assert (
+        result.stderr
+        == "folkmoot: unexpected KeyError: 'surprise' (run it again with --debug for the traceback)\n"
+    )
+    assert "Traceback" in evaluate(scripted, ten, "--debug").stderr
+
+
+def test_a_folder_that_cannot_be_made_is_named(scripted: ScriptedServer, ten: Path) -> None:
+    result = evaluate(scripted, ten, "--out", ten / "out")
+    assert result.exit_code == 2
+    assert "cannot be written" in result.stderr
+    assert not scripted.requests
+
+
+# datasets, doctor, ui --------------------------------------------------------------------------------
+
+
+def test_datasets_lists_names_splits_licences_and_places() -> None:
+    shown = folkmoot("datasets").stdout
+    for told in ("commonsenseqa", "validation 1221", "MIT", "sample-choice", "shipped with folkmoot"):
+        assert told in shown
+    found = {info["name"]: info for info in json.loads(folkmoot("datasets", "--json").stdout)}
+    assert found["sample-choice"]["splits"]["test"] == 120
+    assert "test" in found["sample-choice"]["here"]
+
+
+def test_doctor_asks_the_lm_and_shows_no_key(
+    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    result = folkmoot("doctor", *lm(scripted), "--json")
+    found = json.loads(result.stdout)
+    checks = {check["name"]: check for check in found["checks"]}
+    assert checks["LM answers"]["status"] == "ok"
+    assert "openai/scripted answered in" in checks["LM answers"]["said"]
+    assert "OPENAI_API_KEY" in checks["keys"]["said"]
+    assert KEY not in result.output
+    assert "Gemma Terms" in checks["Gemma terms"]["said"]
+    assert not Path("mlflow.db").exists()
+    assert found["ok"] == all(check["status"] != "fail" for check in checks.values())
+    assert result.exit_code == (0 if found["ok"] else 1)
+
+
+def test_doctor_fails_on_what_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "file" / "cache"))
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://user:{KEY}@127.0.0.1:{free_port()}")
+    result = folkmoot("doctor", "--lm", "openai/x", "--api-base", "nowhere")
+    assert result.exit_code == 1
+    failed = [line for line in result.stdout.splitlines() if line.startswith("fail")]
+    assert [line.split()[1] for line in failed] == ["cache:", "MLflow", "LM"]
+    assert "fix: set FOLKMOOT_CACHE" in failed[0]
+    assert "cannot be reached" in failed[1]
+    assert KEY not in result.output
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_taken_port_is_named(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_ui, "store_uri", lambda: "sqlite:///mlflow.db")
+    result = folkmoot("ui", "--port", scripted.port)
+    assert result.exit_code == 2
+    assert f"port {scripted.port}" in result.stderr
+    assert "choose another --port" in result.stderr
+
+
+def test_a_store_on_a_server_has_its_ui_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_ui, "store_uri", lambda: f"https://me:{KEY}@tracking.example")
+    result = folkmoot("ui")
+    assert result.exit_code == 0
+    assert "https://…@tracking.example" in result.stdout
+    assert KEY not in result.output
+
+
+FINALISED = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if sys.argv[1] == "heeded":
+    from folkmoot.pipelines.cli_guard import heed_interrupts
+    heed_interrupts()
+class Thing:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        sum(number for number in range(1000))
+try:
+    Thing()
+    time.sleep(0.5)
+    print("went on")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize(("how", "said"), [("heeded", "interrupted"), ("not", "went on")])
+def test_ctrl_c_is_heeded_even_where_python_drops_exceptions(how: str, said: str) -> None:
+    done = subprocess.run([sys.executable, "-c", FINALISED, how], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == said
+
+
+SERVER = """
+import http.server, os, subprocess, sys
+open("store", "w").write(os.environ["MLFLOW_BACKEND_STORE_URI"])
+helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+open("helper", "w").write(str(helper.pid))
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self): self.send_response(200); self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+def test_the_ui_server_ends_with_the_command_and_so_do_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, uri = free_port(), f"postgresql://me:{KEY}@127.0.0.1/moot"
+    assert KEY not in " ".join(cli_ui.server_command("127.0.0.1", port))
+    command = [sys.executable, "-c", SERVER, str(port)]
+    monkeypatch.setattr(cli_ui, "server_command", lambda *_: command)
+    said = []
+
+    def interrupt(address: str) -> None:
+        said.append(address)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cli_ui.serve(uri, "127.0.0.1", port, interrupt)
+    assert said == [f"http://127.0.0.1:{port}"]
+    assert (tmp_path / "store").read_text() == uri
+    cli_ui.check_port("127.0.0.1", port)
+    helper = int((tmp_path / "helper").read_text())
+    deadline = time.monotonic() + 5
+    while alive(helper) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(helper)
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that ended and was not yet collected by its new parent does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_ui_server_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_ui, "server_command", lambda *_: [sys.executable, "-c", "raise SystemExit(3)"])
+    with pytest.raises(fm.UserError, match=r"did not start \(exit code 3\)"):
+        cli_ui.serve("sqlite:///mlflow.db", "127.0.0.1", free_port(), lambda address: None)

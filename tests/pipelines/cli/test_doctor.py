@@ -1,0 +1,146 @@
+"""`folkmoot doctor`: each thing that can be wrong is found, with its fix, and no key is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from folkmoot.pipelines.cli import doctor as cli_doctor
+from folkmoot.pipelines.cli.app import app
+from folkmoot.pipelines.cli.doctor import Check, examine
+from folkmoot.pipelines.programs.seats import LMOptions
+from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tracking.unsent import mark
+
+KEY = "sk-canary-3e7d55a0"
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty folder, and an environment without anything of the tester's."""
+    for name in [*os.environ]:
+        if name.endswith("_API_KEY") or name.startswith(("MLFLOW_", "FOLKMOOT_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return
+
+
+@pytest.fixture
+def checks(scripted: ScriptedServer) -> Any:
+    """Calls the doctor: its checks by name."""
+
+    def call() -> dict[str, Check]:
+        lms = LMOptions(names=["openai/scripted"], bases=[scripted.url])
+        return {check.name: check for check in examine(lms)}
+
+    return call
+
+
+def test_a_machine_in_order_has_no_failure_and_nothing_is_left_behind(checks: Any, tmp_path: Path) -> None:
+    found = checks()
+    assert [check for check in found.values() if check.status == "fail"] == []
+    assert {"packages", "data", "cache", "folder", "disk", "MLflow store", "keys", "port"} <= found.keys()
+    assert found["LM answers"].said.startswith("openai/scripted answered in")
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+
+
+@pytest.mark.parametrize("status", ["warn", "fail"])
+def test_every_trouble_has_a_fix(
+    checks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
+    monkeypatch.setenv("FOLKMOOT_THREADS", "1000")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/file/mlflow.db")
+    monkeypatch.setenv("OTHER_API_KEY", f" {KEY}")
+    monkeypatch.setattr(cli_doctor, "find_spec", lambda name: None)
+    monkeypatch.setattr(cli_doctor, "fetched", lambda name: False)
+    usage = cli_doctor.shutil.disk_usage(tmp_path)
+    size = {"warn": 1e9, "fail": 1e8}[status]
+    monkeypatch.setattr(cli_doctor.shutil, "disk_usage", lambda place: usage._replace(free=size))
+    found = checks()
+    for name in ("data", "settings", "keys", "embedding models", "embedded LM"):
+        assert found[name].status == "warn"
+    assert found["disk"].status == status
+    assert found["MLflow store"].status == "fail"
+    assert all(check.fix for check in found.values() if check.status != "ok")
+    assert KEY not in str(found)
+
+
+def test_a_package_of_the_wrong_version_is_named(checks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        if name == "dspy":
+            return "2.0"
+        if name == "optuna":
+            raise metadata.PackageNotFoundError(name)
+        return metadata.version(name)
+
+    monkeypatch.setattr(cli_doctor, "version", version)
+    found = checks()["packages"]
+    assert (found.status, found.fix) == ("fail", "pip install --upgrade folkmoot")
+    assert "dspy 2.0 is not" in found.said
+    assert "optuna is missing" in found.said
+
+
+def test_a_port_that_is_taken_is_told(checks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        monkeypatch.setattr(cli_doctor, "UI_PORT", taken.getsockname()[1])
+        found = checks()["port"]
+    assert found.status == "warn"
+    assert f"--port {taken_port(found.said) + 1}" in str(found.fix)
+
+
+def taken_port(said: str) -> int:
+    return int("".join(letter for letter in said if letter.isdigit()))
+
+
+def test_a_store_is_counted_and_must_be_writable(
+    checks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        database.execute("create table runs (id)")
+        database.execute("insert into runs values (1)")
+    database.close()
+    assert "holds 1 runs" in checks()["MLflow store"].said
+    monkeypatch.setattr(cli_doctor.os, "access", lambda place, mode: False)
+    found = checks()["MLflow store"]
+    assert (found.status, "cannot be written" in found.said) == ("fail", True)
+
+
+def test_runs_that_wait_to_be_sent_are_told(checks: Any, tmp_path: Path) -> None:
+    mark(tmp_path, {"missing": ["scores"], "store": "s", "status": "FINISHED", "key": "k"})
+    found = checks()["MLflow backlog"]
+    assert (found.status, str(tmp_path) in found.said) == ("warn", True)
+    assert "folkmoot push" in str(found.fix)
+
+
+def test_a_check_that_breaks_stops_no_other(checks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_doctor, "load", lambda *_, **__: 1 / 0)
+    found = checks()
+    assert found["sample set"].status == "fail"
+    assert "ZeroDivisionError" in found["sample set"].said
+    assert found["keys"].status == "ok"
+
+
+def test_an_endpoint_that_is_down_has_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("folkmoot.pipelines.lms.engine.MAX_RETRIES", 0)
+    monkeypatch.setattr("folkmoot.pipelines.lms.engine.back_off", lambda *_: 0.0)
+    result = CliRunner().invoke(
+        app, ["doctor", "--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1", "--json"]
+    )
+    assert result.exit_code == 1
+    last = json.loads(result.stdout)["checks"][-1]
+    assert (last["name"], last["status"]) == ("LM answers", "fail")
+    assert "start the endpoint" in last["fix"]

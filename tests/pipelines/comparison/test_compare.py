@@ -1,0 +1,393 @@
+"""Comparing two runs: the figures by hand, and a verdict that claims no more than they show."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence, Set
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import folkmoot as fm
+from folkmoot.modules.agents.transcript import Task
+from folkmoot.modules.protocols.program import Program, prediction_of
+from folkmoot.pipelines.comparison.match_budget import Match, spread
+
+CHOICES = {"A": "yes it is", "B": "no it is not"}
+
+
+class Knows(Program):
+    """Right on the questions whose number is among those given, failing on others; makes no call."""
+
+    def __init__(self, right: set[int], fails: Set[int] = frozenset()) -> None:
+        super().__init__()
+        self.right, self.fails = right, fails
+
+    def describe(self) -> dict[str, Any]:
+        return {"program": "knows", "right": sorted(self.right)}
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        number = int(task.question.split()[-1])
+        if number in self.fails:
+            raise dspy.utils.exceptions.LMError("the endpoint is away")
+        return prediction_of(task, "A" if number in self.right else "B", "single", [])
+
+
+class Says(Program):
+    """Gives the same answer to everything; makes no call."""
+
+    def __init__(self, answers: tuple[str, ...]) -> None:
+        super().__init__()
+        self.answers = answers
+
+    def describe(self) -> dict[str, Any]:
+        return {"program": "says", "answers": list(self.answers)}
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        return prediction_of(task, self.answers[0], "single", [])
+
+
+def ask(i: int, **fields: Any) -> fm.Question:
+    given = {"question": f"Is this number {i}", "choices": CHOICES, "answer": "A", **fields}
+    return fm.Question(id=str(i), **given)
+
+
+def run(
+    right: set[int],
+    n: int,
+    folder: Path | None = None,
+    questions: Sequence[fm.Question] = (),
+    fails: Set[int] = frozenset(),
+) -> fm.Evaluation:
+    asked = questions or [ask(i) for i in range(n)]
+    return fm.evaluate(Knows(right, fails), asked, lm=dspy.LM("openai/none"), out=folder, tracking=False)
+
+
+def test_the_figures_of_a_pair() -> None:
+    (pair,) = fm.compare(run(set(range(50)), 100), run(set(range(40, 100)), 100), names=["base", "team"])
+    assert (pair.a, pair.b, pair.n) == ("team", "base", 100)
+    assert (pair.accuracy_a, pair.accuracy_b) == (0.6, 0.5)
+    assert pair.difference == pytest.approx(0.1)
+    assert pair.low < 0 < pair.high
+    assert set(pair.only_a) == {str(i) for i in range(50, 100)}
+    assert set(pair.only_b) == {str(i) for i in range(40)}
+    assert pair.p == pytest.approx(0.343, abs=0.001)  # two-sided binomial of 40 against 50
+    assert (pair.token_ratio, pair.cost_ratio) == (None, None)
+
+
+def test_a_clear_difference_is_said_in_the_right_direction() -> None:
+    better, worse = run(set(range(90)), 100), run(set(range(50)), 100)
+    (up,) = fm.compare(worse, better, names=["base", "team"])
+    (down,) = fm.compare(better, worse, names=["base", "team"])
+    assert up.verdict.startswith("team beats base by 40.0 points")
+    assert down.verdict.startswith("team does worse than base by 40.0 points")
+
+
+def test_no_difference_is_not_called_a_win() -> None:
+    (pair,) = fm.compare(run(set(range(50)), 100), run(set(range(1, 55)), 100), names=["base", "team"])
+    assert pair.verdict.startswith("No difference between team and base is shown")
+    assert "n = 100" in pair.verdict
+
+
+def test_a_run_that_failed_gets_no_verdict_and_its_failures_are_told() -> None:
+    base = run(set(range(50)), 100)
+    some, half = run(set(range(90)), 100, fails={99}), run(set(), 100, fails=set(range(50)))
+    found = fm.compare(base, some, half, names=["base", "some", "half"])
+    assert found[0].verdict.startswith("some beats base by 40.0 points")
+    assert found[1].verdict == (
+        "No verdict on half and base: half failed on 50 of 100 questions: run it again with --retry-errors "
+        "before judging it."
+    )
+    assert (found[0].failed_a, found[1].failed_a, found[1].failed_b) == (1, 50, 0)
+    assert found.notes == [
+        f"{told} as wrong: folkmoot evaluate --retry-errors asks again."
+        for told in (
+            "1 of the 100 questions of some failed and counts",
+            "50 of the 100 questions of half failed and count",
+        )
+    ]
+    assert fm.compare(half, base, names=["half", "base"])[0].verdict.startswith("No verdict on base and half")
+
+
+def test_without_a_discordant_question_no_interval_is_claimed() -> None:
+    right = set(range(50))
+    (pair,) = fm.compare(run(right, 100), run(right, 100), names=["base", "same"])
+    assert (pair.difference, pair.low, pair.high) == (0, 0, 0)
+    assert pair.verdict == (
+        "No difference between same and base is shown: no question was right in only one of the two; with "
+        "n = 100, differences under about 8 points go unseen."
+    )
+
+
+def test_fewer_than_six_questions_can_show_nothing() -> None:
+    (five,) = fm.compare(run(set(), 5), run(set(range(5)), 5), names=["base", "team"])
+    assert five.p > 0.05
+    assert five.verdict.endswith("with n = 5, so few questions can show no difference at all.")
+    (six,) = fm.compare(run(set(), 6), run(set(range(6)), 6), names=["base", "team"])
+    assert six.verdict.startswith("team beats base by 100.0 points")
+
+
+def test_p_values_are_corrected_for_the_number_of_comparisons() -> None:
+    base, some = run(set(range(40)), 100), run(set(range(50)), 100)
+    one = fm.compare(base, some)[0]
+    three = fm.compare(base, some, some, some)[0]
+    assert one.p == three.p == one.p_adjusted
+    assert three.p_adjusted == pytest.approx(3 * one.p)
+
+
+def test_only_shared_questions_are_compared_and_the_others_are_told() -> None:
+    found = fm.compare(run({1, 2}, 10), run({1, 15}, 20), names=["base", "team"])
+    assert (found[0].n, found[0].accuracy_a, found[0].accuracy_b) == (10, 0.1, 0.2)
+    assert found.notes == ["Only the 10 shared questions are compared: left out are 10 of team."]
+    assert [one.left_out for one in found.runs] == [0, 10]
+
+
+@pytest.mark.parametrize("other", [None, 3, {"id": "1"}])
+def test_what_is_no_run_is_refused(other: Any) -> None:
+    with pytest.raises(fm.UserError, match=r"a run is .*: pass an evaluation, or the name of the folder"):
+        fm.compare(run(set(), 2), other)
+
+
+def test_runs_that_share_nothing_or_alone_are_refused() -> None:
+    other = [fm.Question(id="x", question="Is this number 1", choices=CHOICES, answer="A")]
+    with pytest.raises(fm.UserError, match="share no question"):
+        fm.compare(run({1}, 10), run({1}, 10, questions=other))
+    with pytest.raises(fm.UserError, match="two runs"):
+        fm.compare(run({1}, 10))
+
+
+@pytest.mark.parametrize(
+    "change", [{"answer": "B"}, {"question": "Is that number 3"}, {"choices": {"A": "yes", "B": "no"}}]
+)
+def test_a_question_that_changed_under_its_id_is_refused(change: dict[str, Any]) -> None:
+    changed = [ask(i, **(change if i == 3 else {})) for i in range(10)]
+    with pytest.raises(fm.UserError, match=r"1 of the questions .* first is '3'.* differ"):
+        fm.compare(run({1}, 10), run({1}, 10, questions=changed))
+
+
+def test_folders_of_earlier_runs_compare_like_their_evaluations(tmp_path: Path) -> None:
+    first, second = run({1, 2}, 10, tmp_path / "a"), run({2, 3, 4}, 10, tmp_path / "b")
+    assert fm.compare(tmp_path / "a", str(tmp_path / "b")).to_dict() == fm.compare(first, second).to_dict()
+
+
+def test_a_killed_run_is_compared_by_its_rows_and_called_unfinished(tmp_path: Path) -> None:
+    """Killed while it ran: fewer rows than questions, and no summary."""
+    run({1, 2}, 10, tmp_path / "a")
+    run({2, 3}, 10, tmp_path / "b")
+    rows = (tmp_path / "b" / "results.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "b" / "results.jsonl").write_text("".join(rows[:4]))
+    (tmp_path / "b" / "summary.json").unlink()
+    found = fm.compare(tmp_path / "a", tmp_path / "b", names=["base", "team"])
+    assert (found[0].n, found[0].only_a, found[0].only_b) == (4, ("3",), ("1",))
+    assert "team is not finished: 4 of its 10 questions have a row." in found.notes
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda folder: shutil.rmtree(folder), "there is no folder"),
+        (lambda folder: (folder / "run.json").unlink(), "holds no run"),
+        (lambda folder: (folder / "run.json").write_text("[]"), "holds no run"),
+        (lambda folder: (folder / "results.jsonl").write_text(""), "no finished row"),
+        (lambda folder: (folder / "results.jsonl").unlink(), "no finished row"),
+        (lambda folder: (folder / "results.jsonl").write_text("{}\n"), "line 1"),
+    ],
+)
+def test_a_folder_that_holds_no_run_is_named(
+    tmp_path: Path, spoil: Callable[[Path], Any], words: str
+) -> None:
+    run({1}, 3, tmp_path / "a")
+    run({1}, 3, tmp_path / "b")
+    spoil(tmp_path / "b")
+    with pytest.raises(fm.UserError, match=words):
+        fm.compare(tmp_path / "a", tmp_path / "b")
+
+
+def test_a_comparison_is_a_sequence_of_pairs_with_the_first_run_as_baseline() -> None:
+    found = fm.compare(run({1}, 9), run({2}, 9), run({3}, 9), names=["base", "one", "two"])
+    assert (len(found), found.names) == (2, ["base", "one", "two"])
+    assert [pair.a for pair in found] == ["one", "two"]
+    assert {pair.b for pair in found} == {"base"}
+    assert found[-1] is found.pairs[1]
+    assert repr(found).splitlines()[0] == found[0].verdict
+
+
+@pytest.mark.parametrize("names", [["one"], ["one", "one"], ["one", ""], "ab"])
+def test_names_that_do_not_fit_are_refused(names: Any) -> None:
+    with pytest.raises(fm.UserError, match="name of its own"):
+        fm.compare(run({1}, 3), run({2}, 3), names=names)
+
+
+def test_runs_are_called_by_what_they_ran_then_by_lm_and_folder(scripted: Any, tmp_path: Path) -> None:
+    same = [run({1}, 3, tmp_path / "a"), run({1}, 3, tmp_path / "b")]
+    assert fm.compare(*same).names == ["knows (a)", "knows (b)"]
+    by_lm = [
+        fm.evaluate(
+            fm.SingleAgent(), [ask(1)], lm=fm.lm(f"openai/{name}", api_base=scripted.url), tracking=False
+        )
+        for name in ("small", "large")
+    ]
+    assert fm.compare(*by_lm).names == ["single simple (openai/small)", "single simple (openai/large)"]
+    assert fm.compare(tmp_path / "a", tmp_path / "a").names == ["knows.0", "knows.1"]
+
+
+def test_the_odds_of_the_discordant_questions_are_the_effect_size() -> None:
+    (pair,) = fm.compare(run(set(range(4)), 20), run(set(range(2, 10)), 20))
+    assert pair.odds.ratio == 6 / 2
+    (none_lost,) = fm.compare(run(set(), 5), run({1}, 5))
+    assert none_lost.to_dict()["odds"]["ratio"] is None  # JSON has no infinity
+    json.dumps(none_lost.to_dict(), allow_nan=False)
+
+
+def test_discordant_questions_are_shown_from_both_sides(tmp_path: Path) -> None:
+    found = fm.compare(run(set(range(3)), 10), run(set(range(2, 10)), 10), names=["base", "team"])
+    shown = found.discordant(found[0], most=3)
+    assert [(row["id"], row["right"]) for row in shown] == [("3", "team"), ("0", "base"), ("4", "team")]
+    assert shown[0]["answers"] == {"team": "A", "base": "B"}
+    assert (shown[0]["question"], shown[0]["gold"]) == ("Is this number 3", "A")
+    assert found.discordant(found[0], most=0) == []
+
+
+def test_span_questions_are_also_compared_by_f1() -> None:
+    questions = [fm.Question(id=str(i), question=f"Who is {i}", answer="Ada Byron King") for i in range(8)]
+
+    def said(*answers: str) -> fm.Evaluation:
+        return fm.evaluate(Says(answers), questions, lm=dspy.LM("openai/none"), tracking=False)
+
+    exact, partial = said("Ada Byron King"), said("Ada Byron")
+    (pair,) = fm.compare(exact, partial)
+    assert pair.f1 is not None
+    assert pair.f1.difference == pytest.approx(0.8 - 1)
+    assert pair.difference == -1
+    (none,) = fm.compare(run({1}, 3), run({2}, 3))
+    assert none.f1 is None
+
+
+def test_ratios_of_what_was_spent(scripted: Any, tmp_path: Path) -> None:
+    questions = [ask(i) for i in range(4)]
+    lm = fm.lm("openai/scripted", api_base=scripted.url, price=(0.01, 0.03))
+    one = fm.evaluate(fm.SingleAgent(), questions, lm=lm, tracking=False, out=tmp_path / "one")
+    two = fm.evaluate(
+        fm.SingleAgent("self_consistency", samples=3), questions, lm=lm, tracking=False, out=tmp_path / "two"
+    )
+    (pair,) = fm.compare(one, two)
+    spent = [run.summary.usage for run in (two, one)]
+    tokens = [usage["prompt_tokens"] + usage["completion_tokens"] for usage in spent]
+    assert (pair.call_ratio, pair.paid) == (3, 4)
+    assert pair.token_ratio == tokens[0] / tokens[1]
+    assert pair.cost_ratio == pytest.approx(spent[0]["cost_usd"] / spent[1]["cost_usd"])
+    assert fm.compare(one, one)[0].token_ratio == 1
+
+
+def test_questions_answered_from_a_record_are_in_no_ratio(scripted: Any, tmp_path: Path) -> None:
+    """Two of four were recorded before: their tokens are not in the rows, so they cannot be weighed."""
+    questions = [ask(i) for i in range(4)]
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    record = tmp_path / "record"
+    fm.evaluate(fm.SingleAgent(), questions[:2], lm=lm, tracking=False, record=record)
+    full = fm.evaluate(fm.SingleAgent(), questions, lm=lm, tracking=False)
+    half = fm.evaluate(fm.SingleAgent(), questions, lm=lm, tracking=False, record=record)
+    found = fm.compare(full, half, names=["full", "half"])
+    assert (found[0].paid, found[0].token_ratio, found[0].call_ratio) == (2, 1, 1)
+    assert any("2 of the 4 calls of half came from a record" in note for note in found.notes)
+    replayed = fm.evaluate(fm.SingleAgent(), questions, lm=fm.lm(f"replay/{full.folder}"), tracking=False)
+    assert fm.compare(full, replayed)[0].token_ratio is None
+
+
+# The budget-matched baseline --------------------------------------------------------------------------------
+
+
+def talk(scripted: Any, tmp_path: Path, n: int = 12) -> tuple[fm.Evaluation, list[fm.Question], Any]:
+    """Two agents who agree in the first round, over n questions."""
+    questions = [ask(i) for i in range(n)]
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    program = fm.Deliberation(["intuitive", "reasoner", "critic"], tie_break="judge")
+    return fm.evaluate(program, questions, lm=lm, out=tmp_path / "talk", tracking=False), questions, lm
+
+
+def test_the_baseline_gets_the_samples_that_the_tokens_pay_for(scripted: Any, tmp_path: Path) -> None:
+    run, questions, lm = talk(scripted, tmp_path)
+    told: list[Match] = []
+    before = len(scripted.bodies)
+    base = fm.match_budget(run, questions, lm=lm, told=told.append)
+    (match,) = told
+    usage, n = run.summary.usage, len(questions)
+    assert match.tokens_per_question == (usage["prompt_tokens"] + usage["completion_tokens"]) / n
+    assert (match.rows, match.pilot) == (n, 8)
+    assert match.samples == int(match.tokens_per_question / match.tokens_per_sample) > 1
+    assert base.summary.run["program"]["samples"] == match.samples
+    assert len(scripted.bodies) - before == 8 + n * match.samples
+    ratio = fm.compare(base, run)[0].token_ratio
+    assert ratio is not None
+    assert 1 <= ratio < 1 + 1 / match.samples  # one more sample would cost more than the run did
+    assert base.folder == tmp_path / "talk" / "match-budget" / f"{match.samples}-samples"
+
+
+def test_the_baseline_resumes(scripted: Any, tmp_path: Path) -> None:
+    run, questions, lm = talk(scripted, tmp_path, n=3)
+    first = fm.match_budget(run, questions, lm=lm)
+    asked = len(scripted.bodies)
+    again = fm.match_budget(tmp_path / "talk", questions, lm=lm)
+    assert len(scripted.bodies) == asked
+    assert list(again.rows) == list(first.rows)
+
+
+def test_a_cheap_run_is_matched_by_one_sample(scripted: Any, tmp_path: Path) -> None:
+    questions = [ask(i) for i in range(3)]
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    run = fm.evaluate(fm.SingleAgent(), questions, lm=lm, tracking=False)
+    base = fm.match_budget(run, questions, lm=lm, out=tmp_path / "base")
+    assert base.summary.usage["calls"] == 3
+    assert base.folder == tmp_path / "base" / "1-samples"
+
+
+def test_what_cannot_be_matched_is_refused_before_any_call(scripted: Any, tmp_path: Path) -> None:
+    run, questions, lm = talk(scripted, tmp_path, n=3)
+    replayed = fm.evaluate(
+        fm.Deliberation(["intuitive", "reasoner", "critic"], tie_break="judge"),
+        questions,
+        lm=fm.lm(f"replay/{run.folder}"),
+        tracking=False,
+    )
+    other = fm.lm("openai/other", api_base=scripted.url)
+    before = len(scripted.bodies)
+    for run_of, asked, by, words in [
+        (run, questions[:2], lm, "not those that"),
+        (run, questions, other, "openai/other .* is not an LM of"),
+        (replayed, questions, lm, "came from a record or cache"),
+    ]:
+        with pytest.raises(fm.UserError, match=words):
+            fm.match_budget(run_of, asked, lm=by)
+    with pytest.raises(fm.UserError, match="pilot is 0"):
+        fm.match_budget(run, questions, lm=lm, pilot=0)
+    assert len(scripted.bodies) == before
+
+
+def test_a_pilot_that_fails_is_named(scripted: Any, tmp_path: Path) -> None:
+    run, questions, lm = talk(scripted, tmp_path, n=3)
+    scripted.reply = lambda _: (400, {}, {"error": {"message": "no"}})
+    with pytest.raises(fm.UserError, match="what a sample takes is not known"):
+        fm.match_budget(run, questions, lm=lm)
+
+
+@given(st.integers(1, 200), st.integers(1, 200))
+def test_the_pilot_is_spread_evenly(n: int, most: int) -> None:
+    questions = [ask(i) for i in range(n)]
+    chosen = [int(question.id) for question in spread(questions, most)]
+    assert len(chosen) == len(set(chosen)) == min(n, most)
+    gaps = {b - a for a, b in pairwise(chosen)}
+    assert not gaps or max(gaps) - min(gaps) <= 1
+
+
+@given(st.floats(1, 1e6), st.floats(1, 1e4))
+def test_samples_fit_the_budget_or_are_one(question: float, sample: float) -> None:
+    n = Match(question, 1, sample, 1).samples
+    assert n >= 1
+    assert n == 1 or n * sample <= question * (1 + 1e-9)
+    assert (n + 1) * sample > question * (1 - 1e-9)

@@ -1,0 +1,651 @@
+"""Compiling prompts: planted optima, budgets, held-out comparisons, every optimizer and protocol."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from planted import (
+    KEY,
+    answering,
+    colours,
+    compiled,
+    digest,
+    is_proposal,
+    of_demos,
+    of_instructions,
+    proposing,
+)
+
+import folkmoot as fm
+from folkmoot.modules.base.calls import Usage
+from folkmoot.modules.protocols.nearest import NearestDemos
+from folkmoot.optimizers.prompts.candidates import Candidates, prompts_of
+from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS, PRESETS
+from folkmoot.optimizers.prompts.student import in_order
+from folkmoot.pipelines.base.budget import Budget
+from folkmoot.pipelines.compilation.budget import first_share, kept_back, without_reserve
+from folkmoot.pipelines.compilation.outcome import judged
+from folkmoot.signatures.strategies import Simple
+
+WRITERS = ["copro", "mipro", "gepa", "infer_rules", "better_together"]
+SHOWERS = ["labeled_few_shot", "bootstrap", "bootstrap_rs", "knn"]
+NAMES = [
+    "labeled_few_shot",
+    "bootstrap",
+    "bootstrap_rs",
+    "knn",
+    "copro",
+    "mipro",
+    "simba",
+    "gepa",
+    "infer_rules",
+    "better_together",
+]
+
+
+def state(program: Any) -> Any:
+    return prompts_of(program)
+
+
+# What is found ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_sentence_that_answers_depend_on_is_found(scripted: Any, name: str) -> None:
+    scripted.reply = of_instructions(varied=True)
+    told = Simple.instructions
+    given = fm.SingleAgent("simple")
+    before = state(given)
+    found = compiled(scripted.url, program=given, optimizer=name)
+    result = found.compilation
+    assert found is not given
+    assert KEY in found.seat.predict.signature.instructions
+    assert result.winner == "compiled"
+    assert result.selection["winner"]["value"] == 1.0 > result.selection["given"]["value"]
+    assert result.gain is True
+    assert result.after["scores"]["accuracy"]["value"] == 1.0
+    assert result.verdict.startswith("a gain: accuracy +")
+    assert (state(given), Simple.instructions) == (before, told)
+
+
+def test_simba_learns_from_answers_that_differ(scripted: Any) -> None:
+    scripted.reply = of_instructions(share=10, varied=True, right_after=2)
+    found = compiled(scripted.url, optimizer="simba", concurrency=1, train=20)
+    assert KEY in found.seat.predict.signature.instructions
+    assert found.compilation.selection["winner"]["value"] > found.compilation.selection["given"]["value"]
+
+
+@pytest.mark.parametrize("name", SHOWERS)
+def test_demonstrations_that_answers_depend_on_are_found(scripted: Any, name: str) -> None:
+    scripted.reply = of_demos()
+    found = compiled(scripted.url, optimizer=name)
+    assert found.compilation.winner == "compiled"
+    assert found.compilation.gain is True
+    if name == "knn":
+        assert isinstance(found, NearestDemos)
+        assert {one.question for one in found.pool} <= {q.question for q in colours(16, "t")}
+    else:
+        assert found.seat.predict.demos
+        assert all(
+            set(demo.keys()) <= {"question", "choices", "context", "kind", "answer"}
+            for demo in found.seat.predict.demos
+        )
+
+
+def test_only_right_answers_become_demonstrations(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = lambda body: answering(body, digest(body["messages"][-1]) % 2 == 0)
+    compiled(scripted.url, program=fm.SingleAgent("cot"), optimizer="bootstrap", validation=0, out=tmp_path)
+    gold = {q.question: q.answer for q in colours(16, "t")}
+    rows = [json.loads(line) for line in (tmp_path / "candidates.jsonl").read_text().splitlines()]
+    demos = [demo for row in rows for demo in row["prompts"]["seat.predict"]["demos"]]
+    assert any(demo.get("reasoning") == "because" for demo in demos), "none was bootstrapped"
+    assert all(demo["answer"] == gold[demo["question"]] for demo in demos)
+
+
+def test_without_a_better_candidate_the_given_program_is_kept(scripted: Any) -> None:
+    def reply(body: dict[str, Any]) -> str:
+        return (
+            "rubbish ¯\\_(ツ)_/¯"
+            if is_proposal(body)
+            else answering(body, digest(body["messages"][-1]) % 2 == 0)
+        )
+
+    def constant(body: dict[str, Any]) -> str:
+        return (
+            "rubbish" if is_proposal(body) else answering(body, "number 1" in body["messages"][-1]["content"])
+        )
+
+    for name, said in (("copro", constant), ("mipro", constant), ("gepa", constant), ("infer_rules", reply)):
+        scripted.reply = said
+        found = compiled(scripted.url, optimizer=name, validation=3)
+        if said is constant:
+            assert found.compilation.winner == "given", name
+            assert state(found) == state(fm.SingleAgent("simple"))
+            assert found.compilation.comparison["difference"] == 0
+        assert found.compilation.gain in (False, None)
+        assert "no gain" in found.compilation.verdict or "loss" in found.compilation.verdict
+
+
+def test_a_loss_on_held_out_questions_is_said(scripted: Any) -> None:
+    def reply(body: dict[str, Any]) -> str:
+        if is_proposal(body):
+            return proposing(body, KEY)
+        last = body["messages"][-1]["content"]
+        return answering(body, ("has t" in last) == (KEY in last))
+
+    scripted.reply = reply
+    result = compiled(scripted.url, optimizer="copro").compilation
+    assert result.winner == "compiled"
+    assert result.gain is False
+    assert result.verdict.startswith("a loss")
+    assert result.comparison["difference"] == -1.0
+    assert len(result.comparison["only_b"]) == 9
+
+
+def test_without_held_out_questions_no_gain_is_claimed(scripted: Any) -> None:
+    scripted.reply = of_instructions()
+    result = compiled(scripted.url, optimizer="copro", validation=0).compilation
+    assert (result.winner, result.gain, result.comparison) == ("compiled", None, None)
+    assert "no held-out questions" in result.verdict
+
+
+def test_the_optimizer_never_sees_a_held_out_question(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_instructions()
+    compiled(scripted.url, optimizer="mipro", out=tmp_path)
+    proposals = [json.dumps(body) for body in scripted.bodies if is_proposal(body)]
+    assert proposals
+    assert not [text for text in proposals if "has v number" in text]
+    assert not [text for text in proposals if "meta of" in text]
+    rows = [json.loads(line) for line in (tmp_path / "candidates.jsonl").read_text().splitlines()]
+    assert rows
+    assert "has v number" not in json.dumps(rows)
+
+
+def test_a_prompt_lm_of_its_own_gets_the_proposals(scripted: Any) -> None:
+    from folkmoot.pipelines.testing.server import ScriptedServer
+
+    scripted.reply = of_instructions()
+    with ScriptedServer(of_instructions()) as writer:
+        writing = fm.lm("openai/writer", api_base=writer.url)
+        compiled(scripted.url, optimizer="copro", prompt_lm=writing)
+        assert writer.bodies
+        assert all(map(is_proposal, writer.bodies))
+    assert not any(map(is_proposal, scripted.bodies))
+
+
+@pytest.mark.parametrize("name", ["mipro", "simba"])
+def test_the_prompt_lm_is_told_about_the_program_and_not_shown_its_source(scripted: Any, name: str) -> None:
+    scripted.reply = of_instructions(varied=True, right_after=2)
+    program = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=1)
+    compiled(scripted.url, optimizer=name, program=program, train=8, validation=3, concurrency=1)
+    asked = [body["messages"][-1]["content"] for body in scripted.bodies if is_proposal(body)]
+    told = [text for text in asked if "## program_code ##" in text]
+    assert told
+    for text in told:
+        page = text.split("[[ ## program_code ## ]]")[1].split("[[ ##")[0]
+        assert '"tie_break": "judge"' in page
+        assert all(f"Agent {seat}: question" in page for seat in ("intuitive", "reasoner", "judge"))
+        assert not any(word in page for word in ("def ", "class ", "import ", "dspy."))
+        assert len(page) < 6000
+
+
+# Every optimizer, every protocol ----------------------------------------------------------------------------
+
+
+def protocols(folder: Path) -> dict[str, Any]:
+    corpus = folder / "corpus.jsonl"
+    corpus.write_text(json.dumps({"title": "Colour", "text": "t number 1 is blue."}) + "\n")
+    there = fm.CorpusEnvironment(corpus, index_dir=folder)
+    return {
+        "cot": lambda: fm.SingleAgent("cot"),
+        "decomposition": lambda: fm.SingleAgent("decomposition"),
+        "self_consistency": lambda: fm.SingleAgent("self_consistency", samples=2),
+        "ensemble": lambda: fm.Ensemble(["simple", "cot"]),
+        "deliberation": lambda: fm.Deliberation(["intuitive", "retriever"], max_rounds=2),
+        "causal": lambda: fm.CausalConsistency(2, 1, d_max=1),
+        "team": lambda: fm.SupervisedTeam(["bold", "cautious"], there, max_steps=2, max_retries=1),
+        "network": lambda: network(),
+    }
+
+
+def network() -> Any:
+    import numpy as np
+
+    from folkmoot.modules.network.config import NetworkConfig
+    from folkmoot.modules.network.state import NetworkState
+    from folkmoot.modules.protocols.strategy_network import StrategyNetwork
+
+    config = NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=2, heads=1)
+    return StrategyNetwork(
+        NetworkState.fresh(config, 4), lambda texts: np.ones((len(texts), 4), dtype=np.float32)
+    )
+
+
+PROTOCOL_NAMES = [
+    "network",
+    "decomposition",
+    "self_consistency",
+    "ensemble",
+    "deliberation",
+    "causal",
+    "team",
+    "cot",
+]
+PAIRS = [(name, PROTOCOL_NAMES[place % len(PROTOCOL_NAMES)]) for place, name in enumerate(NAMES)]
+OTHERS = [
+    pytest.param(name, protocol, marks=pytest.mark.slow)
+    for name in NAMES
+    for protocol in PROTOCOL_NAMES
+    if (name, protocol) not in PAIRS
+]
+
+
+@pytest.mark.parametrize(("name", "protocol"), [*PAIRS, *OTHERS])
+def test_every_optimizer_runs_on_every_protocol(
+    scripted: Any, tmp_path: Path, name: str, protocol: str
+) -> None:
+    scripted.reply = of_instructions()
+    given = protocols(tmp_path)[protocol]()
+    out = tmp_path / "out"
+    found = compiled(scripted.url, train=6, validation=2, program=given, optimizer=name, out=out)
+    result = found.compilation
+    assert result.winner in ("given", "compiled")
+    assert result.candidates >= (1 if name == "simba" else 2)  # which needs answers that vary
+    assert result.stopped is None
+    assert result.calls_made <= len(scripted.bodies)
+    with fm_lm(scripted):
+        again = fm.load_program(out / "program") if protocol != "team" and protocol != "network" else found
+        asked = colours(1, "new")[0]
+        assert again(**asked.inputs()).answer == found(**asked.inputs()).answer
+
+
+def fm_lm(server: Any) -> Any:
+    import dspy
+
+    return dspy.context(lm=fm.lm("openai/scripted", api_base=server.url))
+
+
+def test_all_names_and_presets_are_there() -> None:
+    assert sorted(OPTIMIZERS) == sorted(NAMES)
+    for one in OPTIMIZERS.values():
+        assert tuple(one.presets) == PRESETS
+        sizes = [tuple(one.presets[preset].values()) for preset in PRESETS]
+        assert all(small <= large for a, b in pairwise(sizes) for small, large in zip(a, b, strict=True))
+        assert sizes[0] != sizes[2], one.name
+
+
+# Budgets ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"), [("copro", 30), ("mipro", 40), ("gepa", 33), ("simba", 50), ("bootstrap_rs", 25)]
+)
+def test_a_budget_is_never_exceeded(scripted: Any, tmp_path: Path, name: str, calls: int) -> None:
+    scripted.reply = of_instructions()
+    found = compiled(scripted.url, optimizer=name, budget=f"{calls} calls", out=tmp_path)
+    result = found.compilation
+    assert len(scripted.bodies) <= calls
+    assert result.calls_made == len(scripted.bodies)
+    assert result.stopped is not None
+    assert f"budget {calls} calls" in result.stopped
+    assert (tmp_path / "program" / "program.json").exists()
+    assert json.loads((tmp_path / "compile.json").read_text())["result"]["stopped"] == result.stopped
+
+
+def test_a_larger_budget_goes_on_where_a_smaller_one_ended(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_instructions()
+    compiled(scripted.url, optimizer="copro", budget="30 calls", out=tmp_path / "a")
+    found = compiled(scripted.url, optimizer="copro", budget="1000 calls", out=tmp_path / "a")
+    paid = len(scripted.bodies)
+    scripted.requests.clear()
+    whole = compiled(scripted.url, optimizer="copro", out=tmp_path / "b")
+    assert found.compilation.stopped is None
+    assert state(found) == state(whole)
+    assert paid == len(scripted.bodies)
+
+
+def test_the_best_so_far_is_kept_when_the_budget_ends(scripted: Any) -> None:
+    """The first proposal is the best one; the budget ends long before the optimizer does."""
+
+    def reply(body: dict[str, Any]) -> str:
+        if is_proposal(body):
+            return proposing(body, KEY)
+        return answering(body, KEY in body["messages"][-1]["content"])
+
+    scripted.reply = reply
+    found = compiled(scripted.url, optimizer="better_together", budget="110 calls")
+    assert len(scripted.bodies) <= 110
+    assert found.compilation.stopped is not None
+    assert KEY in found.seat.predict.signature.instructions
+    assert found.compilation.gain is True
+
+
+def test_another_candidate_may_win_with_a_larger_budget(scripted: Any, tmp_path: Path) -> None:
+    """With every proposal the program gets a little better, so that the budget decides which one wins."""
+
+    def reply(body: dict[str, Any]) -> str:
+        last = body["messages"][-1]["content"]
+        if is_proposal(body):
+            return proposing(body, "Ω" * (1 + last.count("Instruction #")) + " is the way.")
+        return answering(body, digest(last.split("Options")[0]) % 12 < 2 + 2 * last.count("Ω"))
+
+    scripted.reply = reply
+    winners = set()
+    for budget in (70, 5000):
+        found = compiled(
+            scripted.url, optimizer="copro", preset="medium", budget=f"{budget} calls", out=tmp_path
+        )
+        winners.add(found.compilation.selection["candidate"])
+        assert found.compilation.after is not None
+    assert len(winners) == 2
+    rows = [json.loads(line) for line in (tmp_path / "candidates.jsonl").read_text().splitlines()]
+    assert all(any(r["complete"] for r in rows if r["candidate"] == row["candidate"]) for row in rows)
+    assert found.compilation.stopped is None
+    assert found.compilation.calls_made == len(scripted.bodies)
+
+
+def test_a_budget_too_small_to_try_anything_claims_nothing(scripted: Any) -> None:
+    scripted.reply = of_instructions(share=100)
+    result = compiled(scripted.url, optimizer="copro", budget="3 calls", validation=4).compilation
+    assert result.gain is None
+    assert result.candidates == 1
+    assert result.verdict == (
+        "nothing could be tried: it was stopped before a candidate was scored, so the given program is kept, "
+        "and whether there is something to gain is not known (1 of 4 held-out questions answered)"
+    )
+    assert result.stopped == (
+        "budget 3 calls spent (2 calls so far) but for 1 call kept back to ask the result the held-out "
+        "questions: the best so far is kept; a larger budget goes on from there"
+    )
+
+
+def test_a_stop_after_worse_candidates_says_how_many_were_tried(scripted: Any) -> None:
+    scripted.reply = lambda body: proposing(body, "Guess.") if is_proposal(body) else answering(body, True)
+    result = compiled(scripted.url, optimizer="copro", budget="60 calls").compilation
+    assert (result.winner, result.gain) == ("given", False)
+    assert result.stopped is not None
+    assert re.match(r"no gain so far: of \d candidates? tried before it was stopped none", result.verdict)
+
+
+def test_part_of_the_held_out_questions_is_said_to_be_part() -> None:
+    def judge(n: int) -> str:
+        pair = SimpleNamespace(n=n, difference=0.5, low=0.4, high=0.6, p=0.01, f1=None)
+        return judged(cast(Any, pair), False, 9, tried=1, answered=n, stopped=True)[1]
+
+    assert " on 4 of 9 held-out questions " in judge(4)
+    assert " on 9 held-out questions " in judge(9)
+
+
+@pytest.mark.parametrize("amount", ["calls", "tokens", "usd", "seconds"])
+def test_what_is_kept_back_is_named(amount: str) -> None:
+    words = {"calls": "calls", "tokens": "tokens", "usd": "USD", "seconds": "s"}
+    total, part = Budget(**{amount: 90}), Budget(**{amount: 60})
+    assert kept_back(total, part) == f"30 {words[amount]}"
+    assert kept_back(total, total) == ""
+
+
+def test_time_is_a_ceiling_too(scripted: Any) -> None:
+    import time
+
+    scripted.reply = of_instructions()
+    scripted.delay = 0.2
+    began = time.monotonic()
+    result = compiled(scripted.url, optimizer="copro", budget="2 s").compilation
+    assert time.monotonic() - began < 6
+    assert result.stopped is not None
+
+
+@pytest.mark.parametrize("amount", ["calls", "tokens", "usd", "seconds"])
+def test_the_comparison_after_is_held_back_for(amount: str) -> None:
+    budget = Budget(**{amount: 90})
+    took = Usage(calls=10, prompt_tokens=6, completion_tokens=4, cost_usd=10.0)
+    assert getattr(first_share(budget), amount) == 30
+    assert getattr(without_reserve(budget, took, 10.0), amount) == 75
+    took = Usage(calls=30, prompt_tokens=20, completion_tokens=10, cost_usd=30.0)
+    assert getattr(without_reserve(budget, took, 30.0), amount) == 60
+
+
+def test_money_needs_a_price(scripted: Any) -> None:
+    with pytest.raises(fm.UserError, match="price of openai/scripted is unknown"):
+        compiled(scripted.url, optimizer="copro", budget="1 USD")
+    assert not scripted.bodies
+
+
+# Failures ---------------------------------------------------------------------------------------------------
+
+
+def test_a_failing_call_is_a_wrong_answer_and_no_end(scripted: Any) -> None:
+    right = of_instructions()
+
+    def reply(body: dict[str, Any]) -> Any:
+        if not is_proposal(body) and "has t number 3?" in body["messages"][-1]["content"]:
+            return 400, {}, {"error": {"message": "too odd"}}
+        return right(body)
+
+    scripted.reply = reply
+    for name in ("copro", "bootstrap_rs", "gepa"):
+        result = compiled(scripted.url, optimizer=name).compilation
+        assert result.stopped is None, name
+        assert result.candidates > 1
+
+
+@pytest.mark.parametrize("name", ["copro", "mipro", "simba", "gepa", "infer_rules", "better_together"])
+@pytest.mark.parametrize("said", ["", "{", "[[ ## module_advice ## ]]\nnone", '{"reasoning": []}'])
+def test_rubbish_proposals_end_nothing(scripted: Any, name: str, said: str) -> None:
+    right = of_instructions(right_after=2)
+    scripted.reply = lambda body: said if is_proposal(body) else right(body)
+    result = compiled(scripted.url, optimizer=name, train=4, validation=0).compilation
+    assert result.stopped is None
+
+
+def test_a_prompt_lm_that_fails_ends_nothing_at_first(scripted: Any) -> None:
+    right = of_instructions()
+    refused = (400, {}, {"error": {"message": "too long"}})
+    scripted.reply = lambda body: refused if is_proposal(body) else right(body)
+    for name in ("copro", "gepa", "infer_rules"):
+        assert compiled(scripted.url, optimizer=name, train=4, validation=0).compilation.stopped is None
+
+
+def test_a_wrong_key_ends_it_at_once(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = lambda body: (401, {}, {"error": {"message": "no"}})
+    with pytest.raises(fm.UserError, match="refused the key"):
+        compiled(scripted.url, optimizer="copro", validation=0, out=tmp_path)
+    assert len(scripted.bodies) <= 8
+
+
+def test_an_lm_that_is_down_ends_it(scripted: Any) -> None:
+    scripted.reply = lambda body: (400, {}, {"error": {"message": "no"}})
+    with pytest.raises(fm.UserError, match="every held-out question failed"):
+        compiled(scripted.url, optimizer="copro")
+    with pytest.raises(fm.UserError, match="20 failed calls in a row"):
+        compiled(scripted.url, optimizer="copro", validation=0, train=30)
+
+
+# Input ------------------------------------------------------------------------------------------------------
+
+
+def test_bad_input_is_named_before_anything_is_asked(scripted: Any, tmp_path: Path) -> None:
+    train, held = colours(8, "t"), colours(4, "v")
+    unlabelled = [fm.Question(id="x", question="Why?", kind="span")]
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+
+    def refused(*questions: Any, **arguments: Any) -> str:
+        with pytest.raises(fm.UserError) as caught:
+            fm.compile(fm.SingleAgent(), *questions, **{"lm": lm, "tracking": False, **arguments})
+        return str(caught.value)
+
+    assert "did you mean 'copro'" in refused(train, held, optimizer="corpo")
+    assert "light, medium, heavy" in refused(train, held, preset="huge")
+    assert "4 of 4 test questions are training questions" in refused(train, train[:4])
+    assert "at least 2 training questions" in refused(train[:1], held)
+    assert "1 question has no answer" in refused(train, unlabelled)
+    assert "appears twice" in refused([*train, train[0]], held)
+    assert "concurrency is 0" in refused(train, held, concurrency=0)
+    assert "concurrency is '4': give a number" in refused(train, held, concurrency="4")
+    assert 'the budget is 100: give its unit, too, such as "100 calls"' in refused(train, held, budget=100)
+    assert "the budget is 2.5: give its unit" in refused(train, held, budget=2.5)
+    for seed in ("x", 1.5, -1, True):
+        assert f"the seed is {seed!r}: give a whole number" in refused(train, held, seed=seed)
+    assert "train is 'questions.jsonl', a name and no questions" in refused("questions.jsonl", held)
+    assert "validation[0] is a dict and no fm.Question" in refused(train, [{"id": "1"}])
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in refused(train, held, out=tmp_path / "file")
+    assert not scripted.bodies
+
+
+def test_questions_may_come_from_a_generator(scripted: Any) -> None:
+    scripted.reply = of_demos()
+    options = {"optimizer": "labeled_few_shot", "tracking": False, "cache": False}
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    train, held = colours(8, "t"), colours(4, "v")
+    found = fm.compile(
+        fm.SingleAgent("simple"), (one for one in train), (one for one in held), lm=lm, **options
+    )
+    listed = fm.compile(fm.SingleAgent("simple"), train, held, lm=lm, **options)
+    assert state(found) == state(listed)
+    assert found.compilation.before["counts"]["rows"] == 4
+
+
+def test_questions_with_the_text_of_a_training_question_are_warned_of(scripted: Any) -> None:
+    scripted.reply = of_demos()
+    same = fm.Question(
+        id="v9", question="Which colour has t number 1?", choices={"A": "x", "B": "y"}, answer="A"
+    )
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    with pytest.warns(UserWarning, match="have the text of a training question"):
+        fm.compile(
+            fm.SingleAgent(), colours(4, "t"), [same], optimizer="labeled_few_shot", lm=lm, tracking=False
+        )
+
+
+def test_an_lm_without_instructions_is_warned_of(scripted: Any) -> None:
+    scripted.reply = lambda body: "red"
+    lm = fm.lm("openai/scripted", api_base=scripted.url, profile=fm.Profile(layout="plain", constrain="none"))
+    with pytest.warns(UserWarning, match="asked without instructions, which copro writes: it cannot change"):
+        compiled(scripted.url, optimizer="copro", lm=lm, train=4, validation=2)
+
+
+def test_another_compilation_in_the_folder_is_refused(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_demos()
+    compiled(scripted.url, optimizer="labeled_few_shot", out=tmp_path)
+    asked = len(scripted.bodies)
+    for arguments, what in (
+        ({"optimizer": "bootstrap"}, "optimizer"),
+        ({"optimizer": "labeled_few_shot", "preset": "medium"}, "preset"),
+        ({"optimizer": "labeled_few_shot", "seed": 2}, "seed"),
+        ({"optimizer": "labeled_few_shot", "train": 15}, "training data"),
+        ({"optimizer": "labeled_few_shot", "validation": 8}, "validation data"),
+        ({"optimizer": "labeled_few_shot", "program": fm.SingleAgent("cot")}, "program"),
+        ({"optimizer": "labeled_few_shot", "lm": fm.lm("openai/x", api_base=scripted.url)}, "LM"),
+    ):
+        with pytest.raises(fm.UserError, match=f"its {what} differs"):
+            compiled(scripted.url, out=tmp_path, **arguments)
+    assert len(scripted.bodies) == asked
+
+
+# Candidates -------------------------------------------------------------------------------------------------
+
+
+def candidates_of(*prompts: str) -> tuple[Candidates, list[Any], list[fm.Question]]:
+    asked = colours(20, "s")
+    given = fm.SingleAgent()
+    programs = [given]
+    for text in prompts:
+        program = given.deepcopy()
+        program.seat.predict.signature = program.seat.predict.signature.with_instructions(text)
+        programs.append(program)
+    return Candidates(given, asked, lambda _: None), programs, asked
+
+
+class _Said(dict[str, Any]):
+    def __init__(self, program: Any) -> None:
+        super().__init__(answer="A")
+        self._program = program
+
+
+def test_ties_go_to_the_given_program_then_to_the_shortest_prompts() -> None:
+    known, (given, long, short), asked = candidates_of("a longer one, said twice", "short")
+    for question in asked:
+        known.scored(question, _Said(long), 1.0)
+        known.scored(question, _Said(short), 1.0)
+        known.scored(question, _Said(given), 1.0)
+    assert known.best().name == known.first
+    known, (given, long, short), asked = candidates_of("a longer one, said twice", "short")
+    for question in asked:
+        known.scored(question, _Said(long), 1.0)
+        known.scored(question, _Said(short), 1.0)
+        known.scored(question, _Said(given), 0.0)
+    assert known.best().program.seat.predict.signature.instructions == "short"
+
+
+def test_a_candidate_that_was_stopped_has_to_be_surely_better() -> None:
+    known, (given, other), asked = candidates_of("other")
+    for place, question in enumerate(asked):
+        known.scored(question, _Said(given), float(place % 2))
+    for question in asked[:3]:
+        known.scored(question, _Said(other), 1.0)
+    assert known.best().name == known.first, "three right answers are not yet better than a half"
+    for question in asked[3:12]:
+        known.scored(question, _Said(other), 1.0)
+    assert known.best().name != known.first
+
+
+def test_a_candidates_own_demonstrations_do_not_count() -> None:
+    import dspy
+
+    asked = colours(3, "s")
+    given = fm.SingleAgent()
+    showing = given.deepcopy()
+    showing.seat.predict.demos = [dspy.Example(asked[0])]
+    known = Candidates(given, asked, lambda _: None)
+    for question in asked:
+        known.scored(question, _Said(showing), 1.0)
+    (other,) = [one for one in known if one.name != known.first]
+    assert set(other.scores) == {"s1", "s2"}
+    assert known.complete(other)
+
+
+def test_scores_may_come_from_many_threads() -> None:
+    known, (given, other), asked = candidates_of("other")
+    work = [
+        threading.Thread(target=lambda q=q, p=p: known.scored(q, _Said(p), 1.0))
+        for q in asked
+        for p in (given, other)
+    ]
+    for thread in work:
+        thread.start()
+    for thread in work:
+        thread.join()
+    assert len(known) == 2
+    assert all(len(one.scores) == 20 for one in known)
+
+
+# Traces -----------------------------------------------------------------------------------------------------
+
+
+@given(st.permutations(range(6)))
+def test_a_trace_is_the_same_whichever_call_came_first(order: list[int]) -> None:
+    import dspy
+
+    one, two = dspy.Predict("question -> answer"), dspy.Predict("question -> answer")
+    steps = [
+        (one, {"question": "q"}, {"answer": "b"}),
+        (one, {"question": "q"}, {"answer": "a"}),
+        (two, {"question": "q"}, {"answer": "a"}),
+        (two, {"question": "q, after what was said"}, {"answer": "a"}),
+        (one, {"question": "q, after all that has been said"}, {"answer": "a"}),
+        (dspy.Predict("question -> answer"), {"question": "q"}, {"answer": "z"}),
+    ]
+    found = in_order([steps[place] for place in order], [one, two])
+    assert [(id(step[0]), step[1:]) for step in found] == [
+        (id(steps[place][0]), steps[place][1:]) for place in (5, 1, 0, 2, 3, 4)
+    ]

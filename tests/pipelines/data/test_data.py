@@ -1,0 +1,818 @@
+"""`load`: names, files and splits, all kinds of bad input, samples, overlap, and real data when present."""
+
+import csv
+import json
+import os
+from collections import Counter
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import datasets
+import huggingface_hub
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from folkmoot.modules.base.errors import UserError
+from folkmoot.modules.reading.question import Question
+from folkmoot.pipelines.base.settings import settings
+from folkmoot.pipelines.data import catalogue
+from folkmoot.pipelines.data.load import (
+    check_labelled,
+    check_overlap,
+    describe,
+    fingerprint,
+    listing,
+    load,
+    overlap,
+    sample,
+)
+
+ROWS: list[dict[str, Any]] = [
+    {"id": "1", "question": "Where, then?", "choices": {"A": "bank", "B": "the \"mall\""}, "answer": "B",
+     "context": None, "meta": {"type": "x", "n": 1}},
+    {"id": "2", "question": "Is it so?", "choices": None, "answer": "yes",
+     "context": "A passage,\nin two lines.", "meta": {}},
+    {"id": "3", "question": "How many?", "choices": None, "answer": "1200", "context": ["one", "two"],
+     "meta": {"type": "y"}},
+    {"id": "4", "question": "Who was it? é", "choices": None, "answer": "Ada", "context": None, "meta": {}},
+]  # fmt: skip
+EXPECTED = [Question(row) for row in ROWS]
+KINDS = ["choice", "boolean", "number", "span"]
+
+
+@pytest.fixture(autouse=True)
+def _no_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FOLKMOOT_DATA", "FOLKMOOT_CACHE", "FOLKMOOT_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def simple(count: int, **fields: Any) -> list[dict[str, Any]]:
+    return [{"id": f"q{n}", "question": f"Question {n}?", "answer": "yes", **fields} for n in range(count)]
+
+
+def refusal(*args: Any, **kwargs: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        load(*args, **kwargs)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+# Files: the same questions in every format
+
+
+def test_jsonl(tmp_path: Path) -> None:
+    found = load(write(tmp_path / "data.jsonl", ROWS))
+    assert found == EXPECTED
+    assert [question.kind for question in found] == KINDS
+    assert [question.to_row() for question in found] == ROWS
+
+
+def test_csv_with_json_cells(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.DictWriter(file, list(ROWS[0]))
+        writer.writeheader()
+        for row in ROWS:
+            nested = {k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in row.items()}
+            writer.writerow(nested)
+    assert load(path) == EXPECTED
+    assert load(str(path)) == EXPECTED
+
+
+def test_parquet_with_nested_and_with_json_columns(tmp_path: Path) -> None:
+    frame = pd.DataFrame([{**row, "context": None, "meta": row["meta"] or None} for row in ROWS])
+    frame.to_parquet(tmp_path / "nested.parquet")
+    assert load(tmp_path / "nested.parquet") == [question.copy(context=None) for question in EXPECTED]
+    as_text = [
+        {k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in row.items()} for row in ROWS
+    ]
+    pd.DataFrame(as_text).to_parquet(tmp_path / "text.PARQUET")
+    assert load(tmp_path / "text.PARQUET") == EXPECTED
+
+
+def test_saved_datasets_folder(tmp_path: Path) -> None:
+    rows = [{**row, "context": None, "meta": json.dumps(row["meta"])} for row in ROWS]
+    saved = datasets.Dataset.from_list(rows)
+    saved.save_to_disk(tmp_path / "one")
+    expected = [question.copy(context=None) for question in EXPECTED]
+    assert load(tmp_path / "one") == expected
+    assert "no split 'test'" in refusal(tmp_path / "one", split="test")
+    datasets.DatasetDict({"a": saved, "b": saved.select([3])}).save_to_disk(tmp_path / "two")
+    assert load(tmp_path / "two", split="b") == expected[3:]
+    assert "a, b" in refusal(tmp_path / "two")
+    assert "a, b" in refusal(tmp_path / "two", split="c")
+
+
+def test_class_numbers_of_a_saved_dataset_are_read_as_their_names(tmp_path: Path) -> None:
+    features = datasets.Features(
+        id=datasets.Value("int64"),
+        question=datasets.Value("string"),
+        label=datasets.ClassLabel(names=["no", "yes"]),
+    )
+    rows = {"id": [5, 6], "question": ["A?", "B?"], "label": [1, 0]}
+    datasets.Dataset.from_dict(rows, features=features).save_to_disk(tmp_path / "set")
+    assert [(q.id, q.answer, q.kind) for q in load(tmp_path / "set")] == [
+        ("5", "yes", "boolean"),
+        ("6", "no", "boolean"),
+    ]
+
+
+def test_byte_order_mark_crlf_and_blank_lines(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    lines = "\r\n\r\n".join(json.dumps(row, ensure_ascii=False) for row in ROWS) + "\r\n\n  \n"
+    path.write_bytes(b"\xef\xbb\xbf" + lines.encode())
+    assert load(path) == EXPECTED
+    path = tmp_path / "data.csv"
+    path.write_bytes(b'\xef\xbb\xbfid,question,answer\r\n7,"a, b?",yes\r\n\r\n8,"two\r\nlines?",\r\n')
+    found = load(path)
+    assert [(q.id, q.question, q.answer) for q in found] == [
+        ("7", "a, b?", "yes"),
+        ("8", "two\r\nlines?", None),
+    ]
+
+
+def test_unicode_line_separators_inside_a_row_do_not_end_it(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text(
+        json.dumps({"id": "1", "question": "a\u2028b\x85c?"}, ensure_ascii=False), encoding="utf-8"
+    )
+    assert load(path)[0].question == "a\u2028b\x85c?"
+
+
+# Columns
+
+
+@pytest.mark.parametrize(
+    ("names", "columns"),
+    [
+        ({"question": "query", "answer": "label"}, None),
+        ({"question": "prompt", "answer": "answerKey"}, None),
+        ({"id": "QID", "question": "Problem", "answer": "Gold"}, None),
+        ({"choices": "options", "answer": "target", "context": "passage", "meta": "metadata"}, None),
+        ({"question": "q_text", "answer": "truth"}, {"question": "q_text", "answer": "truth"}),
+    ],
+)
+def test_columns_are_found_by_name(
+    tmp_path: Path, names: dict[str, str], columns: dict[str, str] | None
+) -> None:
+    rows = [{names.get(key, key): value for key, value in row.items()} for row in ROWS]
+    assert load(write(tmp_path / "data.jsonl", rows), columns=columns) == EXPECTED
+
+
+def test_a_column_that_was_not_chosen_is_kept_in_meta(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "data.jsonl", [{"id": "1", "question": "A?", "answer": "no", "label": "yes", "topic": "t"}]
+    )
+    assert load(path)[0].answer == "no"
+    assert load(path)[0].meta == {"label": "yes", "topic": "t"}
+    chosen = load(path, columns={"answer": "label"})[0]
+    assert chosen.answer == "yes"
+    assert chosen.meta == {"answer": "no", "topic": "t"}
+
+
+@pytest.mark.parametrize(
+    "header", ["A,B,C", "choice_a,choice_b,choice_c", "Option A,Option B,Option C", "optionA,optionB,optionC"]
+)
+def test_options_in_columns_of_their_own(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(f"id,question,{header},answer\n1,Where?,bank,mall,,mall\n2,Who?,x,y,z,C\n")
+    first, second = load(path)
+    assert first.choices == {"A": "bank", "B": "mall"}
+    assert first.answer == "B"
+    assert second.choices == {"A": "x", "B": "y", "C": "z"}
+
+
+def test_numbered_option_columns(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("id,question,option1,option2,answer\n1,Where?,bank,mall,2\n")
+    assert load(path)[0].choices == {"1": "bank", "2": "mall"}
+    assert load(path)[0].answer == "2"
+
+
+@pytest.mark.parametrize(
+    ("choices", "answer"),
+    [({"label": ["A", "B"], "text": ["x", "y"]}, "B"), (["x", "y"], "B"), (["x", "y"], "y")],
+)
+def test_choices_in_the_shapes_of_public_data_sets(tmp_path: Path, choices: Any, answer: str) -> None:
+    row = {"id": "1", "question": "Which?", "choices": choices, "answer": answer}
+    expected = [Question(id="1", question="Which?", choices={"A": "x", "B": "y"}, answer="B")]
+    assert load(write(tmp_path / "data.jsonl", [row])) == expected
+    pd.DataFrame([row]).to_parquet(tmp_path / "data.parquet")
+    assert load(tmp_path / "data.parquet") == expected
+
+
+def test_cells_of_tables_become_plain_values(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "id": [1.0, 2.0],
+            "question": ["How many?", "And then?"],
+            "answer": [2.5, float("nan")],
+            "day": [date(2024, 5, 1), None],
+        }
+    )
+    frame.to_parquet(tmp_path / "data.parquet")
+    first, second = load(tmp_path / "data.parquet")
+    assert (first.id, first.answer, first.kind, first.meta) == ("1", "2.5", "number", {"day": "2024-05-01"})
+    assert (second.id, second.answer, second.meta) == ("2", None, {})
+
+
+def test_kind_overrides_what_rows_say(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.jsonl", [{**row, "choices": None} for row in ROWS])
+    assert {question.kind for question in load(path, kind="span")} == {"span"}
+    assert "essay" in refusal(path, kind="essay")
+    assert "data.jsonl, line 1" in refusal(path, kind="number")
+
+
+# Bad input: named, with its place
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "no questions"),
+        (b"\n \n", "no questions"),
+        (
+            b'{"id": "1", "question": "A?"}\n{"id": "1", "question": "B?"}',
+            "line 2: the id '1' already stands at",
+        ),
+        (
+            b'{"id": "1", "question": "A?"}\n\n{"id": 1, "question": "B?"}',
+            "line 3: the id '1' already stands at",
+        ),
+        (b'{"question": "A?"}', "line 1: no id; the columns are question"),
+        (b'{"id": null, "question": "A?"}', "line 1: the row has no 'id'"),
+        (b'{"id": "1"}', "line 1: no question"),
+        (b'{"id": "1", "question": " "}', "blank"),
+        (b'{"id": "1", "question": {"a": 1}}', "dict"),
+        (b'{"id": "1", "question": "A?", "choices": {"A": "x", "B": "y"}, "answer": "C"}', "(A, B)"),
+        (b'{"id": "1", "question": "A?", "choices": "x, y"}', "str"),
+        (b'{"id": "1", "question": "A?", "choices": {"A": "x", "A": "y"}}', "'A' stands twice"),
+        (b'{"id": "1", "question": "A?", "answer": "maybe", "kind": "boolean"}', "'maybe'"),
+        (
+            b'{"id": "1", "question": "A?", "gold": "x", "target": "y"}',
+            "gold and target could both be the answer",
+        ),
+        (b'{"id": "1", "question": "A?"', "line 1: not a JSON object"),
+        (b'{"id": "1", "question": "A?"}\nnonsense', "line 2: not a JSON object"),
+        (b'[{"id": "1", "question": "A?"}]', "one object a line"),
+        (b"[\n" * 3, "one object a line"),
+        (b'"text"', "one object a line"),
+        (b"[" * 100_000, "line 1: "),
+        (b'{"id": "1", "question": "caf\xe9?"}', "line 1: not UTF-8"),
+        (b'{"id": "1", "question": "half \\ud800?"}', "Unicode"),
+        ('{"id": "1", "question": "A?"}'.encode("utf-16"), "line 1: not UTF-8"),
+    ],
+)
+def test_bad_jsonl(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_bytes(content)
+    message = refusal(path)
+    assert says in message
+    assert str(path) in message
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "no questions"),
+        (b"id,question,answer\n", "no questions"),
+        (b"question,answer\nA?,yes\n", "line 2: no id"),
+        (b"id,question\n,A?\n", "line 2: the row has no 'id'"),
+        (b"id,question\n1,A?\n1.0,B?\n1,C?\n", "line 4: the id '1' already stands at"),
+        (b"id,question,question\n1,A?,B?\n", "same name"),
+        (b"id,question\n1,A?,more\n", "line 2: 3 cells under 2 columns"),
+        (b'id,question\n1,"two\nlines?"\n2\n', "line 4: 1 cells"),
+        (b'id,question\n1,"never closed\n', "line 2: not readable as CSV"),
+        (b"id,question\n1,caf\xe9?\n", "line 2: not UTF-8"),
+        (b"id;question\n1;A?\n", "no id; the columns are id;question"),
+        (b'id,question,choices\n1,A?,"{""A"": "\n', "line 2"),
+        (b'id,question,choices,answer\n1,A?,"[""x"", ""y""]",z\n', "neither a label (A, B)"),
+        (b"id,question,choices,answer\n1,A?,x or y,x\n", "choices of type str"),
+        (b"id,question,A,B,answer\n1,A?,x,,A\n", "1 choices"),
+    ],
+)
+def test_bad_csv(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(content)
+    message = refusal(path)
+    assert says in message
+    assert str(path) in message
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    assert "no file" in refusal(tmp_path / "absent.jsonl")
+    assert "no file" in refusal("absent.csv")
+    (tmp_path / "data.txt").write_text("x")
+    assert ".jsonl" in refusal(tmp_path / "data.txt")
+    assert "folder" in refusal(tmp_path)
+    (tmp_path / "data.parquet").write_bytes(b"PAR1 no parquet")
+    assert "not readable as Parquet" in refusal(tmp_path / "data.parquet")
+    (tmp_path / "empty.parquet").write_bytes(b"")
+    assert "empty.parquet" in refusal(tmp_path / "empty.parquet")
+    pd.DataFrame({"id": ["a"], "question": ["A?"], "raw": [b"\x00"]}).to_parquet(tmp_path / "bytes.parquet")
+    assert "row 1: a value of type bytes" in refusal(tmp_path / "bytes.parquet")
+    path = write(tmp_path / "data.jsonl", ROWS)
+    assert "no split 'test'" in refusal(path, split="test")
+    assert "unknown field 'q'" in refusal(path, columns={"q": "question"})
+    assert "no column 'q_text' for question" in refusal(path, columns={"question": "q_text"})
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.jsonl", ROWS)
+    path.chmod(0)
+    assert "Permission denied" in refusal(path)
+
+
+@pytest.mark.parametrize("limit", [0, -1, True])
+def test_bad_limits(tmp_path: Path, limit: int) -> None:
+    assert "limit" in refusal(write(tmp_path / "data.jsonl", ROWS), limit=limit)
+
+
+def test_unlabelled_questions_load_but_cannot_be_scored(tmp_path: Path) -> None:
+    blank = [{"id": str(n), "question": "A?"} for n in (1, 2)]
+    path = write(tmp_path / "data.jsonl", [*simple(1), *blank])
+    found = load(path)
+    assert found[1].answer is None
+    check_labelled(found[:1])
+    for count, said in ((2, "1 question has no answer"), (3, "2 questions have no answer")):
+        with pytest.raises(UserError) as caught:
+            check_labelled(found[:count])
+        assert str(caught.value) == (
+            f"{said} (the first at {path}, line 2, question '1'); add the answers, or name the column that "
+            'holds them, with --columns answer=NAME (in Python columns={"answer": "NAME"})'
+        )
+    with pytest.raises(UserError, match=r"1 question has no answer \(the first question 'x'\)"):
+        check_labelled([Question(id="x", question="A?")])
+    assert fingerprint(found) == fingerprint([Question(**one.toDict()) for one in found])
+    assert found == [Question(**one.toDict()) for one in found]
+
+
+def test_how_to_name_a_column_is_said_for_the_command_line_and_for_python(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("question,answer\nA?,yes\n")
+    said = 'say which with --columns id=NAME (in Python columns={"id": "NAME"})'
+    assert refusal(path).endswith(said)
+    path.write_text("qid,uid,question\n1,2,A?\n")
+    assert refusal(path).endswith(said)
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("commonsense_qa", "commonsenseqa"),
+        ("CommonsenseQA", "commonsenseqa"),
+        ("tau/commonsense_qa", "commonsenseqa"),
+        ("arc_challenge", "arc-challenge"),
+        ("ARC-Challenge", "arc-challenge"),
+        ("allenai/ai2_arc", "arc-challenge"),
+        ("openai/gsm8k", "gsm8k"),
+        ("hotpot_qa", "hotpotqa"),
+        ("hotpotqa/hotpot_qa", "hotpotqa"),
+        ("hotpotqa_context", "hotpotqa-context"),
+        ("derek-thomas/ScienceQA", "scienceqa"),
+        ("google/boolq", "boolq"),
+        ("boolq_open", "boolq-open"),
+        ("sample_choice", "sample-choice"),
+    ],
+)
+def test_names_are_found_under_their_aliases(name: str, canonical: str) -> None:
+    spec = catalogue.find(name)
+    assert spec is not None
+    assert spec.name == canonical
+
+
+def test_unknown_names_and_splits_are_refused_with_help(tmp_path: Path) -> None:
+    assert "did you mean 'commonsenseqa'" in refusal("comonsenseqa")
+    assert "the names are commonsenseqa, " in refusal("zzz")
+    assert refusal("gsm1k", split="validation").startswith(
+        "gsm1k has no split 'validation'; its splits are test"
+    )
+    assert "not a folder" in refusal("gsm1k", data_dir=tmp_path / "absent")
+
+
+def test_a_name_is_read_from_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "gsm8k-test.jsonl", simple(3, answer="1,000"))
+    write(tmp_path / "gsm8k-train.jsonl", simple(2, answer="4"))
+    assert len(load("openai/gsm8k", data_dir=tmp_path)) == 3
+    assert len(load("gsm8k", split="TRAIN", data_dir=str(tmp_path))) == 2
+    monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
+    assert {question.kind for question in load("gsm8k")} == {"number"}
+    write(tmp_path / "gsm8k-test.jsonl", simple(1, answer="a lot"))
+    assert "gsm8k-test.jsonl, line 1" in refusal("gsm8k")
+
+
+def test_the_kind_belongs_to_the_data_set(tmp_path: Path) -> None:
+    rows = [{**row, "answer": answer} for row, answer in zip(simple(3), ["yes", "1985", "Ada"], strict=True)]
+    path = write(tmp_path / "hotpotqa-validation.jsonl", rows)
+    assert {question.kind for question in load("hotpotqa", data_dir=tmp_path)} == {"span"}
+    assert {question.kind for question in load(path)} == {"span"}  # the same file by its path
+    assert [q.kind for q in load(path.rename(tmp_path / "mine.jsonl"))] == ["boolean", "number", "span"]
+
+
+def test_evidence_ids_are_kept_from_agents(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "hotpotqa-validation-context.jsonl",
+        simple(1, context=["hp-1", "hp-2"], meta={"type": "b"}),
+    )
+    for question in (*load("hotpotqa-context", data_dir=tmp_path), *load(path)):
+        assert question.context is None
+        assert question.meta == {"type": "b", "context_ids": ["hp-1", "hp-2"]}
+
+
+def test_boolq_closed_and_open_book(tmp_path: Path) -> None:
+    path = write(tmp_path / "boolq-validation.jsonl", simple(1, context="The passage."))
+    closed = load("boolq", data_dir=tmp_path)[0]
+    assert "passage" not in json.dumps(closed.toDict())
+    assert load("boolq-open", split="dev", data_dir=tmp_path)[0].context == "The passage."
+    assert load(path)[0].context == "The passage."
+
+
+def test_a_users_own_set_in_the_data_folder(tmp_path: Path) -> None:
+    write(tmp_path / "mine-validation.jsonl", ROWS)
+    assert load("mine", data_dir=tmp_path) == EXPECTED
+    write(tmp_path / "mine-test.jsonl", ROWS[:1])
+    assert load("mine", split="test", data_dir=tmp_path) == EXPECTED[:1]
+    assert load("mine", split="dev", data_dir=tmp_path) == EXPECTED
+    assert "test, validation" in refusal("mine", data_dir=tmp_path)
+    assert "test, validation" in refusal("mine", split="train", data_dir=tmp_path)
+    own = next(info for info in listing(tmp_path) if info.name == "mine")
+    assert set(own.here) == {"test", "validation"}
+
+
+# The hub: its schemas, without a network
+
+HUB: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any]]] = {
+    "commonsenseqa": (
+        "data/validation-00000-of-00001.parquet",
+        [{"id": "c1", "question": "Where?", "question_concept": "door",
+          "choices": {"label": ["A", "B"], "text": ["bank", "mall"]}, "answerKey": "B"}],
+        {"id": "c1", "answer": "B", "choices": {"A": "bank", "B": "mall"},
+         "meta": {"question_concept": "door"}},
+    ),
+    "arc-challenge": (
+        "ARC-Challenge/test-00000-of-00001.parquet",
+        [{"id": "a1", "question": "Which?", "answerKey": "2",
+          "choices": {"text": ["x", "y"], "label": ["1", "2"]}}],
+        {"id": "a1", "answer": "B", "choices": {"A": "x", "B": "y"}, "meta": {"upstream_labels": ["1", "2"]}},
+    ),
+    "gsm8k": (
+        "main/test-00000-of-00001.parquet",
+        [{"question": "How many?", "answer": "4 * 300 = <<4*300=1200>>1200\n#### 1,200"}],
+        {"id": "gsm8k-test-0000", "answer": "1200", "kind": "number",
+         "meta": {"answer_raw": "1,200", "solution": "4 * 300 = <<4*300=1200>>1200"}},
+    ),
+    "gsm1k": (
+        "data/test-00000-of-00001.parquet",
+        [{"question": "How many?", "answer": "7"}],
+        {"id": "gsm1k-test-0000", "answer": "7", "kind": "number"},
+    ),
+    "hotpotqa": (
+        "distractor/validation-00000-of-00001.parquet",
+        [{"id": "5a", "question": "Same?", "answer": "yes", "type": "comparison", "level": "hard",
+          "supporting_facts": {"title": ["T", "T", "U"], "sent_id": [0, 1, 0]},
+          "context": {"title": ["T"], "sentences": [["One."]]}}],
+        {"id": "hotpotqa-dev-0000", "answer": "yes", "kind": "span", "context": None,
+         "meta": {"type": "comparison", "level": "hard", "hotpot_id": "5a", "supporting_titles": ["T", "U"]}},
+    ),
+    "scienceqa": (
+        "data/test-00000-of-00001-0123456789abcdef.parquet",
+        [{"image": {"bytes": b"x", "path": None}, "question": "See?", "choices": ["x", "y"], "answer": 0,
+          "hint": "", "grade": "grade1", "subject": "s", "topic": "t", "category": "c", "skill": "k"},
+         {"image": None, "question": "Which?", "choices": ["x", "y"], "answer": 1, "hint": "Look.",
+          "grade": "grade11", "subject": "natural science", "topic": "t", "category": "c", "skill": "k"}],
+        {"id": "scienceqa-test-1", "question": "Which?\nLook.", "answer": "B",
+         "meta": {"subject": "natural science", "topic": "t", "category": "c", "skill": "k", "grade": 11,
+                  "hint": "Look."}},
+    ),
+    "boolq-open": (
+        "data/validation-00000-of-00001.parquet",
+        [{"question": "is it so", "answer": False, "passage": "No."}],
+        {"id": "boolq-dev-0000", "question": "is it so?", "answer": "no", "kind": "boolean",
+         "context": "No."},
+    ),
+}  # fmt: skip
+
+
+def fake_hub(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[dict[str, Any]]:
+    calls: list[dict[str, Any]] = []
+
+    def snapshot_download(repo: str, **kwargs: Any) -> str:
+        calls.append({"repo": repo, **kwargs})
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    return calls
+
+
+@pytest.mark.parametrize("name", HUB)
+def test_hub_rows_become_the_rows_on_disk(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, rows, expected = HUB[name]
+    (tmp_path / file).parent.mkdir()
+    pd.DataFrame(rows).to_parquet(tmp_path / file)
+    calls = fake_hub(monkeypatch, tmp_path)
+    (question,) = load(name)
+    assert {field: question[field] for field in expected} == expected
+    spec = catalogue.find(name)
+    assert spec is not None
+    assert spec.hub is not None
+    assert calls[0]["repo"] == spec.hub.id
+    assert len(calls[0]["revision"]) == 40
+    assert calls[0]["local_files_only"]  # what is in the cache is read without a network
+    assert len(calls) == 1
+
+
+def test_com2sense_rows_from_its_authors(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {
+        "id": "x",
+        "sent": " It is so.",
+        "label": "False",
+        "domain": "d",
+        "scenario": "s",
+        "numeracy": "True",
+    }
+
+    def load_dataset(format_: str, *, data_files: str, **_: Any) -> list[dict[str, str]]:
+        assert data_files.endswith("/data/dev.json")
+        return [row]
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    (question,) = load("com2sense")
+    assert (question.question, question.answer, question.kind) == ("It is so.", "False", "boolean")
+
+
+def test_listing_sees_what_is_in_the_hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = catalogue.find("gsm8k")
+    assert spec is not None
+    assert spec.hub is not None
+    folder = tmp_path / "datasets--openai--gsm8k" / "snapshots" / spec.hub.revision / "main"
+    folder.mkdir(parents=True)
+    (folder / "test-00000-of-00001.parquet").touch()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    info = next(info for info in listing() if info.name == "gsm8k")
+    assert info.here == {"test": "hub cache"}
+
+
+def test_half_a_download_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "distractor").mkdir()
+    pd.DataFrame(HUB["hotpotqa"][1]).to_parquet(tmp_path / "distractor/train-00000-of-00002.parquet")
+    fake_hub(monkeypatch, tmp_path)
+    assert "set FOLKMOOT_DATA" in refusal("hotpotqa", split="train")
+
+
+def test_no_network_is_one_sentence_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def snapshot_download(*_: Any, **__: Any) -> str:
+        raise ConnectionError("a long\nstory")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    message = refusal("commonsenseqa")
+    assert "commonsenseqa-validation.jsonl" in message
+    assert "FOLKMOOT_DATA" in message
+    assert "hotpotqa-validation-context.jsonl" in refusal("hotpotqa-context")  # it is on no hub
+
+
+# Samples
+
+
+def test_limits_and_seeds(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.jsonl", simple(50))
+    everything = load(path)
+    assert load(path, limit=5) == everything[:5]
+    assert load(path, limit=500) == everything
+    drawn = load(path, limit=10, seed=3)
+    assert drawn == load(path, limit=10, seed=3)
+    assert drawn != load(path, limit=10, seed=4)
+    assert drawn != everything[:10]
+    assert drawn == sorted(drawn, key=lambda question: int(question.id[1:]))
+    assert load(path, seed=3) == everything
+
+
+def test_a_limit_without_a_seed_reads_no_further(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text('{"id": "1", "question": "A?"}\nnonsense\n')
+    assert len(load(path, limit=1)) == 1
+    assert "line 2" in refusal(path, limit=1, seed=0)
+
+
+def test_hotpotqa_samples_are_balanced_and_recorded(tmp_path: Path) -> None:
+    rows = simple(30)
+    for n, row in enumerate(rows):
+        row["meta"] = {"type": "comparison" if n % 5 == 0 else "bridge"}
+    write(tmp_path / "hotpotqa-validation.jsonl", rows)
+    drawn = load("hotpotqa", limit=8, seed=0, data_dir=tmp_path)
+    record = describe(drawn, "hotpot_qa", limit=8, seed=0)
+    assert record["types"] == {"bridge": 4, "comparison": 4}
+    assert (record["source"], record["split"], record["seed"]) == ("hotpotqa", "validation", 0)
+    assert record["sampling"] == "balanced by type"
+    assert record["fingerprint"] == fingerprint(drawn)
+    assert Counter(q.meta["type"] for q in load("hotpotqa", limit=7, seed=0, data_dir=tmp_path)) == {
+        "bridge": 4,
+        "comparison": 3,
+    }
+    assert "at most 12" in refusal("hotpotqa", limit=14, seed=0, data_dir=tmp_path)
+    assert load("hotpotqa", limit=2, data_dir=tmp_path)[0].id == "q0"
+    assert json.loads(json.dumps(record)) == record
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 2**32))
+def test_samples_of_one_seed_are_nested(small: int, large: int, seed: int) -> None:
+    small, large = sorted((small, large))
+    questions = [Question(row) for row in simple(40)]
+    inner, outer = sample(questions, small, seed), sample(questions, large, seed)
+    assert len(inner) == small
+    assert set(inner) <= set(outer)
+    assert outer == [question for question in questions if question in set(outer)]
+
+
+# Fingerprints and overlap
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda q: [*q[1:], q[0]],
+        lambda q: q[:-1],
+        lambda q: [q[0].copy(choices=dict(reversed(q[0].choices.items()))), *q[1:]],
+        lambda q: [q[0].copy(answer="A"), *q[1:]],
+        lambda q: [*q[:-1], q[-1].copy(context="new")],
+        lambda q: [*q[:-1], q[-1].copy(meta={"n": 1})],
+        lambda q: [q[0], q[1].copy(kind="span"), *q[2:]],
+    ],
+)
+def test_a_fingerprint_sees_every_change(change: Callable[[list[Question]], list[Question]]) -> None:
+    assert fingerprint(EXPECTED) == fingerprint([question.copy() for question in EXPECTED])
+    assert fingerprint(change(EXPECTED)) != fingerprint(EXPECTED)
+
+
+def test_a_fingerprint_does_not_depend_on_the_order_of_keys_in_meta() -> None:
+    one, two = (Question(id="1", question="A?", meta=meta) for meta in ({"a": 1, "b": 2}, {"b": 2, "a": 1}))
+    assert fingerprint([one]) == fingerprint([two])
+    with pytest.raises(UserError, match="meta"):
+        fingerprint([one.copy(meta={"a": object()})])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Where is it?", "where  is it", True),
+        ("Don't go!", "don’t go", True),
+        ("A well-known place?", "a well known place", True),
+        ("Straße?", "STRASSE", True),
+        ("What is 3 + 4?", "What is 3 - 4?", False),
+        ("What is 3 * 4?", "What is 3 / 4?", False),
+        ("Where is it?", "Where was it?", False),
+        ("?", "!", False),
+    ],
+)
+def test_overlap_is_by_normalised_text(one: str, other: str, same: bool) -> None:
+    pairs = overlap([Question(id="a", question=one)], [Question(id="b", question=other)])
+    assert pairs == ([("a", "b")] if same else [])
+
+
+def test_overlap_tells_equal_options_from_other_ones() -> None:
+    train = [
+        Question(id=str(n), question="Which is longer?", choices={"A": text, "B": "a mile"})
+        for n, text in enumerate(["a foot", "an inch"])
+    ]
+    test = [
+        Question(id="same", question="Which is longer", choices={"A": "A mile", "B": "an inch"}),
+        Question(id="stem", question="Which is longer", choices={"A": "a yard", "B": "a mile"}),
+        Question(id="new", question="Which is heavier?", choices={"A": "a yard", "B": "a mile"}),
+    ]
+    assert overlap(train, test) == [("1", "same"), ("0", "stem")]
+    assert (check_overlap(train, test) or "").startswith(
+        "2 of 3 test questions have the text of a training question, 1 "
+    )
+    assert check_overlap(train, test[2:]) is None
+
+
+# Settings
+
+
+def test_settings_are_read_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert settings().data is None
+    monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert settings().data == tmp_path
+    assert settings().cache == tmp_path / "xdg" / "folkmoot"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert settings().cache == tmp_path / ".cache" / "folkmoot"
+    monkeypatch.setenv("FOLKMOOT_CACHE", "~/mine")
+    assert settings().cache == tmp_path / "mine"
+    monkeypatch.setenv("FOLKMOOT_DATA", "")
+    assert settings().data is None
+
+
+def test_bad_settings_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path / "absent"))
+    assert refusal("gsm8k").startswith("FOLKMOOT_DATA is ")
+    monkeypatch.setenv("FOLKMOOT_THREADS", "many")
+    with pytest.raises(UserError, match="FOLKMOOT_THREADS is 'many'"):
+        settings()
+
+
+# What ships, and the real data sets
+
+
+def test_listing_says_what_is_here(tmp_path: Path) -> None:
+    write(tmp_path / "gsm1k-test.jsonl", simple(2, answer="1"))
+    infos = {info.name: info for info in listing(tmp_path)}
+    assert infos["gsm1k"].here == {"test": str(tmp_path / "gsm1k-test.jsonl")}
+    assert infos["gsm1k"].splits == {"test": 2}
+    assert infos["commonsenseqa"].splits == {"train": 9741, "validation": 1221}
+    assert infos["commonsenseqa"].licence == "MIT"
+    assert infos["commonsenseqa"].source.startswith("tau/commonsense_qa@")
+    assert set(infos) == {spec.name for spec in catalogue.SPECS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_samples_ship_in_three_disjoint_splits(kind: str) -> None:
+    splits = {split: load(f"sample-{kind}", split) for split in ("train", "validation", "test")}
+    questions = [question for split in splits.values() for question in split]
+    assert {question.kind for question in questions} == {kind}
+    assert len(questions) >= (200 if kind == "choice" else 60)
+    check_labelled(questions)
+    assert len({question.id for question in questions}) == len(questions)
+    assert not any(isinstance(question.context, list) for question in questions)
+    assert check_overlap(splits["train"], splits["test"] + splits["validation"]) is None
+    assert load(catalogue.SAMPLES / f"{kind}-test.jsonl") == splits["test"]
+    info = next(info for info in listing() if info.name == f"sample-{kind}")
+    assert info.splits == {split: len(found) for split, found in splits.items()}
+
+
+REAL = [
+    ("commonsenseqa", "validation", 1221, "choice"),
+    ("commonsenseqa", "train", 9741, "choice"),
+    ("arc-challenge", "test", 1172, "choice"),
+    ("arc-challenge", "train", 1119, "choice"),
+    ("gsm8k", "test", 1319, "number"),
+    ("gsm8k", "train", 7473, "number"),
+    ("gsm1k", "test", 50, "number"),
+    ("hotpotqa", "validation", 7405, "span"),
+    ("hotpotqa-context", "validation", 858, "span"),
+    ("hotpotqa-context", "train", 400, "span"),
+    ("scienceqa", "test", 2224, "choice"),
+    ("scienceqa", "train", 6508, "choice"),
+    ("com2sense", "validation", 782, "boolean"),
+    ("boolq", "validation", 3270, "boolean"),
+    ("boolq-open", "validation", 3270, "boolean"),
+]
+DATA = os.environ.get("FOLKMOOT_DATA")
+needs_data = pytest.mark.skipif(not DATA, reason="FOLKMOOT_DATA names no folder with the real data sets")
+
+
+@needs_data
+@pytest.mark.parametrize(("name", "split", "rows", "kind"), REAL)
+def test_real_data(name: str, split: str, rows: int, kind: str) -> None:
+    questions = load(name, split, data_dir=DATA)
+    assert len(questions) == rows
+    assert {question.kind for question in questions} == {kind}
+    check_labelled(questions)
+    assert not any(isinstance(question.context, list) for question in questions)
+    assert all((question.context is not None) == (name == "boolq-open") for question in questions)
+    if name == "hotpotqa-context":
+        assert all(question.meta["context_ids"] for question in questions)
+    if name == "scienceqa":
+        assert all(question.meta["subject"] for question in questions)
+
+
+@needs_data
+def test_the_hotpotqa_sample_of_the_real_data_is_balanced() -> None:
+    drawn = load("hotpotqa", limit=200, seed=0, data_dir=DATA)
+    assert Counter(question.meta["type"] for question in drawn) == {"bridge": 100, "comparison": 100}
+
+
+def test_a_random_sample_takes_partners_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {
+            "id": f"q{i}",
+            "question": f"Statement {i}.",
+            "answer": "True",
+            "meta": {"pair_id": f"q{(i + 20) % 40}"},
+        }
+        for i in range(40)
+    ]
+    (tmp_path / "com2sense-validation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
+    samples = {limit: [q.id for q in load("com2sense", limit=limit, seed=3)] for limit in (7, 12)}
+    assert {name for name in samples[12] if f"q{(int(name[1:]) + 20) % 40}" not in samples[12]} == set()
+    assert len(samples[12]) == 12
+    assert len(samples[7]) == 7
+    assert set(samples[7]) < set(samples[12])
+    assert [q.id for q in load("com2sense", limit=5)] == ["q0", "q1", "q2", "q3", "q4"]
+    taken = describe(load("com2sense", limit=12, seed=3), "com2sense", None, 12, 3)
+    assert taken["sampling"] == "random, partners together"

@@ -1,0 +1,85 @@
+"""Where embedding models are looked for, and what is said when there is none: at once, in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import httpx
+import huggingface_hub
+import numpy as np
+import pytest
+import sentence_transformers
+
+from folkmoot.modules.base.errors import UserError
+from folkmoot.pipelines.data.embeddings import Embedder
+
+
+class Model:
+    """Stands in for a sentence-transformers model, and notes how it was loaded."""
+
+    loaded: ClassVar[list[tuple[str, bool]]] = []
+
+    def __init__(self, name: str, *, local_files_only: bool, **_: Any) -> None:
+        self.loaded.append((name, local_files_only))
+
+    def encode(self, texts: list[str], **_: Any) -> Any:
+        return np.ones((len(texts), 3), dtype=np.float32)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The models that the hub was asked for, which cannot be reached, and nothing was fetched before."""
+    asked: list[str] = []
+
+    def away(self: Any, name: str, **_: Any) -> None:
+        asked.append(name)
+        raise httpx.ConnectError("no way to the hub")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", away)
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: None)
+    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", Model)
+    monkeypatch.setattr(Model, "loaded", [])
+    return asked
+
+
+def test_a_hub_that_cannot_be_reached_is_asked_once(hub: list[str], tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        Embedder("no-such-model", cache=tmp_path)(["x"])
+    assert "is not on this machine and the hub does not give it (no way to the hub)" in str(caught.value)
+    assert "--embedding all-MiniLM-L6-v2" in str(caught.value)
+    assert hub == ["sentence-transformers/no-such-model"]
+    assert not Model.loaded
+
+
+def test_a_name_that_no_hub_has_is_refused(hub: list[str], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the embedding model 'two words!'"):
+        Embedder("two words!", cache=tmp_path)(["x"])
+    assert not Model.loaded
+
+
+def test_what_was_fetched_before_needs_no_hub(
+    hub: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        huggingface_hub,
+        "try_to_load_from_cache",
+        lambda repo, name: "/some/blob" if (repo, name) == ("me/own", "model.safetensors") else None,
+    )
+    assert Embedder("me/own", cache=tmp_path)(["x"]).shape == (1, 3)
+    assert Model.loaded == [("me/own", True)]
+    assert not hub
+
+
+def test_what_the_hub_has_is_downloaded(
+    hub: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda self, name, **_: hub.append(name))
+    assert Embedder("me/own", cache=tmp_path)(["x"]).shape == (1, 3)
+    assert (Model.loaded, hub) == ([("me/own", False)], ["me/own"])
+
+
+def test_a_damaged_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model").mkdir()
+    with pytest.raises(UserError, match="cannot be loaded"):
+        Embedder(str(tmp_path / "model"), cache=tmp_path / "cache")(["x"])

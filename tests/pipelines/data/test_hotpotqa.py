@@ -1,0 +1,419 @@
+"""HotpotQA as it really is: its scores, its sample, its evidence, and recorded answers of other systems."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import string
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import folkmoot as fm
+from folkmoot.modules.base.fence import one_line
+from folkmoot.modules.environment import CorpusEnvironment
+from folkmoot.modules.reading.answers import em_f1
+from folkmoot.modules.reports.team import team_report
+
+# Scores -----------------------------------------------------------------------------------------------------
+
+# Prediction, gold, EM, F1; worked out by hand from the rules of the official script.
+PAIRS: list[tuple[str, str, float, float]] = [
+    # The same but for what normalisation takes away.
+    ("Nile", "Nile", 1, 1),
+    ("nile", "NILE", 1, 1),
+    ("The Nile", "Nile", 1, 1),
+    ("a Nile", "an Nile", 1, 1),
+    ("Nile.", "Nile", 1, 1),
+    (" Nile \n", "Nile", 1, 1),
+    ("New   York\tCity", "new york city", 1, 1),
+    ('"Creature Comforts"', "Creature Comforts", 1, 1),
+    ("Jonny Craig", 'Jonny" Craig', 1, 1),
+    ("(2004)", "2004", 1, 1),
+    ("U.S.", "US", 1, 1),
+    ("Washington, D.C.", "Washington DC", 1, 1),
+    ("rock 'n' roll", "rock n roll", 1, 1),
+    ("the a an The", "a", 1, 0),  # nothing is left of either: equal, and no token shared
+    ("", "", 1, 0),
+    ("...", "", 1, 0),
+    ("the", "!", 1, 0),
+    # Punctuation joins what it stood between.
+    ("twenty-one", "twenty one", 0, 0),
+    ("twenty-one", "twentyone", 1, 1),
+    ("AC/DC", "ACDC", 1, 1),
+    ("1,000", "1000", 1, 1),
+    ("3.14", "314", 1, 1),
+    ("it's", "its", 1, 1),
+    ("snake_case", "snakecase", 1, 1),
+    ("a-ha", "aha", 1, 1),
+    ("a ha", "aha", 0, 0),
+    # Articles are whole words only, and go after the punctuation.
+    ("another", "other", 0, 0),
+    ("theatre", "atre", 0, 0),
+    ("The The", "", 1, 0),
+    ("t.h.e. band", "band", 1, 1),
+    ("A.", "", 1, 0),
+    ("vitamin A", "vitamin", 1, 1),
+    ("Anna the Great", "Anna Great", 1, 1),
+    # Partial overlap.
+    ("New York", "New York City", 0, 0.8),
+    ("New York City", "New York", 0, 0.8),
+    ("German culture", "German", 0, 2 / 3),
+    ("river Nile", "Nile", 0, 2 / 3),
+    ("the Nile in Africa", "Nile", 0, 0.5),
+    ("Sam Boyd Stadium in Whitney, Nevada", "Sam Boyd Stadium", 0, 2 / 3),
+    ("Read It and Weep", '"Read It and Weep" (2006)', 0, 8 / 9),
+    ("Cannes Film Festival", "69th Cannes Film Festival", 0, 6 / 7),
+    ("Paris", "London", 0, 0),
+    ("", "Nile", 0, 0),
+    ("Nile", "", 0, 0),
+    ("York New", "New York", 0, 1),  # the order of words counts for EM alone
+    # Repeated words count as often as both have them.
+    ("New New York", "New York", 0, 0.8),
+    ("New York", "New New York", 0, 0.8),
+    ("Duran Duran", "Duran", 0, 2 / 3),
+    ("Duran Duran", "Duran Duran", 1, 1),
+    ("b b b", "b c", 0, 0.4),
+    # Numbers.
+    ("2004", "2004.", 1, 1),
+    ("2004", "in 2004", 0, 2 / 3),
+    ("7", "seven", 0, 0),
+    ("007", "7", 0, 0),
+    ("$5 million", "5 million", 1, 1),
+    ("1986–2013", "1986-2013", 0, 0),  # an en dash is no ASCII punctuation
+    ("from 1986 to 2013", "1986 to 2013", 0, 6 / 7),
+    # Yes, no and noanswer are all or nothing.
+    ("yes", "yes", 1, 1),
+    ("Yes.", "yes", 1, 1),
+    ("the yes", "yes", 1, 1),
+    ("yes", "no", 0, 0),
+    ("yes it is", "yes", 0, 0),
+    ("yes", "yes it is", 0, 0),
+    ("no", "no way", 0, 0),
+    ("No", "no", 1, 1),
+    ("noanswer", "noanswer", 1, 1),
+    ("no answer", "noanswer", 0, 0),
+    ("noanswer", "Nile", 0, 0),
+    ("oh yes", "yes indeed", 0, 0.5),  # neither side is the bare word
+    ("true", "yes", 0, 0),
+    # Beyond ASCII.
+    ("Rémi Lange", "Remi Lange", 0, 0.5),
+    ("ÉCOLE", "école", 1, 1),
+    ("Straße", "STRASSE", 0, 0),
+    ("“Nile”", "Nile", 0, 0),  # typographic quotes stay
+    ("Nile’s", "Niles", 0, 0),
+    ("東京", "東京", 1, 1),
+    ("東京 タワー", "東京", 0, 2 / 3),
+    ("new\u00a0york", "new york", 1, 1),
+    ("İstanbul", "istanbul", 0, 0),  # lower case adds a combining dot
+    ("cafe\u0301", "café", 0, 0),
+]
+
+
+def official(prediction: str, gold: str) -> tuple[float, float]:
+    """The rules of the data set's own evaluation, written down once more from their description."""
+
+    def tokens(text: str) -> list[str]:
+        kept = "".join(mark for mark in text.lower() if mark not in string.punctuation)
+        without = re.sub(r"\b(a|an|the)\b", " ", kept)
+        return without.split()
+
+    said, true = tokens(prediction), tokens(gold)
+    exact = float(" ".join(said) == " ".join(true))
+    for one, other in ((said, true), (true, said)):
+        if " ".join(one) in ("yes", "no", "noanswer") and one != other:
+            return exact, 0.0
+    shared, left = 0, list(true)
+    for token in said:
+        if token in left:
+            left.remove(token)
+            shared += 1
+    if shared == 0:
+        return exact, 0.0
+    precision, recall = shared / len(said), shared / len(true)
+    return exact, 2 * precision * recall / (precision + recall)
+
+
+def test_the_table_is_large_and_without_repeats() -> None:
+    assert len({pair[:2] for pair in PAIRS}) == len(PAIRS) >= 60
+
+
+@pytest.mark.parametrize(("prediction", "gold", "em", "f1"), PAIRS)
+def test_em_and_f1_are_those_of_the_official_script(prediction: str, gold: str, em: float, f1: float) -> None:
+    assert official(prediction, gold) == (em, pytest.approx(f1)), "the table is wrong"
+    assert em_f1(prediction, gold) == (em, pytest.approx(f1))
+
+
+WORDS = st.lists(
+    st.sampled_from(
+        ["yes", "no", "noanswer", "the", "A", "an", "Nile", "nile.", "İ", "ß", "-", "7", "é", "_", "\u2003"]
+    ),
+    max_size=5,
+).map(" ".join)
+
+
+@given(WORDS | st.text(max_size=20), WORDS | st.text(max_size=20))
+def test_em_and_f1_agree_with_the_rules_on_any_text(prediction: str, gold: str) -> None:
+    assert em_f1(prediction, gold) == pytest.approx(official(prediction, gold))
+
+
+# The sample -------------------------------------------------------------------------------------------------
+
+
+def test_the_sample_has_as_many_bridge_as_comparison_questions(data_dir: Path) -> None:
+    drawn = fm.load("hotpotqa", limit=200, seed=1, data_dir=data_dir)
+    assert Counter(question.meta["type"] for question in drawn) == {"bridge": 100, "comparison": 100}
+    assert {question.kind for question in drawn} == {"span"}
+    assert not any(question.context for question in drawn)  # agents have to find the evidence
+    ids = [question.id for question in drawn]
+    assert len(set(ids)) == 200
+    assert ids == sorted(ids)
+    fewer = {question.id for question in fm.load("hotpotqa", limit=50, seed=1, data_dir=data_dir)}
+    assert fewer < set(ids)
+    other = {question.id for question in fm.load("hotpotqa", limit=200, seed=2, data_dir=data_dir)}
+    assert len(other & set(ids)) < 40
+    odd = fm.load("hotpotqa", limit=7, seed=1, data_dir=data_dir)
+    assert Counter(question.meta["type"] for question in odd) == {"bridge": 4, "comparison": 3}
+
+
+# The evidence -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def documents(data_dir: Path) -> dict[str, dict[str, str]]:
+    """Paragraphs by title, the first of each."""
+    found: dict[str, dict[str, str]] = {}
+    with (data_dir / "hotpotqa-corpus.jsonl").open(encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            found.setdefault(row["title"], row)
+    return found
+
+
+@pytest.fixture(scope="module")
+def environment(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> CorpusEnvironment:
+    return CorpusEnvironment(data_dir / "hotpotqa-corpus.jsonl", index_dir=tmp_path_factory.mktemp("index"))
+
+
+@pytest.fixture(scope="module")
+def answerable(data_dir: Path) -> list[fm.Question]:
+    """Questions whose gold paragraphs are known by title and are in the corpus."""
+    return [
+        question
+        for question in fm.load("hotpotqa-context", data_dir=data_dir)
+        if question.meta["support_in_corpus"] and "supporting_titles" in question.meta
+    ]
+
+
+class Reader:
+    """An LM that knows where the answer stands, and gives it only after it has seen it there.
+
+    It opens each gold paragraph, and looks the answer up in it where its opening does not have it.
+    """
+
+    def __init__(self, questions: Sequence[fm.Question], documents: Mapping[str, Mapping[str, str]]) -> None:
+        self.questions = {question.question: question for question in questions}
+        self.documents = documents
+        self.looked_up = 0
+
+    def __call__(self, body: dict[str, Any]) -> str:
+        text = str(body["messages"][-1]["content"])
+        schema = body["response_format"]["json_schema"]["schema"]["properties"]
+        if "worker" in schema:
+            return json.dumps(
+                {
+                    "judgement": "seen",
+                    "decision": "accept",
+                    "worker": schema["worker"]["enum"][0],
+                    "suggestion": "",
+                }
+            )
+        if "answer" in schema:
+            return json.dumps({"answer": "not found"})
+        asked = text.removeprefix("Question: ").partition("\n\nThe answer is")[0]
+        question = self.questions[asked]
+        return json.dumps({"thought": "next", "action": self.action(question, text)})
+
+    def action(self, question: fm.Question, text: str) -> str:
+        gold = one_line(str(question.answer))
+        done = re.findall(r"^Action: (.*)\nObservation: (.*)$", text, re.MULTILINE)
+        done = [(action.replace("[ ", "[").replace(" ]", "]"), shown) for action, shown in done]
+        seen = dict(done)
+        for title in question.meta["supporting_titles"]:
+            search = f"Search[{title}]"
+            if search not in seen:
+                return search
+            opening = one_line(self.documents[title]["text"])[:60]
+            if not seen[search].startswith(opening):
+                continue  # another page, or none: it proves nothing
+            look = f"Lookup[{gold}]"
+            last = done[-1][0] == search
+            if gold not in ("yes", "no") and last and gold.casefold() not in seen[search].casefold():
+                self.looked_up += 1
+                return look
+        opened = [
+            title
+            for title in question.meta["supporting_titles"]
+            if seen[f"Search[{title}]"].startswith(one_line(self.documents[title]["text"])[:60])
+        ]
+        evidence = " ".join(shown for _, shown in done if not shown.startswith("(No")).casefold()
+        if gold in ("yes", "no"):
+            proved = len(opened) == len(question.meta["supporting_titles"])
+        else:
+            proved = bool(opened) and gold.casefold() in evidence
+        return f"Finish[{gold if proved else 'not found'}]"
+
+
+def read(
+    scripted: Any, reader: Reader, questions: Sequence[fm.Question], environment: CorpusEnvironment
+) -> Any:
+    scripted.reply = reader
+    program = fm.SupervisedTeam(["bold", "cautious"], environment)
+    lm = fm.lm("openai/reader", api_base=scripted.url)
+    return fm.evaluate(program, questions, lm=lm, tracking=False)
+
+
+def test_a_perfect_reader_answers_everything(
+    scripted: Any,
+    answerable: list[fm.Question],
+    documents: dict[str, dict[str, str]],
+    environment: CorpusEnvironment,
+) -> None:
+    questions = answerable[:: max(1, len(answerable) // 50)][:50]
+    assert len(questions) == 50
+    assert {question.meta["type"] for question in questions} == {"bridge", "comparison"}
+    reader = Reader(questions, documents)
+    result = read(scripted, reader, questions, environment)
+    missed = [row for row in result.rows if not row["correct"]]
+    assert not missed, json.dumps(missed[0])
+    scores = result.summary.scores
+    assert scores["em"]["value"] == scores["f1"]["value"] == 1.0
+    report = result.summary.report
+    assert report["worker"]["cautious"]["em"] == 1.0
+    assert report["worker"]["bold"]["forced_rate"] == report["worker"]["bold"]["unreadable_rate"] == 0.0
+    print(f"\nperfect reader: {result}, {reader.looked_up} lookups, {report['worker']['bold']}")
+
+
+def test_the_reader_is_lost_without_the_evidence(
+    scripted: Any, answerable: list[fm.Question], documents: dict[str, dict[str, str]]
+) -> None:
+    questions = answerable[:: max(1, len(answerable) // 50)][:50]
+    gold = {title for question in questions for title in question.meta["supporting_titles"]}
+    without = CorpusEnvironment([row for title, row in documents.items() if title not in gold])
+    result = read(scripted, Reader(questions, documents), questions, without)
+    assert result.summary.scores["em"]["value"] == 0.0
+
+
+def test_search_gives_access_to_the_gold_paragraphs(
+    answerable: list[fm.Question], environment: CorpusEnvironment
+) -> None:
+    async def recall() -> tuple[int, int, int, int]:
+        by_title = by_question = both = total = 0
+        for question in answerable:
+            titles = question.meta["supporting_titles"]
+            for title in titles:
+                found = await environment.open().search(title)
+                by_title += found.found and found.title == title
+            closest = await environment.closest(question.question, 5)
+            hits = sum(title in closest for title in titles)
+            by_question, both, total = by_question + hits, both + (hits == len(titles)), total + len(titles)
+        return by_title, by_question, both, total
+
+    by_title, by_question, both, total = asyncio.run(recall())
+    print(
+        f"\n{len(answerable)} questions, {total} gold paragraphs: by title {by_title / total:.1%}, "
+        f"among the five closest to the question {by_question / total:.1%}, both {both / len(answerable):.1%}"
+    )
+    assert by_title == total
+    assert by_question / total > 0.6
+
+
+# Recorded answers -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recorded(data_dir: Path) -> list[dict[str, Any]]:
+    path = data_dir.parent / "recorded" / "hotpotqa_traces.jsonl"
+    if not path.is_file():
+        pytest.skip(f"the recorded answers {path.name} are not beside FOLKMOOT_DATA")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_scores_agree_with_the_labels_of_recorded_answers(recorded: list[dict[str, Any]]) -> None:
+    assert len(recorded) > 6_000
+    disagreements = set()
+    for row in recorded:
+        em, f1 = em_f1(row["answer"], row["gold"])
+        if bool(em) != row["correct"] or abs(f1 - row["f1"]) > 0.00051:  # recorded with three places
+            disagreements.add((row["question_id"], row["agent"], row["round"]))
+    assert disagreements == set()
+    em = sum(row["correct"] for row in recorded) / len(recorded)
+    print(f"\n{len(recorded)} recorded answers, {em:.1%} exact: no disagreement in EM or F1")
+
+
+def trials(recorded: Sequence[Mapping[str, Any]], agent: str) -> list[dict[str, Any]]:
+    """The trials of one recorded agent as rows of a team of one worker, who tries again after each."""
+    by_question: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in recorded:
+        if row["agent"] == agent:
+            by_question[row["question_id"]].append(row)
+    rows = []
+    for attempts in by_question.values():
+        attempts.sort(key=lambda row: row["round"])
+        turns = [
+            {
+                "agent": "worker",
+                "round": row["round"],
+                "answer": row["answer"],
+                "trace": [],
+                "forced": row["status"] == "halted",
+            }
+            for row in attempts
+        ]
+        rows.append(
+            {
+                "kind": "span",
+                "gold": attempts[0]["gold"],
+                "answer": attempts[-1]["answer"],
+                "decided_by": "last",
+                "error": None,
+                "transcript": turns,
+                "usage": {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0},
+            }
+        )
+    return rows
+
+
+def test_the_retries_of_recorded_traces_are_recomputed(recorded: list[dict[str, Any]]) -> None:
+    agents = sorted({row["agent"] for row in recorded if row["agent"].startswith("reflexion")})
+    assert len(agents) == 9
+    print()
+    for agent in agents:
+        report = team_report(trials(recorded, agent))
+        expected: Counter[str] = Counter()
+        by_question: dict[str, list[tuple[int, bool]]] = defaultdict(list)
+        for row in recorded:
+            if row["agent"] == agent:
+                by_question[row["question_id"]].append((row["round"], row["correct"]))
+        first = last = retries = 0
+        for found in by_question.values():
+            labels = [label for _, label in sorted(found)]
+            first, last, retries = first + labels[0], last + labels[-1], retries + len(labels) - 1
+            for before, after in pairwise(labels):
+                expected[f"{'right' if before else 'wrong'}_to_{'right' if after else 'wrong'}"] += 1
+        n = len(by_question)
+        assert Counter(report["retry"]) == expected
+        assert report["worker"]["worker"]["em"] == pytest.approx(first / n)
+        assert report["worker"]["worker"]["em_last"] == report["em"] == pytest.approx(last / n)
+        assert report["retries_mean"] == pytest.approx(retries / n)
+        print(
+            f"{agent}: EM {first / n:.0%} -> {last / n:.0%} over {report['retries_mean']:.2f} retries; "
+            + ", ".join(f"{name} {count}" for name, count in report["retry"].items())
+        )

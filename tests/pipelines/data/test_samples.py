@@ -1,0 +1,287 @@
+"""The shipped sample set has no problems, and its checker reports each kind of damage."""
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from folkmoot.pipelines.data.samples import check as samples
+
+SHIPPED = Path(samples.__file__).parent
+Rows = list[dict[str, Any]]
+Damage = Callable[[Rows], object]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for path in SHIPPED.glob("*.jsonl"):
+        shutil.copy(path, tmp_path)
+    return tmp_path
+
+
+def read(path: Path) -> Rows:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write(path: Path, rows: Rows) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def of_type(rows: Rows, kind: str) -> dict[str, Any]:
+    return next(row for row in rows if row["meta"]["type"] == kind and row["answer"] not in ("yes", "no"))
+
+
+def text_of(title: str) -> str:
+    return next(str(row["text"]) for row in read(SHIPPED / "corpus.jsonl") if row["title"] == title)
+
+
+def bridge_told_by_the_question(rows: Rows) -> None:
+    row = of_type(rows, "bridge")
+    row["question"] += f" Is it {row['answer']}?"
+
+
+def bridge_naming_the_second_title(rows: Rows) -> None:
+    row = of_type(rows, "bridge")
+    row["question"] += f" (Think of {row['meta']['supporting_titles'][1]}.)"
+
+
+def bridge_with_answer_in_the_first_document(rows: Rows) -> None:
+    row = of_type(rows, "bridge")
+    row["answer"] = text_of(row["meta"]["supporting_titles"][0]).split(".")[0].split()[-1]
+
+
+def bridge_without_a_link(rows: Rows) -> None:
+    meta = of_type(rows, "bridge")["meta"]
+    meta["supporting_titles"].reverse()
+    meta["supporting_ids"].reverse()
+
+
+def comparison_won_by_the_wrong_title(rows: Rows) -> None:
+    row = of_type(rows, "comparison")
+    row["answer"] = next(title for title in row["meta"]["supporting_titles"] if title != row["answer"])
+
+
+def winner_always_named_first(rows: Rows) -> None:
+    for row in rows:
+        first, second = row["meta"]["supporting_titles"]
+        if row["meta"]["type"] == "comparison" and row["answer"] == second:
+            row["question"] = row["question"].replace(first, "@").replace(second, first).replace("@", second)
+
+
+def mostly_bridges(rows: Rows) -> None:
+    rows[:] = [row for row in rows if row["meta"]["type"] == "bridge"]
+
+
+def set_in_first(*path: str, value: Any) -> Damage:
+    def damage(rows: Rows) -> None:
+        row = rows[0]
+        for key in path[:-1]:
+            row = row[key]
+        row[path[-1]] = value
+
+    return damage
+
+
+def set_in_type(kind: str, key: str, value: Any) -> Damage:
+    return lambda rows: of_type(rows, kind)["meta"].update({key: value})
+
+
+def set_everywhere(key: str, value: Any) -> Damage:
+    return lambda rows: [row.update({key: value}) for row in rows]
+
+
+DAMAGES: list[tuple[str, str, Damage, str]] = [
+    ("duplicate id", "choice-test", lambda rows: rows[0].update(id=rows[1]["id"]), "is used 2 times"),
+    ("id of a document", "choice-test", set_in_first("id", value="doc-001"), "is used 2 times"),
+    ("too few rows", "choice-train", lambda rows: rows.pop(), "has 39 readable rows, 40 are needed"),
+    ("no question", "boolean-test", set_in_first("question", value=""), "question is wrong"),
+    ("a column too many", "boolean-test", set_in_first("hint", value="x"), "hint is wrong"),
+    ("a context", "span-test", set_in_first("context", value="x"), "context is wrong"),
+    (
+        "a question asked twice",
+        "boolean-test",
+        lambda rows: rows[0].update(question=rows[1]["question"].upper().replace("?", " ?")),
+        "asks the same question",
+    ),
+    ("gold no label", "choice-test", set_in_first("answer", value="F"), "is not one of the labels"),
+    ("unbalanced labels", "choice-test", set_everywhere("answer", "A"), "the answer A has a share of 100%"),
+    ("an option missing", "choice-test", lambda rows: rows[0]["choices"].pop("C"), "must be the options"),
+    (
+        "options alike",
+        "choice-test",
+        lambda rows: rows[0]["choices"].update(B="The " + rows[0]["choices"]["A"].upper()),
+        "two options share a text",
+    ),
+    ("gold not yes or no", "boolean-test", set_in_first("answer", value="true"), "must be yes or no"),
+    ("always yes", "boolean-test", set_everywhere("answer", "yes"), "the answer yes has a share of 100%"),
+    ("gold no number", "number-test", set_in_first("answer", value="18 rolls"), "must be a plain number"),
+    ("wrong arithmetic", "number-test", set_in_first("answer", value="-1"), "does not give the answer -1"),
+    ("code", "number-test", set_in_first("meta", "expression", value="exit()"), "is not plain arithmetic"),
+    ("no steps", "number-test", set_in_first("meta", "solution", value="Easy."), "at least two steps"),
+    ("a wrong step", "number-test", set_in_first("meta", "solution", value="1 + 1 = 3."), "1 + 1 is not 3"),
+    ("no expression", "number-test", lambda rows: rows[0]["meta"].pop("expression"), "expression is wrong"),
+    ("options for a number", "number-test", set_in_first("choices", value={"A": "1"}), "must be null"),
+    ("unknown type", "span-test", set_in_first("meta", "type", value="other"), "type is wrong"),
+    ("one type only", "span-test", mostly_bridges, "the type bridge has a share of 100%"),
+    (
+        "unknown document",
+        "span-test",
+        set_in_first("meta", "supporting_titles", value=["Atlantis", "Camelot"]),
+        "must be two titles of corpus.jsonl",
+    ),
+    (
+        "ids of other documents",
+        "span-test",
+        set_in_first("meta", "supporting_ids", value=["doc-1", "doc-2"]),
+        "must be the ids",
+    ),
+    ("answer in the question", "span-test", bridge_told_by_the_question, "contains its answer"),
+    ("second title in the question", "span-test", bridge_naming_the_second_title, "takes one step only"),
+    (
+        "answer in one document",
+        "span-test",
+        bridge_with_answer_in_the_first_document,
+        "alone gives the answer",
+    ),
+    (
+        "answer nowhere",
+        "span-test",
+        lambda r: of_type(r, "bridge").update(answer="xyzzy"),
+        "does not occur in",
+    ),
+    ("no link", "span-test", bridge_without_a_link, "does not lead to"),
+    ("wrong winner", "span-test", comparison_won_by_the_wrong_title, "by meta.values and meta.pick"),
+    ("winner always first", "span-test", winner_always_named_first, "named first as the answer has a share"),
+    ("no values", "span-test", set_in_type("comparison", "values", None), "needs meta.values"),
+    ("values not read", "span-test", set_in_type("comparison", "values", ["-5", "-6"]), "the value '-5'"),
+    ("a tie", "span-test", set_in_type("comparison", "values", ["5", "5.0"]), "two different numbers"),
+    (
+        "titles not named",
+        "span-test",
+        lambda rows: of_type(rows, "comparison").update(question="Which is larger?"),
+        "the question does not name",
+    ),
+    ("few documents", "corpus", lambda rows: rows.__delitem__(slice(20, None)), "has 20 readable documents"),
+    ("a title twice", "corpus", lambda rows: rows[0].update(title=rows[1]["title"]), "is used 2 times"),
+    ("a near-copy", "corpus", lambda rows: rows[0].update(text=rows[1]["text"] + " Yes."), "nearly a copy"),
+]
+
+
+def test_the_shipped_set_has_no_problems() -> None:
+    assert samples.check(SHIPPED) == []
+
+
+@pytest.mark.parametrize(("name", "damage", "report"), [d[1:] for d in DAMAGES], ids=[d[0] for d in DAMAGES])
+def test_each_kind_of_damage_is_reported(folder: Path, name: str, damage: Damage, report: str) -> None:
+    path = folder / f"{name}.jsonl"
+    rows = read(path)
+    damage(rows)
+    write(path, rows)
+    assert any(report in problem for problem in samples.check(folder))
+
+
+def test_an_answer_given_away_by_a_third_document_is_reported(folder: Path) -> None:
+    bridge = of_type(read(folder / "span-test.jsonl"), "bridge")
+    corpus = read(folder / "corpus.jsonl")
+    spoiler = next(row for row in corpus if row["title"] not in bridge["meta"]["supporting_titles"])
+    spoiler["text"] += f" Remember {bridge['meta']['supporting_titles'][0]} and {bridge['answer']}."
+    write(folder / "corpus.jsonl", corpus)
+    expected = f"span-test.jsonl, {bridge['id']}: the document {spoiler['title']!r} alone gives the answer."
+    assert expected in samples.check(folder)
+
+
+def test_a_document_that_names_both_sides_of_a_comparison_is_reported(folder: Path) -> None:
+    row = of_type(read(folder / "span-test.jsonl"), "comparison")
+    one, other = row["meta"]["supporting_titles"]
+    corpus = read(folder / "corpus.jsonl")
+    next(document for document in corpus if document["title"] == one)["text"] += f" See {other}."
+    write(folder / "corpus.jsonl", corpus)
+    expected = f"span-test.jsonl, {row['id']}: the document {one!r} names {other!r} too."
+    assert expected in samples.check(folder)
+
+
+def test_a_question_repeated_in_another_split_is_reported(folder: Path) -> None:
+    train, test = read(folder / "number-train.jsonl"), read(folder / "number-test.jsonl")
+    test[3]["question"] = train[5]["question"]
+    write(folder / "number-test.jsonl", test)
+    expected = f"number-test.jsonl, {test[3]['id']}: asks the same question as {train[5]['id']}."
+    assert samples.check(folder) == [expected]
+
+
+def test_missing_and_garbled_files_are_reported_by_name(folder: Path) -> None:
+    (folder / "choice-test.jsonl").unlink()
+    (folder / "span-train.jsonl").write_bytes(b"\xff\xfe")
+    with (folder / "boolean-train.jsonl").open("a") as file:
+        file.write("{not json\n")
+    problems = samples.check(folder)
+    assert "choice-test.jsonl: cannot be read (FileNotFoundError)." in problems
+    assert "span-train.jsonl: cannot be read (UnicodeDecodeError)." in problems
+    assert any(problem.startswith("boolean-train.jsonl, line 13: the row is wrong") for problem in problems)
+
+
+def test_the_command_prints_the_problems_and_fails_only_then(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["check"])
+    assert samples.main() == 0
+    assert "no problems" in capsys.readouterr().out
+    (folder / "choice-test.jsonl").unlink()
+    monkeypatch.setattr(sys, "argv", ["check", str(folder)])
+    assert samples.main() == 1
+    assert "choice-test.jsonl: cannot be read" in capsys.readouterr().out
+
+
+numbers = st.integers(0, 10**6).map(lambda n: (str(n), Fraction(n))) | st.decimals(
+    0, 10**4, allow_nan=False, allow_infinity=False, places=2
+).map(lambda n: (f"{n:f}", Fraction(n)))
+
+
+def _joined(pair: tuple[tuple[str, Fraction], str, tuple[str, Fraction]]) -> tuple[str, Fraction]:
+    (left, x), sign, (right, y) = pair
+    value = {"+": x + y, "-": x - y, "*": x * y, "/": x / y if y else x}[sign]
+    return f"({left} {sign if y or sign != '/' else '+'} {right})", value
+
+
+@given(
+    st.recursive(
+        numbers, lambda part: st.tuples(part, st.sampled_from("+-*/"), part).map(_joined), max_leaves=8
+    )
+)
+def test_evaluate_is_exact(made: tuple[str, Fraction]) -> None:
+    expression, value = made
+    assert samples.evaluate(expression) == value
+    assert samples.evaluate(f"-{expression}") == -value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "2 ** 9", "9 % 4", "x + 1", "True + 1", "abs(1)", "1 / 0", "1 +", "'a' * 9"]
+)
+def test_evaluate_refuses_what_is_not_plain_arithmetic(text: str) -> None:
+    with pytest.raises(ValueError, match=r"plain arithmetic|has no value"):
+        samples.evaluate(text)
+
+
+@given(st.text(max_size=40))
+def test_plain_is_stable(text: str) -> None:
+    assert samples.plain(samples.plain(text)) == samples.plain(text)
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "found"),
+    [
+        ("1,204", "It lies 1204 metres high.", True),
+        ("A Copper Kettle", "wins the copper kettle.", True),
+        ("12", "It has 112 rooms and 12.5 baths.", False),
+        ("Tam", "The Tamber", False),
+        ("the", "the", False),
+    ],
+)
+def test_occurs_reads_whole_words(part: str, text: str, found: bool) -> None:
+    assert samples.occurs(part, text) is found

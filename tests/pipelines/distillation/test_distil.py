@@ -1,0 +1,726 @@
+"""Distilling a team: what is planted is found, what cannot be shown is said, and nothing is paid twice."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_helpers import folkmoot, isolate, lm, write
+from distil_child import distil_in_child
+from hypothesis import given
+from hypothesis import strategies as st
+from mortal import FORKED, questions
+
+import folkmoot as fm
+from folkmoot.optimizers.statistics.noninferiority import (
+    NonInferiority,
+    fewest_questions,
+    non_inferiority,
+    questions_needed,
+    score_limits,
+)
+from folkmoot.pipelines.distillation import tracking as distil_tracking
+from folkmoot.pipelines.distillation.distil import Distilled, plan_distil
+from folkmoot.pipelines.lms.ledger import totals
+from folkmoot.pipelines.testing.server import Reply, ScriptedServer
+
+Pick = Callable[[int, str, dict[str, Any]], bool]
+TWO, THREE = ["intuitive", "critic"], ["intuitive", "critic", "retriever"]
+
+
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+
+
+# The statistics ---------------------------------------------------------------------------------------------
+
+
+def likeliest(d: float, gained: int, lost: int, n: int) -> float:
+    """The share of lost questions at which the counts are likeliest, given the difference; by trying."""
+    shares = np.linspace(max(0.0, -d), (1 - d) / 2, 200_001)[1:-1]
+    logs = (
+        gained * np.log(shares + d) + lost * np.log(shares) + (n - gained - lost) * np.log(1 - 2 * shares - d)
+    )
+    return float(shares[np.argmax(logs)])
+
+
+@pytest.mark.parametrize(("gained", "lost", "n"), [(3, 7, 100), (1, 4, 50), (10, 10, 40), (9, 2, 30)])
+def test_the_limits_are_where_the_score_is_z(gained: int, lost: int, n: int) -> None:
+    low, high = score_limits(gained, lost, n)
+    for d, sign in ((low, 1), (high, -1)):
+        variance = n * (2 * likeliest(d, gained, lost, n) + d * (1 - d))
+        assert (gained - lost - n * d) / math.sqrt(variance) == pytest.approx(sign * 1.6449, abs=1e-3)
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(1, 400), st.sampled_from([0.9, 0.95, 0.975]))
+def test_the_limits_enclose_the_difference_and_mirror(gained: int, lost: int, more: int, sure: float) -> None:
+    n = gained + lost + more
+    low, high = score_limits(gained, lost, n, sure)
+    assert -1 <= low < (gained - lost) / n < high <= 1
+    assert score_limits(lost, gained, n, sure) == pytest.approx((-high, -low))
+    assert low > score_limits(gained, lost, n, 0.99).low
+
+
+def test_equal_answers_still_have_a_width() -> None:
+    assert score_limits(0, 0, 133).low > -0.02 > score_limits(0, 0, 132).low
+    assert fewest_questions(0.02) == 133
+    assert score_limits(0, 5, 5).low == -1
+
+
+def test_inferior_programs_pass_one_time_in_twenty() -> None:
+    draw = np.random.default_rng(0).multinomial(200, [0.05, 0.10, 0.85], size=3000)
+    passed = [score_limits(int(gained), int(lost), 200).low > -0.05 for gained, lost, _ in draw]
+    assert np.mean(passed) == pytest.approx(0.05, abs=0.012)
+
+
+def test_what_is_needed_is_enough_four_times_in_five() -> None:
+    n = questions_needed(0.05, 0.2)
+    draw = np.random.default_rng(0).multinomial(n, [0.1, 0.1, 0.8], size=2000)
+    shown = [score_limits(int(gained), int(lost), n).low > -0.05 for gained, lost, _ in draw]
+    assert np.mean(shown) == pytest.approx(0.8, abs=0.03)
+    assert questions_needed(0.02, 1e-6) == 133
+
+
+def against(gained: int, lost: int, n: int, margin: float) -> NonInferiority:
+    program = [True] * gained + [False] * lost + [True] * (n - gained - lost)
+    team = [False] * gained + [True] * lost + [True] * (n - gained - lost)
+    return non_inferiority(program, team, margin)
+
+
+def test_verdicts_in_words() -> None:
+    good, bad, open_yet = against(4, 4, 400, 0.05), against(0, 60, 200, 0.05), against(0, 1, 30, 0.05)
+    assert [one.verdict for one in (good, bad, open_yet)] == ["non-inferior", "inferior", "not shown"]
+    assert good.sentence.startswith("is non-inferior to the team: at most 5 points below it (+0.0 points")
+    assert "more than 5 points below it (-30.0 points" in bad.sentence
+    assert "with so few questions (-3.3 points, one-sided 95% limits" in open_yet.sentence
+    assert open_yet.sentence.endswith(f"about {open_yet.needed} would be needed")
+
+
+@pytest.mark.parametrize("counts", [(-1, 0, 5), (3, 3, 5), (0, 0, 0)])
+def test_counts_that_cannot_be(counts: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        score_limits(*counts)
+    with pytest.raises(ValueError, match="margin"):
+        non_inferiority([True], [True], 0)
+    with pytest.raises(ValueError, match="the same questions"):
+        non_inferiority([True], [True, False], 0.1)
+
+
+# A team and its rivals --------------------------------------------------------------------------------------
+
+
+def world(alone: Pick, together: Pick = lambda *_: True) -> Reply:
+    """Agents that are right where the functions say so: `alone`, or in view of what others said.
+
+    A function gets the question's number, the fields of the reply, and the request's body.
+    """
+
+    def reply(body: dict[str, Any]) -> str:
+        text = body["messages"][-1]["content"]
+        number = int(re.findall(r"Question (\d+)\?", text)[-1])
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        right = (together if ", round 1" in text else alone)(number, "+".join(fields), body)
+        answer = "ABC"[(number + (not right)) % 3]
+        return json.dumps({name: answer if name == "answer" else f"so says {name}" for name in fields})
+
+    return reply
+
+
+def alone_cot(number: int, fields: str, body: dict[str, Any]) -> bool:
+    """Step by step everything is right; other agents alone err on one question in four."""
+    return fields == "reasoning+answer" or number % 4 != 0
+
+
+def alone_doubts(number: int, fields: str, body: dict[str, Any]) -> bool:
+    """One question in five is too hard; of its samples every other one is right."""
+    sampled = body.get("top_p") is not None
+    return number % 5 != 0 or (sampled and body["seed"] % 2 == 0)
+
+
+def alone_guess(number: int, fields: str, body: dict[str, Any]) -> bool:
+    """Two questions in five are too hard, and nothing tells which."""
+    return (number * 7919 + 13) % 5 > 1
+
+
+class Team:
+    """A recorded deliberation on the scripted server, and what distils it."""
+
+    def __init__(
+        self, server: ScriptedServer, reply: Reply, n: int = 120, roles: Sequence[str] = TWO
+    ) -> None:
+        server.reply = reply
+        self.server, self.questions = server, questions(n)
+        self.lm = fm.lm("openai/scripted", api_base=server.url, seed=0)
+        program = fm.Deliberation(roles, max_rounds=2)
+        self.run = fm.evaluate(program, self.questions, lm=self.lm, out="team", tracking=False)
+        server.requests.clear()
+
+    def distil(self, margin: float = 0.08, **options: Any) -> Distilled:
+        options = {"lm": self.lm, "tracking": False, "out": "found", **options}
+        run, asked = options.pop("run", self.run), options.pop("questions", self.questions)
+        return fm.distil(run, asked, margin=margin, **options)
+
+
+@pytest.fixture
+def cot(scripted: ScriptedServer) -> Team:
+    return Team(scripted, world(alone_cot), n=80)
+
+
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Team, Distilled]]:
+    """A team that one agent can stand in for, distilled; to be looked at only."""
+    folder = tmp_path_factory.mktemp("solved")
+    with ScriptedServer() as server, pytest.MonkeyPatch.context() as patch:
+        isolate(folder, patch)
+        team = Team(server, world(alone_cot))
+        yield team, team.distil(out=folder / "found")
+
+
+def test_one_agent_that_is_as_good_is_found(solved: tuple[Team, Distilled]) -> None:
+    cot, found = solved
+    programs = found.report["programs"]
+    assert (found.keep, found.report["chosen"]) == ("single", "cot")
+    assert found.single is not None
+    assert found.single.describe()["strategy"] == "cot"
+    assert programs["single"]["against_team"]["verdict"] == "non-inferior"
+    assert programs["single"]["accuracy"]["value"] == programs["team"]["accuracy"]["value"] == 1
+    assert programs["single"]["against_team"]["confidence"] == 0.95
+    assert programs["single"]["calls"] == 1
+    assert programs["team"]["calls"] > 2
+    assert programs["single"]["tokens"] < programs["team"]["tokens"] / 2
+    assert re.match(r"Use the single agent \(cot\): [34]\d% of the team's tokens a question\.", repr(found))
+    tried = {one["name"]: one["against_team"]["verdict"] for one in found.report["candidates"]}
+    assert tried["simple"] == tried["role-intuitive"] == tried["role-critic"] == "inferior"
+    assert found.report["router"]["rule"] == "never"
+    assert (found.report["paid"]["calls"], cot.server.bodies[0]["seed"]) == (len(cot.server.bodies), 0)
+
+
+def test_the_parts_are_apart_and_the_team_is_never_asked(solved: tuple[Team, Distilled]) -> None:
+    cot, found = solved
+    parts = found.report["parts"]
+    ids = {
+        name: {json.loads(line)["id"] for line in (found.folder / name / "cot/results.jsonl").open()}
+        for name in ("selection", "held-out")
+    }
+    assert not ids["selection"] & ids["held-out"]
+    assert not set(parts["shown"]) & (ids["selection"] | ids["held-out"])
+    assert len(parts["shown"]) == 4
+    assert len(ids["selection"]) == parts["selection"] == 56
+    assert len(ids["held-out"]) == parts["held_out"] == 60
+    assert not any(", round 1" in body["messages"][-1]["content"] for body in cot.server.bodies)
+
+
+def test_demonstrations_are_what_the_team_said_for_right_answers(solved: tuple[Team, Distilled]) -> None:
+    cot, found = solved
+    shown = found.report["parts"]["shown"]
+    (demos,) = [body["messages"][1:-1] for body in cot.server.bodies if len(body["messages"]) > 2][:1]
+    assert [re.findall(r"Question (\d+)\?", one["content"])[0] for one in demos[::2]] == [
+        name.removeprefix("q") for name in shown
+    ]
+    for name, one in zip(shown, demos[1::2], strict=True):
+        assert json.loads(one["content"])["answer"] == "ABC"[int(name.removeprefix("q")) % 3]
+    argued = [body for body in cot.server.bodies if len(body["messages"]) > 2 and "reasoning" in str(body)]
+    assert not argued  # cot alone was as good already, and longer prompts cannot be cheaper
+    assert {"cot-4-shown", "self_consistency-2"} <= set(found.report["skipped"])
+
+
+def test_answers_on_record_are_not_paid_again(solved: tuple[Team, Distilled]) -> None:
+    cot, found = solved
+    folder = found.folder / "selection/role-intuitive"
+    assert totals(folder).calls == 0
+    rows = [json.loads(line) for line in (folder / "results.jsonl").open()]
+    assert all(row["usage"]["cached_calls"] == 1 for row in rows)
+    (price,) = [one["tokens"] for one in found.report["candidates"] if one["name"] == "role-intuitive"]
+    asked = [body for body in cot.server.bodies if "explanation" in str(body["response_format"])]
+    assert all(len(body["messages"]) > 2 for body in asked)
+    assert 100 < price < found.report["programs"]["team"]["tokens"]
+
+
+def test_where_samples_differ_the_router_asks_the_team(scripted: ScriptedServer) -> None:
+    team = Team(scripted, world(alone_doubts), roles=THREE)
+    found = team.distil()
+    programs, router = found.report["programs"], found.report["router"]
+    held = json.loads(Path("found/distil.json").read_text())["router"]["share_routed"]
+    tested = Path("found/held-out/self_consistency-2/results.jsonl").read_text().splitlines()
+    hard = sum(int(json.loads(line)["id"].removeprefix("q")) % 5 == 0 for line in tested)
+    assert (found.keep, router["cheap"]) == ("router", "self_consistency-2")
+    assert list(router["rule"]["weights"]) == ["agreement"]
+    assert held["value"] == pytest.approx(hard / 60)
+    assert programs["router"]["accuracy"]["value"] == programs["team"]["accuracy"]["value"] == 1
+    assert programs["cheap"]["accuracy"]["value"] == pytest.approx(1 - hard / 60)
+    assert programs["router"]["calls"] < programs["team"]["calls"]
+    assert programs["router"]["tokens"] < programs["team"]["tokens"]
+    assert router["branches"]["team"]["n"] == hard
+    assert found.report["skipped"] == ["self_consistency-2-4-shown", "self_consistency-3-4-shown"]
+    assert f"sends {hard / 60:.0%} of the questions to the team and is non-inferior" in repr(found)
+    # The router itself, asked anew, does what the recorded answers foretold.
+    assert found.router is not None
+    again = fm.evaluate(fm.load_program("found/router"), team.questions[:40], lm=team.lm, tracking=False)
+    assert again.accuracy == 1
+    assert again.summary.report["share_routed"] == 0.2
+
+
+def test_where_the_team_cannot_be_read_the_router_keeps_the_cheap_answer(scripted: ScriptedServer) -> None:
+    def alone(number: int, fields: str, body: dict[str, Any]) -> bool:
+        """Samples differ on one question in five; on every other of those the first is right."""
+        sampled = body.get("top_p") is not None
+        return number % 5 != 0 or (sampled and (number % 10 == 0) == (body["seed"] % 2 == 1))
+
+    def reply(body: dict[str, Any]) -> str:
+        said = json.loads(world(alone)(body))
+        silent = re.search(r"Question \d*0\?", body["messages"][-1]["content"]) and "reasoning" not in said
+        return json.dumps({**said, "answer": ""} if silent else said)
+
+    found = Team(scripted, reply, roles=THREE).distil()
+    programs = found.report["programs"]
+    assert programs["team"]["accuracy"]["value"] == pytest.approx(0.9, abs=0.05)
+    assert found.report["router"]["cheap"] == "self_consistency-2"
+    assert programs["router"]["accuracy"]["value"] == 1
+    assert programs["single"] is not None
+    tested = [programs[name]["against_team"]["confidence"] for name in ("single", "router")]
+    assert tested == pytest.approx([0.975, 0.975])  # two programs, each with half the error
+    assert found.router is not None
+    again = fm.evaluate(
+        found.router, questions(20), lm=fm.lm("openai/s", api_base=scripted.url, seed=0), tracking=False
+    )
+    assert again.accuracy == 1
+
+
+def test_where_nothing_cheaper_is_as_good_it_says_so(scripted: ScriptedServer) -> None:
+    team = Team(scripted, world(alone_guess))
+    found = team.distil()
+    assert (found.keep, found.single, found.report["chosen"]) == ("team", None, None)
+    assert found.report["router"]["rule"] == "always"
+    assert found.report["router"]["share_routed"]["value"] == 1
+    assert "Keep the team: nothing cheaper is shown to be as good." in repr(found)
+    assert "candidates are inferior to the team" in repr(found)
+    assert "Routing does not pay" in repr(found)
+    taught = [body for body in scripted.bodies if len(body["messages"]) > 2 and "reasoning" in str(body)]
+    shown = json.loads(taught[0]["messages"][2]["content"])
+    assert shown["reasoning"] in ("so says explanation", "so says critique")  # what the team said
+    assert not Path("found/held-out").exists()
+    assert not Path("found/single").exists()
+
+
+def test_the_margin_decides(scripted: ScriptedServer) -> None:
+    team = Team(scripted, world(lambda number, *_: number % 20 != 0))
+    wide, narrow = team.distil(0.25, out="wide"), team.distil(0.05, out="narrow")
+    assert wide.keep == "single"
+    assert wide.report["programs"]["single"]["name"] == "simple"
+    assert narrow.keep == "team"
+    verdict = narrow.report["programs"]["single"]["against_team"]
+    assert verdict["verdict"] == "not shown"
+    assert verdict["needed"] > 60
+    assert "cannot be shown to be at most 5 points below the team with so few questions" in repr(narrow)
+
+
+def test_too_few_questions_are_named_before_anything_is_asked(scripted: ScriptedServer) -> None:
+    team = Team(scripted, world(alone_cot), n=40)
+    plan = plan_distil(team.run, team.questions, margin=0.02, lm=team.lm, out="found")
+    assert plan.about["notes"] == [
+        "The last test has 20 of the run's questions, too few to show a margin of 2 points even if the two "
+        "programs are right on the very same ones: for that it takes 133, so 266 in the run, and more the "
+        "oftener one alone is right."
+    ]
+    assert not team.server.bodies
+    found = team.distil(0.02)
+    assert found.keep == "team"
+    test = found.report["programs"]["single"]["against_team"]
+    apart, needed, fewest = test["gained"] + test["lost"], test["needed"], 133
+    assert test["confidence"] == 0.95
+    assert (
+        f"about {needed:,} would be needed in the last test, so {2 * needed:,} in the run, to show it four "
+        f"times in five if the two are equally good and one alone is right on {max(apart, 1) / 20:.1%} of "
+        f"the questions{', as here' if apart else ''} (on none, at this confidence: {fewest}, so "
+        f"{2 * fewest})."
+    ) in repr(found)
+    assert len(team.server.bodies) <= plan.most_calls
+
+
+def test_saved_programs_answer_as_they_were_tested(solved: tuple[Team, Distilled]) -> None:
+    cot, found = solved
+    for name in ("single", "router"):
+        again = fm.evaluate(
+            fm.load_program(found.folder / name), cot.questions[:6], lm=cot.lm, tracking=False
+        )
+        assert again.accuracy == 1
+        assert again.summary.usage["calls"] == 6
+
+
+def test_the_same_command_again_asks_nothing_and_says_the_same(cot: Team) -> None:
+    first = cot.distil()
+    cot.server.requests.clear()
+    again = cot.distil()
+    assert not cot.server.bodies
+    assert again.report == first.report
+
+
+def test_a_cheaper_lm_takes_the_teams_place_and_the_router_keeps_both(scripted: ScriptedServer) -> None:
+    team = Team(scripted, world(alone_doubts), roles=THREE)
+    other = fm.lm("openai/smaller", api_base=scripted.url, seed=0, price=(1e-6, 1e-6))
+    team.lm.engine.engine.prices = (1e-5, 1e-5)
+    program = fm.Deliberation(THREE, max_rounds=2)
+    program.assign(dict.fromkeys(program.seats(), team.lm))
+    found = team.distil(lm=other, team=program, cache=False)
+    assert found.report["notes"] == ["The team ran on openai/scripted, the candidates on openai/smaller."]
+    assert found.router is not None
+    names = {name: seat.predict.lm.model for name, seat in found.router.seats().items()}
+    assert names.pop("self_consistency") == "openai/smaller"
+    assert set(names.values()) == {"openai/scripted"}
+    assert {body["model"] for body in scripted.bodies} == {"smaller"}
+
+
+def test_money_counts_where_it_is_known(scripted: ScriptedServer) -> None:
+    scripted.reply = world(alone_cot)
+    asked = questions(60)
+    priced = fm.lm("openai/scripted", api_base=scripted.url, price=(1e-6, 3e-6))
+    run = fm.evaluate(fm.Deliberation(TWO, max_rounds=2), asked, lm=priced, out="team", tracking=False)
+    found = fm.distil(run, asked, lm=priced, margin=0.2, out="found", tracking=False)
+    assert found.report["unit"] == "money"
+    team, single = found.report["programs"]["team"], found.report["programs"]["single"]
+    assert 0 < single["cost_usd"] < team["cost_usd"]
+    (intuitive,) = [one for one in found.report["candidates"] if one["name"] == "role-intuitive"]
+    assert intuitive["cost_usd"] > 0  # though its answers were on record
+
+
+# Stops ------------------------------------------------------------------------------------------------------
+
+
+def test_a_budget_is_a_ceiling_and_a_larger_one_goes_on(cot: Team) -> None:
+    stopped = cot.distil(budget="100 calls")
+    assert len(cot.server.bodies) == 100
+    assert (stopped.single, stopped.router, stopped.report["keep"]) == (None, None, None)
+    assert "budget 100 calls spent" in stopped.report["stopped"]
+    assert [one["name"] for one in stopped.report["candidates"]] == [
+        *("simple", "cot", "role-intuitive")  # the last from the team's own record
+    ]
+    assert cot.distil(budget="100 calls").report["stopped"]
+    assert len(cot.server.bodies) == 100
+    whole = cot.distil(budget="5000 calls")
+    assert whole.keep == "single"
+    assert len(cot.server.bodies) == whole.report["paid"]["calls"]
+    shutil.rmtree("found")
+    cot.server.requests.clear()
+    straight = cot.distil()
+    assert straight.report == whole.report
+
+
+def test_a_budget_that_ends_before_the_last_test_leaves_no_verdict(cot: Team) -> None:
+    needed = cot.distil(out="whole").report["paid"]["calls"]
+    stopped = cot.distil(budget=f"{needed - 20} calls")
+    assert stopped.report["chosen"] == "cot"
+    assert (stopped.report["programs"], stopped.report["keep"]) == (None, None)
+    assert repr(stopped).startswith("Stopped before the last test: budget")
+
+
+def killed_and_resumed(folder: Path, server: ScriptedServer, deaths: Sequence[int]) -> None:
+    """Kill a distillation after so many calls, several times; the same command ends as without any kill."""
+    team = Team(server, world(alone_cot), n=48)
+    straight = team.distil(0.2, out="straight")
+    needed = len(server.bodies)
+    server.requests.clear()
+    server.delay = 0.002
+    killed = 0
+    for calls in deaths:
+        process = FORKED.Process(target=distil_in_child, args=(server.url, folder))
+        start = len(server.requests)
+        process.start()
+        while process.is_alive() and len(server.requests) - start < calls:
+            time.sleep(0.002)
+        process.kill()
+        process.join(10)
+        killed += process.exitcode == -signal.SIGKILL
+    assert killed
+    resumed = team.distil(0.2)
+    assert len(server.bodies) <= needed + 8 * killed
+    alike = [
+        {key: value for key, value in one.report.items() if key != "paid"} for one in (straight, resumed)
+    ]
+    assert alike[0] == alike[1]
+    assert resumed.report["paid"]["calls"] <= len(server.bodies)
+
+
+def test_killed_it_goes_on_where_it_was(tmp_path: Path, scripted: ScriptedServer) -> None:
+    killed_and_resumed(tmp_path, scripted, [50])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_many_times(tmp_path: Path, scripted: ScriptedServer, seed: int) -> None:
+    killed_and_resumed(tmp_path, scripted, np.random.default_rng(seed).integers(1, 60, 5).tolist())
+
+
+# Tracking ---------------------------------------------------------------------------------------------------
+
+
+def test_evaluations_are_children_of_one_mlflow_run(tmp_path: Path, scripted: ScriptedServer) -> None:
+    from mlflow import MlflowClient
+
+    team = Team(scripted, world(alone_cot), n=40)
+    found = team.distil(0.3, tracking=True)
+    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
+    (parent,) = [one for one in runs if one.info.run_name.startswith("distil deliberation")]
+    assert parent.info.run_id == found.report["mlflow_run_id"]
+    assert parent.info.status == "FINISHED"
+    children = {one.info.run_name: one for one in runs if one is not parent}
+    assert {"simple · selection", "cot · selection", "cot · held-out"} <= children.keys()
+    assert {one.data.tags["mlflow.parentRunId"] for one in children.values()} == {parent.info.run_id}
+    metrics, programs = parent.data.metrics, found.report["programs"]
+    assert metrics["single/accuracy"] == programs["single"]["accuracy"]["value"]
+    assert metrics["single/difference_low"] == pytest.approx(programs["single"]["against_team"]["low"])
+    assert metrics["single/non_inferior"] == 1
+    assert metrics["share_routed"] == 0
+    assert metrics["team/tokens"] == programs["team"]["tokens"]
+    assert parent.data.params["settings.margin"] == "0.3"
+    assert parent.data.tags["mlflow.note.content"].startswith("Use the single agent (cot)")
+    names = {one.path for one in client.list_artifacts(parent.info.run_id)}
+    assert names == {"distil.json", "single", "router"}
+    again = team.distil(0.3, tracking=True)
+    assert again.report == found.report
+    assert len(client.search_runs([parent.info.experiment_id])) == len(runs)
+
+
+def of_the_store(folder: Path) -> Any:
+    """The parent's run in the store that the tests' folder has."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{folder}/mlflow.db")
+    runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
+    return next(one for one in runs if one.info.run_name.startswith("distil deliberation"))
+
+
+def test_a_router_that_always_asks_the_team_is_tracked(
+    tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch, recwarn: Any
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    found = Team(scripted, world(alone_guess)).distil(tracking=True)
+    programs = found.report["programs"]
+    assert (programs["cheap"], programs["single"]) == (None, None)
+    assert not [one for one in recwarn if "MLflow" in str(one.message)]
+    logged = of_the_store(tmp_path)
+    assert logged.info.status == "FINISHED"
+    assert logged.data.metrics["share_routed"] == 1
+    assert logged.data.metrics["router/accuracy"] == programs["router"]["accuracy"]["value"]
+    assert not [name for name in logged.data.metrics if name.startswith(("cheap/", "single/"))]
+
+
+def test_a_fault_of_our_own_is_no_outage_and_leaves_no_run_open(
+    tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setattr(distil_tracking, "metrics_of", lambda report: report["no such key"])
+    team = Team(scripted, world(alone_cot), n=40)
+    with pytest.warns(RuntimeWarning, match="because of a fault in folkmoot") as said:
+        team.distil(0.3, tracking=True)
+    (told,) = [str(one.message) for one in said if "MLflow" in str(one.message)]
+    assert "KeyError: 'no such key'" in told
+    assert "store is back" not in told
+    logged = of_the_store(tmp_path)
+    assert logged.info.status == "FINISHED"
+    assert logged.data.tags["mlflow.note.content"].startswith("Use the single agent")
+
+
+# What is refused --------------------------------------------------------------------------------------------
+
+
+def test_runs_that_cannot_be_distilled(scripted: ScriptedServer, tmp_path: Path) -> None:
+    team = Team(scripted, world(alone_cot), n=24)
+    alone = fm.evaluate(fm.SingleAgent("cot"), team.questions, lm=team.lm, tracking=False, out="alone")
+    with pytest.raises(fm.UserError, match=r"took 1.0 calls a question, and no single agent takes fewer"):
+        team.distil(run=alone)
+    with pytest.raises(fm.UserError, match="not those that team ran on"):
+        team.distil(questions=questions(24, grade=lambda _: "3"))
+    with pytest.raises(fm.UserError, match="does not note where its questions come from"):
+        team.distil(questions=None)
+    for margin in (0, 1, -0.02, 2, True):
+        with pytest.raises(fm.UserError, match="give a share of the questions"):
+            team.distil(margin)
+    with pytest.raises(fm.UserError, match="no folder nowhere"):
+        team.distil(run="nowhere")
+    lines = Path("team/results.jsonl").read_text().splitlines(True)
+    Path("team/results.jsonl").write_text("".join(lines[:20]))
+    with pytest.raises(fm.UserError, match="not finished: 4 of its 24 questions have no row"):
+        team.distil(run="team")
+    assert scripted.bodies == scripted.bodies[:24]  # only those of the single agent's own run
+
+
+def test_a_run_of_very_few_questions_is_refused(scripted: ScriptedServer) -> None:
+    team = Team(scripted, world(alone_cot), n=3)
+    with pytest.raises(
+        fm.UserError, match=r"3 answered questions, too few to split: at least 4 .* about 266"
+    ):
+        team.distil(0.02)
+
+
+def test_failed_questions_are_left_out(scripted: ScriptedServer) -> None:
+    team = Team(scripted, world(alone_cot), n=40)
+    lines = [json.loads(line) for line in Path("team/results.jsonl").read_text().splitlines()]
+    lines[3] |= {"error": "no answer", "answer": None, "correct": False, "transcript": []}
+    Path("team/results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = team.distil(0.2, run="team")
+    assert found.report["notes"] == ["1 question that failed in team is left out."]
+    assert found.report["parts"]["selection"] + found.report["parts"]["held_out"] + 4 == 39
+
+
+def test_a_team_that_is_never_right_gives_no_demonstrations(scripted: ScriptedServer) -> None:
+    team = Team(scripted, world(lambda *_: False, lambda *_: False), n=40)
+    found = team.distil(0.2)
+    assert found.report["parts"]["shown"] == []
+    assert "No question is shown" in found.report["notes"][0]
+    assert all(one["demos"] == 0 for one in found.report["candidates"])
+    assert found.keep == "single"  # nobody is worse than nothing
+
+
+def test_another_distillation_is_not_overwritten(scripted: ScriptedServer) -> None:
+    team = Team(scripted, world(alone_cot), n=24)
+    team.distil(0.2)
+    for change, what in (({"margin": 0.1}, "margin"), ({"seed": 1}, "seed")):
+        with pytest.raises(fm.UserError, match=f"another distillation .its {what} differs"):
+            team.distil(**{"margin": 0.2, **change})
+    Path("found/distil.json").write_text("[]")
+    with pytest.raises(fm.UserError, match="damaged"):
+        team.distil(0.2)
+
+
+def test_changed_prompts_have_to_be_brought_along(scripted: ScriptedServer) -> None:
+    scripted.reply = world(alone_cot)
+    asked, lm = questions(24), fm.lm("openai/scripted", api_base=scripted.url)
+    program = fm.labelled_demos(fm.Deliberation(TWO, max_rounds=2), asked[:2], 2)
+    run = fm.evaluate(program, asked, lm=lm, out="team", tracking=False)
+    with pytest.raises(fm.UserError, match=r"cannot be built again .* --team"):
+        fm.distil(run, asked, lm=lm, margin=0.2, tracking=False)
+    with pytest.raises(fm.UserError, match="the team given is not the program of team"):
+        fm.distil(run, asked, lm=lm, margin=0.2, team=fm.Deliberation(TWO), tracking=False)
+    found = fm.distil(run, asked, lm=lm, margin=0.2, team=program, tracking=False)
+    assert found.router is not None
+    assert len(found.router.team.predictors()[0].demos) == 2
+    assert found.folder == Path("team/distil")
+
+
+def test_an_lm_that_is_down_is_said_and_leaves_no_verdict(cot: Team) -> None:
+    cot.server.reply = lambda _: (401, {}, {"error": {"message": "no such key"}})
+    with pytest.raises(fm.UserError, match="key"):
+        cot.distil()
+    cot.server.reply = world(alone_cot)
+    assert cot.distil().keep == "single"
+
+
+def test_failed_answers_count_as_wrong_and_are_asked_for_again(cot: Team) -> None:
+    sound, broken = world(alone_cot), set[int]()
+
+    def flaky(body: dict[str, Any]) -> Any:
+        number = int(re.findall(r"Question (\d+)\?", body["messages"][-1]["content"])[-1])
+        if number % 8 == 1 and len(broken) < 3:
+            broken.add(number)
+        return (400, {}, {"error": {"message": "too odd"}}) if number in broken else sound(body)
+
+    cot.server.reply = flaky
+    first = cot.distil(0.3)
+    errors = sum(one["errors"] for one in first.report["candidates"])
+    assert 0 < errors <= first.report["errors"]
+    assert f"{first.report['errors']} answers of single agents failed" in repr(first)
+    cot.server.reply = sound
+    again = cot.distil(0.3)
+    assert (again.report["errors"], again.keep) == (0, "single")
+    assert "failed" not in repr(again)
+
+
+def test_where_every_answer_fails_there_is_no_verdict(cot: Team) -> None:
+    cot.server.reply = lambda _: (400, {}, {"error": {"message": "too odd"}})
+    with pytest.raises(fm.UserError, match=r"every question failed .*too odd"):
+        cot.distil()
+
+
+# The command ------------------------------------------------------------------------------------------------
+
+
+def rows(n: int) -> list[dict[str, Any]]:
+    return [dict(one.to_row()) for one in questions(n)]
+
+
+@pytest.fixture
+def talk(tmp_path: Path, scripted: ScriptedServer) -> ScriptedServer:
+    """A team's run on disk, as the command line wrote it."""
+    scripted.reply = world(alone_cot)
+    write(tmp_path / "q.jsonl", *rows(80))
+    spec = "deliberation:intuitive,critic:judge"
+    words = ["--no-track", "--out", "talk", "--set", "max_rounds=2"]
+    done = folkmoot("evaluate", spec, "--data", "q.jsonl", *lm(scripted), *words)
+    assert done.exit_code == 0, done.stderr
+    scripted.requests.clear()
+    return scripted
+
+
+def test_the_command_shows_tables_and_advice(talk: ScriptedServer) -> None:
+    done = folkmoot("distil", "talk", "--margin", 10, "--out", "d", *lm(talk), "--no-track")
+    assert done.exit_code == 0, done.stderr
+    assert re.search(
+        r"cot +100\.0% .* \+0\.0 \[-\d\.\d, \+\d\.\d\] +1\.00 .*non-inferior \(chosen\)", done.stdout
+    )
+    assert re.search(r"distilled single: cot .* 0% +non-inferior", done.stdout)
+    assert "Use the single agent (cot)" in done.stdout
+    assert "programs and figures: d" in done.stdout
+    assert "at most" in done.stderr
+    assert "Note: " not in done.stderr
+    answered = folkmoot("evaluate", "d/single", "--data", "q.jsonl", *lm(talk), "--no-track", "--json")
+    assert json.loads(answered.stdout)["scores"]["accuracy"]["value"] == 1
+
+
+def test_json_quiet_and_dry_run(talk: ScriptedServer) -> None:
+    words = ("distil", "talk", "--margin", 10, "--out", "d", *lm(talk), "--no-track")
+    dry = folkmoot(*words, "--dry-run", "--json")
+    assert json.loads(dry.stdout)["most_calls"] > 100
+    assert not talk.bodies
+    assert not Path("d").exists()
+    found = json.loads(folkmoot(*words, "--json").stdout)
+    assert (found["keep"], found["margin"], found["out"]) == ("single", 0.1, "d")
+    quiet = folkmoot(*words, "--quiet")
+    assert quiet.stdout.startswith("Use the single agent (cot)")
+    assert (quiet.stdout.count("\n"), quiet.stderr) == (1, "")
+
+
+def test_the_runs_own_lm_is_taken_where_none_is_named(
+    talk: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("distil", "talk", "--margin", 10, "--no-track", "--json")
+    elsewhere = folkmoot(*words, "--api-base", "http://127.0.0.1:9/v1")
+    assert elsewhere.exit_code == 2
+    assert f"used openai/scripted at {talk.url}" in elsewhere.stderr
+    done = folkmoot(*words, "--api-base", talk.url)
+    assert json.loads(done.stdout)["out"] == "talk/distil"
+    assert {body["model"] for body in talk.bodies} == {"scripted"}
+
+
+def test_what_the_command_refuses(talk: ScriptedServer) -> None:
+    write(Path("other.jsonl"), *rows(5))
+    refused = {
+        ("nowhere",): "no folder nowhere",
+        ("talk", "--margin", "0"): "--margin is 0: give points",
+        ("talk", "--lm", "judge=openai/x"): "a single agent has one seat",
+        ("talk", "--team", "single:cot"): "the team given is not the program of talk",
+        ("talk", "--data", "other.jsonl"): "no longer gives the questions",
+        ("talk", "--budget", "5 bananas"): "budget '5 bananas' cannot be read",
+    }
+    for words, said in refused.items():
+        done = folkmoot("distil", *words, *([] if "--lm" in words else lm(talk)), "--no-track")
+        assert done.exit_code == 2
+        assert said in done.stderr
+    assert not talk.bodies
+
+
+def test_a_spent_budget_is_an_exit_code_of_its_own(talk: ScriptedServer) -> None:
+    done = folkmoot("distil", "talk", "--margin", 10, *lm(talk), "--no-track", "--budget", "30 calls")
+    assert done.exit_code == 1
+    assert "Stopped before the last test: budget 30 calls spent" in done.stdout
+    assert len(talk.bodies) == 30

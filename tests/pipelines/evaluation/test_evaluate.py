@@ -1,0 +1,809 @@
+"""Evaluation: rows and summaries, failures, resuming after any death, equal results in any order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from mortal import (
+    FORKED,
+    Constant,
+    deliberate,
+    evaluate_on_a_full_disk,
+    in_child,
+    memory_of_an_evaluation,
+    questions,
+)
+
+import folkmoot as fm
+from folkmoot.modules.agents.transcript import Task
+from folkmoot.modules.protocols.program import Program, prediction_of
+from folkmoot.pipelines.evaluation.evaluate import Progress
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+KEYS = [
+    "id",
+    "kind",
+    "answer",
+    "gold",
+    "correct",
+    "em",
+    "f1",
+    "decided_by",
+    "rounds",
+    "consensus_round",
+    "transcript",
+    "usage",
+    "seconds",
+    "error",
+]
+
+
+def number_of(body: Mapping[str, Any]) -> int:
+    text = body["messages"][-1]["content"]
+    return int(text.split("Question: Question ")[1].split("?")[0])
+
+
+def of_question(answers: Callable[[int], Any]) -> Callable[[dict[str, Any]], Any]:
+    """A reply function: what `answers` says of the question's number."""
+
+    def reply(body: dict[str, Any]) -> Any:
+        said = answers(number_of(body))
+        return said if isinstance(said, tuple) else json.dumps({"reasoning": "so", "answer": said})
+
+    return reply
+
+
+def run(server: Any, asked: list[fm.Question], program: Any = None, **arguments: Any) -> Any:
+    lm = arguments.pop("lm", None) or fm.lm("openai/scripted", api_base=server.url)
+    return fm.evaluate(program or fm.SingleAgent(), asked, lm=lm, **{"tracking": False, **arguments})
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+
+
+def same_but_time(rows: Any) -> list[dict[str, Any]]:
+    """Rows without what may differ between runs: seconds, and who of several paid for a shared call."""
+    rest = []
+    for row in rows:
+        kept = {key: value for key, value in row.items() if key not in ("seconds", "usage")}
+        if not row["error"]:  # what else was under way when a question failed is a matter of time
+            kept["calls"] = row["usage"]["calls"]
+        kept["transcript"] = [
+            {key: value for key, value in turn.items() if key != "usage"} for turn in row["transcript"]
+        ]
+        rest.append(kept)
+    return rest
+
+
+# Rows -------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_has_the_fields_of_the_specification(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_question(lambda _: "A")
+    run(scripted, questions(2), fm.SingleAgent("cot"), out=tmp_path)
+    right, wrong = lines(tmp_path)
+    assert [key for key in right if key in KEYS] == KEYS
+    assert set(right) - set(KEYS) <= {"meta", "question", "choices"}
+    assert right["id"] == "q0"
+    assert (right["kind"], right["answer"], right["gold"], right["correct"]) == ("choice", "A", "A", True)
+    assert (right["em"], right["f1"], right["error"]) == (None, None, None)
+    assert (right["decided_by"], right["rounds"], right["consensus_round"]) == ("single", 1, None)
+    (turn,) = right["transcript"]
+    assert (turn["agent"], turn["round"], turn["answer"], turn["text"]) == ("cot", 1, "A", "so")
+    assert set(right["usage"]) == {"calls", "prompt_tokens", "completion_tokens", "cached_calls", "cost_usd"}
+    assert right["usage"]["calls"] == 1
+    assert right["seconds"] > 0
+    assert (wrong["answer"], wrong["gold"], wrong["correct"]) == ("A", "B", False)
+
+
+def test_spans_have_em_and_f1(scripted: Any) -> None:
+    scripted.reply = lambda body: json.dumps({"answer": "the Eiffel Tower of Paris"})
+    asked = [
+        fm.Question(id="1", question="Which tower?", kind="span", answer="Eiffel Tower"),
+        fm.Question(id="2", question="Which tower again?", kind="span", answer="Eiffel tower of Paris"),
+    ]
+    result = run(scripted, asked)
+    first, second = result.rows
+    assert (first["correct"], first["em"], round(first["f1"], 3)) == (False, 0.0, 0.667)
+    assert (second["correct"], second["em"], second["f1"]) == (True, 1.0, 1.0)
+    assert set(result.summary.scores) == {"accuracy", "em", "f1"}
+    assert result.summary.scores["f1"]["value"] == pytest.approx((2 / 3 + 1) / 2)
+
+
+def test_numbers_have_a_strict_score_too(scripted: Any) -> None:
+    replies = {"a": "#### 18", "b": "18", "c": "It makes 18 dollars", "d": "17"}
+    scripted.reply = lambda body: next(
+        text for name, text in replies.items() if f"How many {name}" in body["messages"][-1]["content"]
+    )
+    asked = [fm.Question(id=n, question=f"How many {n}?", kind="number", answer="18") for n in replies]
+    result = run(scripted, asked)
+    assert [(row["correct"], row["strict"]) for row in result.rows] == [
+        (True, True),
+        (True, True),
+        (True, False),
+        (False, False),
+    ]
+    assert result.summary.scores["accuracy_strict"]["value"] == 0.5
+
+
+def test_rows_stand_in_the_questions_order(scripted: Any, tmp_path: Path) -> None:
+    wait = random.Random(3)
+
+    async def dawdle(self: Any, task: Task) -> Any:
+        await asyncio.sleep(wait.random() * 0.05)
+        return prediction_of(task, "A", "fiat", [])
+
+    class Dawdler(Constant):
+        solve = dawdle
+
+    finished: list[int] = []
+    run(scripted, questions(40), Dawdler(), out=tmp_path, progress=lambda state: finished.append(state.done))
+    assert finished == list(range(41))
+    assert [row["id"] for row in lines(tmp_path)] == [f"q{i}" for i in range(40)]
+
+
+def test_unreadable_is_neither_right_nor_an_error(scripted: Any, tmp_path: Path) -> None:
+    def answer(i: int) -> Any:
+        return [(400, {}, {"error": {"message": "too\nlong"}}), "none of them", "C", "B"][i]
+
+    scripted.reply = of_question(answer)
+    result = run(scripted, questions(4), out=tmp_path)
+    error, unreadable, right, wrong = lines(tmp_path)
+    assert (error["answer"], error["correct"], error["decided_by"]) == (None, False, "error")
+    assert error["error"].endswith("(400: too long)")
+    assert (unreadable["answer"], unreadable["correct"], unreadable["error"]) == (None, False, None)
+    assert (unreadable["decided_by"], unreadable["usage"]["calls"]) == ("none", 2)
+    assert (right["correct"], wrong["correct"]) == (True, False)
+    assert result.summary.counts == {"questions": 4, "rows": 4, "correct": 1, "errors": 1, "unreadable": 1}
+    assert result.accuracy == 0.25
+
+
+def test_an_unreadable_span_and_a_failed_span_score_nothing(scripted: Any) -> None:
+    replies = iter([(400, {}, {}), "", ""])
+    scripted.reply = lambda _: next(replies)
+    asked = [fm.Question(id=n, question=f"Who {n}?", kind="span", answer="the") for n in "ab"]
+    rows = list(run(scripted, asked, concurrency=1).rows)
+    assert [(row["correct"], row["em"], row["f1"]) for row in rows] == [(False, 0.0, 0.0)] * 2
+
+
+# The summary ------------------------------------------------------------------------------------------------
+
+
+def wilson_by_hand(k: int, n: int) -> tuple[float, float]:
+    z = 1.959963984540054
+    p, d = k / n, 1 + z * z / n
+    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / d
+    return (p + z * z / (2 * n)) / d - half, (p + z * z / (2 * n)) / d + half
+
+
+def test_the_summary(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_question(lambda i: "A")
+    asked = questions(30, subject=lambda i: "odd" if i % 2 else "even", grade=lambda i: 5)
+    result = run(scripted, asked, out=tmp_path, settings={"seed": 3})
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    accuracy = summary["scores"]["accuracy"]
+    low, high = wilson_by_hand(10, 30)
+    assert (accuracy["value"], accuracy["n"]) == (pytest.approx(1 / 3), 30)
+    assert (accuracy["low"], accuracy["high"]) == (pytest.approx(low), pytest.approx(high))
+    assert summary["counts"] == {"questions": 30, "rows": 30, "correct": 10, "errors": 0, "unreadable": 0}
+    assert summary["usage"]["calls"] == 30
+    assert summary["usage"]["prompt_tokens"] == sum(row["usage"]["prompt_tokens"] for row in result.rows) > 0
+    assert 0 < summary["seconds"]["p50"] <= summary["seconds"]["p90"] <= summary["seconds"]["p99"]
+    assert set(summary["groups"]) == {"subject"}  # one grade is no grouping
+    assert {name: group["n"] for name, group in summary["groups"]["subject"].items()} == {
+        "even": 15,
+        "odd": 15,
+    }
+    assert summary["settings"] == {"seed": 3}
+    assert summary["versions"]["dspy"] == dspy.__version__
+    assert summary["lms"]["*"]["name"] == "openai/scripted"
+    assert repr(result) == "Evaluation(33.3% [19.2%, 51.2%], n=30)"
+
+
+def test_a_protocols_own_report_is_in_the_summary(scripted: Any) -> None:
+    class Reporting(Constant):
+        def report(self, rows: Any) -> dict[str, Any]:
+            return {"first": next(iter(rows))["id"]}
+
+    result = run(scripted, questions(5), Reporting())
+    assert result.summary.report == {"first": "q0"}
+    assert result.summary.counts["rows"] == 5
+
+
+def test_progress_tells_how_it_stands(scripted: Any) -> None:
+    scripted.reply = of_question(lambda i: (400, {}, {}) if i == 3 else "A")
+    seen: list[tuple[Any, ...]] = []
+
+    def note(state: Progress) -> None:
+        seen.append((state.done, state.correct, state.errors, state.usage.calls, state.seconds_left))
+
+    run(scripted, questions(6), concurrency=1, progress=note)
+    assert [row[:4] for row in seen] == [
+        (0, 0, 0, 0),
+        (1, 1, 0, 1),
+        (2, 1, 0, 2),
+        (3, 1, 0, 3),
+        (4, 1, 1, 3),
+        (5, 1, 1, 4),
+        (6, 1, 1, 5),
+    ]
+    assert seen[0][4] is None
+    assert seen[-1][4] == 0
+
+
+# What is refused --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "arguments", "words"),
+    [
+        ([], {}, "no questions"),
+        ([fm.Question(id="x", question="Why?")], {}, "'x' has no gold answer"),
+        (questions(2) + questions(1), {}, "'q0' appears twice"),
+        (questions(1), {"concurrency": 0}, "concurrency is 0"),
+        (questions(1), {"concurrency": "4"}, "concurrency is '4': give a number"),
+        (questions(1), {"concurrency": 2.0}, "concurrency is 2.0: give a number"),
+        (questions(1), {"concurrency": True}, "concurrency is True: give a number"),
+        ("q.jsonl", {}, r"pass fm\.load\('q\.jsonl'\)"),
+        (Path("q.jsonl"), {}, r"pass fm\.load\('q\.jsonl'\)"),
+        (None, {}, "questions is None: pass a list of fm.Question"),
+        ({"id": "1"}, {}, "questions is a dict: pass a list of fm.Question"),
+        ([*questions(1), {"id": "1"}], {}, r"questions\[1\] is a dict and no fm.Question: pass fm.load"),
+        (questions(1), {"lm": "openai/gpt-4o"}, "'openai/gpt-4o'"),
+        (questions(1), {"lm": object()}, "a object"),
+        (questions(1), {"program": dspy.Predict("question -> answer")}, "Predict is no folkmoot program"),
+    ],
+)
+def test_bad_input_is_named_before_any_call(
+    scripted: Any, asked: Any, arguments: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(fm.UserError, match=words):
+        run(scripted, asked, **arguments)
+    assert not scripted.bodies
+
+
+def test_a_generator_is_listed(scripted: Any) -> None:
+    assert [row["id"] for row in run(scripted, (one for one in questions(3))).rows] == ["q0", "q1", "q2"]
+
+
+def test_without_any_lm_the_seat_is_named() -> None:
+    with pytest.raises(fm.UserError, match="no LM is set for the seat 'simple'"):
+        fm.evaluate(fm.SingleAgent(), questions(1), tracking=False)
+
+
+def test_dspys_configured_lm_is_the_default(scripted: Any) -> None:
+    scripted.reply = of_question(lambda i: "A")
+    with dspy.context(lm=fm.lm("openai/scripted", api_base=scripted.url)):
+        assert fm.evaluate(fm.SingleAgent(), questions(3), tracking=False).accuracy == pytest.approx(1 / 3)
+
+
+# Failures ---------------------------------------------------------------------------------------------------
+
+
+def test_too_many_failures_stop_the_run_and_keep_its_rows(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_question(lambda i: (400, {}, {}) if i % 2 else "A")
+    with pytest.raises(fm.UserError, match="stopped after 3 failed questions") as stopped:
+        run(scripted, questions(50), out=tmp_path, max_failures=3, concurrency=1)
+    assert "\n" not in str(stopped.value)
+    rows = lines(tmp_path)
+    assert len(rows) == 6
+    assert json.loads((tmp_path / "summary.json").read_text())["counts"] == {
+        "questions": 50,
+        "rows": 6,
+        "correct": 1,
+        "errors": 3,
+        "unreadable": 0,
+    }
+
+
+def test_error_rows_are_kept_and_asked_again_only_on_request(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_question(lambda i: (400, {}, {}) if i % 3 == 0 else "A")
+    run(scripted, questions(9), out=tmp_path)
+    scripted.requests.clear()
+    scripted.reply = of_question(lambda i: "A")
+    run(scripted, questions(9), out=tmp_path)
+    assert not scripted.bodies
+    result = run(scripted, questions(9), out=tmp_path, retry_errors=True)
+    assert sorted(map(number_of, scripted.bodies)) == [0, 3, 6]
+    assert [row["id"] for row in lines(tmp_path)] == [f"q{i}" for i in range(9)]
+    assert result.summary.counts["errors"] == 0
+    assert result.accuracy == pytest.approx(1 / 3)
+
+
+def test_errors_can_be_asked_again_after_a_death_in_the_middle_of_a_row(
+    scripted: Any, tmp_path: Path
+) -> None:
+    scripted.reply = of_question(lambda i: (400, {}, {}) if i == 0 else "A")
+    run(scripted, questions(4), out=tmp_path)
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(path.read_bytes()[:-30])
+    scripted.reply = of_question(lambda i: "A")
+    result = run(scripted, questions(4), out=tmp_path, retry_errors=True)
+    assert result.summary.counts["rows"] == 4
+    assert result.summary.counts["errors"] == 0
+
+
+def test_exhausted_retries_become_an_error_row(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from folkmoot.pipelines.lms import engine
+
+    monkeypatch.setattr(engine, "back_off", lambda attempt, after: 0.001)
+    scripted.reply = of_question(lambda i: (500, {}, {"error": "down"}) if i == 1 else "A")
+    result = run(scripted, questions(3))
+    rows = list(result.rows)
+    assert [bool(row["error"]) for row in rows] == [False, True, False]
+    assert "500 (down); given up after 7 attempts" in rows[1]["error"]
+    assert result.accuracy == pytest.approx(1 / 3)
+
+
+def test_a_bug_in_a_program_is_shown_and_what_is_finished_is_kept(scripted: Any, tmp_path: Path) -> None:
+    def act(task: Task) -> None:
+        if "5" in task.question:
+            raise ZeroDivisionError("a bug")
+
+    with pytest.raises(ZeroDivisionError, match="a bug") as problem:
+        run(scripted, questions(10), Constant(act), out=tmp_path, concurrency=1)
+    assert "'q5'" in "".join(problem.value.__notes__)
+    assert len(lines(tmp_path)) == 5
+    assert json.loads((tmp_path / "summary.json").read_text())["counts"]["rows"] == 5
+    assert run(scripted, questions(10), Constant(), out=tmp_path).summary.counts["rows"] == 10
+
+
+def test_a_network_problem_of_a_program_is_not_called_a_full_disk(scripted: Any, tmp_path: Path) -> None:
+    def act(task: Task) -> None:
+        raise ConnectionResetError("the tool's host hung up")
+
+    with pytest.raises(ConnectionResetError):
+        run(scripted, questions(2), Constant(act), out=tmp_path)
+
+
+def test_a_broken_progress_callback_does_not_hang(scripted: Any) -> None:
+    def fail(state: Progress) -> None:
+        if state.done == 2:
+            raise RuntimeError("display gone")
+
+    with pytest.raises(RuntimeError, match="display gone"):
+        run(scripted, questions(5), Constant(), progress=fail)
+
+
+# Resuming ---------------------------------------------------------------------------------------------------
+
+
+def test_the_same_command_again_makes_no_call_and_changes_no_row(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_question(lambda i: "A")
+    first = run(scripted, questions(10), out=tmp_path)
+    before = (tmp_path / "results.jsonl").read_bytes()
+    scripted.requests.clear()
+    again = run(scripted, questions(10), out=tmp_path)
+    assert not scripted.bodies
+    assert (tmp_path / "results.jsonl").read_bytes() == before
+    assert again.summary.usage == first.summary.usage
+    assert again.summary.scores == first.summary.scores
+
+
+def test_lost_rows_are_answered_from_the_record(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_question(lambda i: "A")
+    run(scripted, questions(10), fm.SingleAgent("cot"), out=tmp_path)
+    rows = (tmp_path / "results.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "results.jsonl").write_bytes(b"".join(rows[:4]) + rows[4][:25])
+    scripted.requests.clear()
+    result = run(scripted, questions(10), fm.SingleAgent("cot"), out=tmp_path)
+    assert not scripted.bodies
+    assert same_but_time(result.rows) == same_but_time(map(json.loads, rows))
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"program": fm.SingleAgent("cot")}, "program"),
+        ({"program": fm.labelled_demos(fm.SingleAgent(), questions(3), 1)}, "program"),
+        ({"settings_of_lm": {"temperature": 0.5}}, "LM"),
+        ({"asked": questions(9)}, "data"),
+        ({"asked": list(reversed(questions(10)))}, "data"),
+    ],
+)
+def test_another_run_is_refused_in_one_sentence(
+    scripted: Any, tmp_path: Path, changed: dict[str, Any], what: str
+) -> None:
+    scripted.reply = of_question(lambda i: "A")
+    run(scripted, questions(10), out=tmp_path)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    scripted.requests.clear()
+    lm = fm.lm("openai/scripted", api_base=scripted.url, **changed.pop("settings_of_lm", {}))
+    with pytest.raises(fm.UserError, match=rf"another run \(its {what} differs\): choose another --out"):
+        run(scripted, changed.pop("asked", questions(10)), lm=lm, out=tmp_path, **changed)
+    assert not scripted.bodies
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_concurrency_and_settings_may_change_on_resuming(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_question(lambda i: "A")
+    run(scripted, questions(3), out=tmp_path, concurrency=2, settings={"note": 1})
+    run(scripted, questions(3), out=tmp_path, concurrency=5, settings={"note": 2})
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("run.json", b"{", "run.json is damaged"),
+        ("run.json", b"[1]", "run.json is damaged"),
+        ("run.json", b"\xff", "run.json is damaged"),
+        ("results.jsonl", b'{"id": "q0"\n', "results.jsonl, line 1, is no result row"),
+        ("results.jsonl", b'"q0"\n', "results.jsonl, line 1, is no result row"),
+        ("results.jsonl", b'{"id": "q0"}\n', "results.jsonl, line 1, is no result row"),
+        ("results.jsonl", b"\xff\xfe\n", "results.jsonl, line 1, is no result row"),
+        ("results.jsonl", b"\x00" * 100 + b"\n", "results.jsonl, line 1, is no result row"),
+    ],
+)
+def test_damaged_files_are_named(
+    scripted: Any, tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    run(scripted, questions(2), Constant(), out=tmp_path)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(fm.UserError, match=words):
+        run(scripted, questions(2), Constant(), out=tmp_path)
+    assert (tmp_path / name).read_bytes() == content
+
+
+def test_rows_of_nobody_knows_which_run_are_not_touched(scripted: Any, tmp_path: Path) -> None:
+    run(scripted, questions(2), Constant(), out=tmp_path)
+    (tmp_path / "run.json").unlink()
+    before = (tmp_path / "results.jsonl").read_bytes()
+    with pytest.raises(fm.UserError, match="holds rows but not of which run"):
+        run(scripted, questions(2), Constant(), out=tmp_path)
+    assert (tmp_path / "results.jsonl").read_bytes() == before
+
+
+def test_two_runs_at_once_do_not_share_a_folder(scripted: Any, tmp_path: Path) -> None:
+    started, go = threading.Event(), threading.Event()
+
+    def act(task: Task) -> None:
+        started.set()
+
+    class Waits(Constant):
+        async def solve(self, task: Task) -> Any:
+            await asyncio.to_thread(go.wait, 10)
+            return await super().solve(task)
+
+    first = threading.Thread(target=lambda: run(scripted, questions(3), Waits(act), out=tmp_path))
+    first.start()
+    while not (tmp_path / "run.json").exists():
+        time.sleep(0.01)
+    with pytest.raises(fm.UserError, match="another process is writing"):
+        run(scripted, questions(3), Constant(), out=tmp_path)
+    go.set()
+    first.join(10)
+    assert [row["id"] for row in lines(tmp_path)] == ["q0", "q1", "q2"]
+    run(scripted, questions(3), Constant(), out=tmp_path)
+
+
+# The same result in any order -------------------------------------------------------------------------------
+
+
+class Shuffled(ScriptedServer):
+    """Every reply takes a random time, so that they come back in no order."""
+
+    async def _complete(self, request: Any) -> Any:
+        await asyncio.sleep(random.random() * 0.02)
+        return await super()._complete(request)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: fm.SingleAgent("cot"),
+        lambda: fm.Ensemble(["simple", "cot", "simple"]),
+        lambda: fm.Deliberation(["intuitive", "reasoner"], max_rounds=2),
+    ],
+)
+def test_rows_do_not_depend_on_concurrency(make: Callable[[], Program]) -> None:
+    def reply(body: dict[str, Any]) -> Any:
+        text = body["messages"][-1]["content"]
+        draw = random.Random(text).random()  # a deterministic LM: the same words, the same reply
+        if draw < 0.05:
+            return 400, {}, {"error": {"message": "no"}}
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        answer = "?" if draw < 0.15 else "ABC"[int(draw * 1000) % 3]
+        return json.dumps({name: answer if name == "answer" else f"said {draw}" for name in fields})
+
+    found = []
+    with Shuffled(reply) as server:
+        for concurrency in (1, 64):
+            result = run(server, questions(40), make(), concurrency=concurrency)
+            found.append((same_but_time(result.rows), result.summary.scores, result.summary.counts))
+    assert found[0] == found[1]
+    assert found[0][2]["errors"] > 0
+    assert found[0][2]["correct"] > 0
+
+
+# Where it may be called from --------------------------------------------------------------------------------
+
+
+def test_inside_a_running_event_loop(scripted: Any) -> None:
+    scripted.reply = of_question(lambda i: "A")
+
+    async def notebook() -> Any:
+        return run(scripted, questions(6))
+
+    assert asyncio.run(notebook()).accuracy == pytest.approx(1 / 3)
+
+
+def test_from_several_threads_at_once(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_question(lambda i: "A")
+    results: dict[int, Any] = {}
+
+    def one(i: int) -> None:
+        results[i] = run(scripted, questions(8), out=tmp_path / str(i))
+
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert [results[i].summary.counts["correct"] for i in range(4)] == [3] * 4
+
+
+def test_no_more_questions_are_in_flight_than_asked_for(scripted: Any) -> None:
+    scripted.delay = 0.02
+    run(scripted, questions(30), concurrency=7)
+    assert scripted.most_at_once == 7
+
+
+def test_a_temporary_folder_lives_as_long_as_the_evaluation(scripted: Any) -> None:
+    result = run(scripted, questions(2), Constant())
+    folder = result.folder
+    assert len(list(result.rows)) == 2
+    del result
+    assert not folder.exists()
+    assert [row["id"] for row in run(scripted, questions(2), Constant()).rows] == ["q0", "q1"]
+
+
+def test_a_temporary_folder_of_a_failed_run_is_removed(
+    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def act(task: Task) -> None:
+        assert list(tmp_path.iterdir())
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run(scripted, questions(2), Constant(act))
+    assert not list(tmp_path.iterdir())
+
+
+def test_meta_that_json_cannot_hold_in_utf8(scripted: Any, tmp_path: Path) -> None:
+    asked = questions(2, subject=lambda i: f"half \ud800 {i}", other=lambda i: {"not": "kept"})
+    result = run(scripted, asked, Constant(), out=tmp_path)
+    (tmp_path / "results.jsonl").read_text(encoding="utf-8")
+    json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert [row["meta"] for row in result.rows] == [{"subject": f"half \ud800 {i}"} for i in range(2)]
+
+
+# Disks ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def small_disk(folder: Path, options: str) -> Iterator[Path]:
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
+    try:
+        mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        mounted = False
+    if not mounted:
+        pytest.skip("only root can mount the small disk that this test fills")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("kilobytes", [16, 40, 100])
+def test_a_full_disk_is_named_and_keeps_what_was_written(
+    scripted: Any, tmp_path: Path, kilobytes: int
+) -> None:
+    scripted.reply = lambda body: json.dumps({"reasoning": "x" * 1000, "answer": "A"})
+    with small_disk(tmp_path / "disk", f"size={kilobytes}k") as disk:
+        with pytest.raises(fm.UserError, match=r"cannot be written|could not be written") as problem:
+            run(scripted, questions(200), fm.SingleAgent("cot"), out=disk / "out", concurrency=2)
+        assert str(disk) in str(problem.value)
+        assert "\n" not in str(problem.value)
+        kept = lines(disk / "out") if (disk / "out" / "results.jsonl").exists() else []
+        assert len({row["id"] for row in kept}) == len(kept) < 200
+        asked = len(scripted.bodies)
+        subprocess.run(["mount", "-o", "remount,size=10m", str(disk)], check=True)
+        result = run(scripted, questions(200), fm.SingleAgent("cot"), out=disk / "out")
+        assert result.summary.counts["rows"] == 200
+        assert [row["id"] for row in lines(disk / "out")] == [f"q{i}" for i in range(200)]
+        assert len(scripted.bodies) <= 200 + 2
+        assert asked >= len(kept)
+
+
+def test_a_row_that_does_not_fit_whole_is_not_there_at_all(tmp_path: Path) -> None:
+    said, kept, rows = in_child(evaluate_on_a_full_disk, tmp_path)
+    assert "bytes fitted" in said or "too large" in said
+    assert f"{kept} rows are kept" in said
+    assert 0 < kept < 40
+    assert rows == 40
+
+
+def test_a_folder_that_cannot_be_written(scripted: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(fm.UserError, match=r"cannot be written .*: choose another --out"):
+            run(scripted, questions(1), out=folder)
+    with pytest.raises(fm.UserError, match="file"):
+        run(scripted, questions(1), out=tmp_path / "out", record=tmp_path / "file")
+    assert not scripted.bodies
+
+
+def test_a_read_only_disk(scripted: Any, tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk", "size=1m,ro") as disk,
+        pytest.raises(fm.UserError, match=r"Read-only file system\): choose another --out"),
+    ):
+        run(scripted, questions(1), out=disk / "out")
+    assert not scripted.bodies
+
+
+def test_a_disk_without_any_room_for_calls(scripted: Any, tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full to write to")
+    (tmp_path / "calls.jsonl").symlink_to("/dev/full")
+    with pytest.raises(fm.UserError, match=r"calls.jsonl could not be written \(No space left"):
+        run(scripted, questions(20), out=tmp_path, concurrency=2)
+    assert len(scripted.bodies) <= 2
+
+
+# Death ------------------------------------------------------------------------------------------------------
+
+
+class DeathServer(ScriptedServer):
+    """A deterministic team that rarely agrees, with small random delays: death finds all kinds of states."""
+
+    def __init__(self) -> None:
+        super().__init__(self._said)
+
+    def _said(self, body: dict[str, Any]) -> str:
+        draw = random.Random(body["messages"][-1]["content"]).random()
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        return json.dumps(
+            {name: "ABC"[int(draw * 999) % 3] if name == "answer" else f"é {draw}" * 20 for name in fields}
+        )
+
+    async def _complete(self, request: Any) -> Any:
+        await asyncio.sleep(0.01 + random.random() * 0.02)
+        return await super()._complete(request)
+
+    def arrived(self) -> Counter[str]:
+        return Counter(json.dumps(body, sort_keys=True) for body in self.bodies)
+
+
+def wait_for(condition: Callable[[], bool], alive: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while alive() and not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    return (
+        [line for line in path.read_bytes().splitlines(True) if line.endswith(b"\n")] if path.exists() else []
+    )
+
+
+def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
+    """Kill a child after a random number of calls, several times over; then let the same command finish."""
+    draw = random.Random(seed)
+    with DeathServer() as server:
+        deliberate(server.url, tmp_path / "a", n)
+        needed = server.arrived()
+        server.requests.clear()
+        before: set[str] = set()
+        killed = 0
+        for _ in range(deaths):
+            process = FORKED.Process(target=deliberate, args=(server.url, tmp_path / "b", n))
+            start, calls = len(server.requests), draw.randint(0, sum(needed.values()) // deaths)
+            process.start()
+            wait_for(lambda start=start, calls=calls: len(server.requests) - start >= calls, process.is_alive)
+            time.sleep(draw.random() * 0.03)
+            process.kill()
+            process.join(10)
+            killed += process.exitcode == -signal.SIGKILL
+            ids = [json.loads(line)["id"] for line in whole_lines(tmp_path / "b" / "results.jsonl")]
+            assert len(set(ids)) == len(ids)
+            assert before <= set(ids)
+            before = set(ids)
+        assert killed > deaths / 2
+        process = FORKED.Process(target=deliberate, args=(server.url, tmp_path / "b", n))
+        process.start()
+        process.join(60)
+        assert process.exitcode == 0
+        assert same_but_time(lines(tmp_path / "b")) == same_but_time(lines(tmp_path / "a"))
+        assert set(server.arrived()) == set(needed)
+        repeated = sum((server.arrived() - needed).values())
+        assert repeated <= 8 * killed
+        server.requests.clear()
+        assert deliberate(server.url, tmp_path / "b", n).summary.counts["rows"] == n
+        assert not server.bodies
+
+
+def test_killed_at_random_points_nothing_is_lost_or_asked_twice(tmp_path: Path) -> None:
+    seed = random.randrange(10**6)
+    print("seed", seed)
+    killed_and_resumed(tmp_path, deaths=6, n=60, seed=seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_killed_many_times(tmp_path: Path, seed: int) -> None:
+    killed_and_resumed(tmp_path, deaths=6, n=90, seed=seed)
+
+
+def test_ctrl_c_keeps_rows_writes_the_summary_and_ends(tmp_path: Path) -> None:
+    script = """
+import sys
+import folkmoot as fm
+from mortal import questions
+try:
+    lm = fm.lm("openai/scripted", api_base=sys.argv[1])
+    fm.evaluate(fm.SingleAgent(), questions(400), lm=lm, out=sys.argv[2], tracking=False, concurrency=8)
+except KeyboardInterrupt:
+    print("interrupted")
+    sys.exit(130)
+"""
+    with ScriptedServer(of_question(lambda i: "A"), delay=0.05) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, server.url, str(tmp_path)],
+            cwd=Path(__file__).parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_for(lambda: len(server.requests) > 40, lambda: process.poll() is None)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=20)
+        assert (process.returncode, out) == (130, "interrupted\n"), errors
+        assert errors == ""
+        rows = lines(tmp_path)
+        counts = json.loads((tmp_path / "summary.json").read_text())["counts"]
+        assert 20 < counts["rows"] == len(rows) < 400
+        assert counts["questions"] == 400
+        server.delay = 0
+        server.requests.clear()
+        assert run(server, questions(400), out=tmp_path).summary.counts["rows"] == 400
+        assert 400 - len(rows) - 8 <= len(server.bodies) <= 400 - len(rows)
+
+
+# Memory -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_many_questions_take_little_memory(tmp_path: Path) -> None:
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("resident memory is read from /proc, which this system does not have")
+    assert in_child(memory_of_an_evaluation, tmp_path, 20_000, False) < 40
+    assert in_child(memory_of_an_evaluation, tmp_path, 3_000, True) < 15  # the replies are 30 MB
+
+
+def test_a_passage_too_long_to_be_shown_is_refused_before_any_call(scripted: Any) -> None:
+    long = fm.Question(id="long", question="Is it?", answer="yes", context="word " * 6_000)
+    with pytest.raises(fm.UserError, match="'long' has a context of 30,000 characters"):
+        fm.evaluate(fm.SingleAgent(), [long], lm=fm.lm("openai/m", api_base=scripted.url), tracking=False)
+    assert not scripted.requests

@@ -1,0 +1,295 @@
+"""The plan before spending: what it says holds, and nothing is asked or written to make it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import evaluate as evaluate_command
+from cli_helpers import isolate, question, ten_questions, write
+from dspy.utils import DummyLM
+from mortal import Constant, questions
+
+import folkmoot as fm
+from folkmoot.optimizers.statistics.statistics import mcnemar_exact, minimum_detectable_difference
+from folkmoot.pipelines.cli import show as cli_show
+from folkmoot.pipelines.evaluation.plan import left_of, plan
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+PRICE = (1e-6, 2e-6)
+PROGRAMS = [
+    (lambda: fm.SingleAgent("cot"), 1, 1),
+    (lambda: fm.SingleAgent("self_consistency", samples=5), 5, 5),
+    (lambda: fm.Ensemble(["simple", "cot"]), 2, 2),
+    (lambda: fm.Deliberation(["intuitive", "reasoner"], max_rounds=3), 2, 7),
+    (lambda: fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=2), 2, 4),
+]
+
+
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+
+
+def priced(server: ScriptedServer, **options: Any) -> Any:
+    return fm.lm("openai/scripted", api_base=server.url, **{"price": PRICE, **options})
+
+
+@pytest.mark.parametrize(("make", "least", "most"), PROGRAMS)
+@pytest.mark.parametrize("agree", [True, False])
+def test_a_run_takes_what_was_planned(
+    scripted: ScriptedServer, make: Any, least: int, most: int, agree: bool
+) -> None:
+    def reply(body: dict[str, Any]) -> str:
+        argues = "reasoning" in str(body["response_format"])
+        text = body["messages"][-1]["content"]
+        return json.dumps({"reasoning": "so " * 30, "answer": "A" if agree or not argues else text and "B"})
+
+    scripted.reply = reply
+    program, asked = make(), questions(6)
+    planned = plan(program, asked, priced(scripted))
+    assert not scripted.bodies
+    assert (planned.calls, planned.most_calls) == ((6 * least, 6 * most), 12 * most)
+    fm.evaluate(program, asked, lm=priced(scripted), tracking=False)
+    assert planned.calls[0] <= len(scripted.bodies) <= planned.calls[1]
+    chars = sum(len(message["content"]) for body in scripted.bodies for message in body["messages"])
+    assert 0.6 * planned.prompt_tokens[0] <= chars / 4 <= 1.2 * planned.prompt_tokens[1]
+    assert planned.unpriced == ()
+    assert planned.cost_usd is not None
+    for end in (0, 1):
+        cost = planned.prompt_tokens[end] * PRICE[0] + planned.completion_tokens[end] * PRICE[1]
+        assert planned.cost_usd[end] == pytest.approx(cost, rel=0.01, abs=1e-5)
+
+
+def test_turns_of_seats_add_up_to_those_of_the_program() -> None:
+    for make, least, most in PROGRAMS:
+        turns = make().turns()
+        assert sum(low for _, low, _ in turns) == least
+        assert sum(high for _, _, high in turns) == most == make().most_turns()
+    assert Constant().turns() == []
+
+
+def test_each_seat_is_billed_at_its_own_price(scripted: ScriptedServer) -> None:
+    program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, lms={"judge": priced(scripted)})
+    free = priced(scripted, price=(0.0, 0.0))
+    planned = plan(program, questions(10), free)
+    assert planned.cost_usd is not None
+    assert planned.cost_usd[0] == 0  # who agree need no judge
+    assert 0 < planned.cost_usd[1] < planned.prompt_tokens[1] * PRICE[0]
+
+
+def test_an_unknown_price_is_said_and_nothing_is_free(scripted: ScriptedServer) -> None:
+    program = fm.Deliberation(["intuitive", "reasoner"], lms={"judge": priced(scripted, price=None)})
+    planned = plan(program, questions(3), priced(scripted))
+    assert (planned.cost_usd, planned.unpriced) == (None, ("openai/scripted",))
+    assert plan(fm.SingleAgent(), questions(3), DummyLM([{}])).cost_usd is None
+
+
+def test_demos_and_long_questions_are_in_the_estimate(scripted: ScriptedServer) -> None:
+    lm, asked = priced(scripted), questions(5)
+    short = plan(fm.SingleAgent(), asked, lm)
+    shown = fm.labelled_demos(fm.SingleAgent(), fm.load("sample-choice", split="train"), 4)
+    assert plan(shown, asked, lm).prompt_tokens[0] > short.prompt_tokens[0] + 5 * 100
+    long = [fm.Question(id="x", question="Why? " * 1000, kind="span", answer="so")]
+    assert plan(fm.SingleAgent(), long, lm).prompt_tokens[0] > 1250
+
+
+def test_time_is_told_only_where_it_is_known(scripted: ScriptedServer) -> None:
+    lm = priced(scripted, concurrency=4)
+    assert plan(fm.SingleAgent(), questions(20), lm).seconds is None
+    assert plan(fm.SingleAgent(), questions(20), lm, seconds_per_call=2.0).seconds == (10, 10)
+    assert plan(fm.SingleAgent(), questions(20), lm, seconds_per_call=2.0, concurrency=2).seconds == (20, 20)
+
+
+def test_the_smallest_difference_is_that_of_all_questions(scripted: ScriptedServer) -> None:
+    planned = plan(fm.SingleAgent(), questions(660), priced(scripted), asked=[])
+    assert (
+        planned.smallest_difference == minimum_detectable_difference(660) == pytest.approx(0.031, abs=0.001)
+    )
+    assert planned.calls == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("n", "told"),
+    [
+        (1, "1 question can show no difference between two programs at all: it takes 6"),
+        (5, "5 questions can show no difference between two programs at all: it takes 6"),
+        (
+            6,
+            "6 questions show differences from 86.1 points up (power 80%, if all that tell two programs",
+        ),
+        (
+            60,
+            "60 questions show differences from 12.6 points up (power 80%, if all that tell two",
+        ),
+        (
+            250,
+            "250 questions show differences from 5.0 points up (power 80%, if 8% of them tell two programs",
+        ),
+    ],
+)
+def test_what_a_sample_shows_in_words(scripted: ScriptedServer, n: int, told: str) -> None:
+    planned = plan(fm.SingleAgent(), questions(n), priced(scripted))
+    assert cli_show.plan_lines(planned, None)[-1].startswith(told)
+    assert (planned.smallest_difference == 1) == (n < 6)
+    assert mcnemar_exact(n, 0) >= 0.05 or n >= 6
+
+
+def test_what_an_earlier_attempt_left(scripted: ScriptedServer, tmp_path: Path) -> None:
+    scripted.delay = 0.05
+    asked = questions(5)
+    assert left_of(tmp_path, asked) == (asked, None)
+    fm.evaluate(fm.SingleAgent(), asked, lm=priced(scripted), out=tmp_path, tracking=False)
+    rows = (tmp_path / "results.jsonl").read_text().splitlines(True)
+    failed = json.dumps({**json.loads(rows[1]), "error": "no"}) + "\n"
+    (tmp_path / "results.jsonl").write_text(rows[0] + failed + "[]\n" + rows[2][:50])
+    left, each = left_of(tmp_path, asked)
+    assert [question.id for question in left] == ["q2", "q3", "q4"]
+    assert each is not None
+    assert 0.05 <= each < 1
+    assert [question.id for question in left_of(tmp_path, asked, True)[0]] == ["q1", "q2", "q3", "q4"]
+
+
+# The command line -------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_shows_the_plan_and_asks_and_writes_nothing(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    ten = ten_questions(tmp_path)
+    before = set(tmp_path.rglob("*"))
+    words = ["--dry-run", "--budget", "50 calls", "--price", "openai/scripted=1,2"]
+    result = evaluate_command(scripted, ten, *words)
+    assert (result.exit_code, result.stdout) == (0, "")
+    for told in ("10 questions", "at most 10 calls", "prompt tokens", "USD", "time unknown", "50 calls"):
+        assert told in result.stderr
+    found = json.loads(evaluate_command(scripted, ten, *words, "--json", "-q").stdout)
+    assert found["plan"]["calls"] == [10, 10]
+    assert found["plan"]["cost_usd"][1] > 0
+    assert found["plan"]["smallest_difference"] > 0.3
+    assert not scripted.bodies
+    assert set(tmp_path.rglob("*")) == before
+    unpriced = evaluate_command(scripted, ten, "--dry-run", program="deliberation:intuitive,reasoner:judge")
+    assert "the price of openai/scripted is unknown" in unpriced.stderr
+
+
+def test_bad_input_is_refused_in_a_dry_run_too(scripted: ScriptedServer, tmp_path: Path) -> None:
+    ten = ten_questions(tmp_path)
+    assert evaluate_command(scripted, ten, "--dry-run", "--budget", "lots").exit_code == 2
+    assert evaluate_command(scripted, ten, "--dry-run", "--budget", "1 USD").exit_code == 2
+
+
+@pytest.mark.parametrize("words", [["--dry-run"], []])
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--out", "other"], "other holds another run"),
+        (["--out", "questions.jsonl"], "questions.jsonl cannot be written"),
+        (["--out", "questions.jsonl/run"], "cannot be written"),
+        (["--out", "x" * 300], "cannot be written (File name too long)"),
+        (["--record", "questions.jsonl"], "choose another --record"),
+        (["--engine", "spark"], "there is no engine 'spark'"),
+        (["--workers", "2"], "add --engine ray"),
+        (["--engine", "ray"], "ray"),
+    ],
+)
+def test_what_would_be_refused_is_refused_before_the_plan(
+    scripted: ScriptedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    given: list[str],
+    told: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
+    ten = ten_questions(tmp_path)
+    assert evaluate_command(scripted, ten, "--out", "other", program="single:cot").exit_code == 0
+    asked, before = len(scripted.bodies), set(tmp_path.rglob("*"))
+    result = evaluate_command(scripted, "questions.jsonl", *given, *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert len(scripted.bodies) == asked
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_without_permission_is_refused_before_the_plan(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ten = ten_questions(tmp_path)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    result = evaluate_command(scripted, ten, "--dry-run", "--out", "locked/run")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "cannot be written (no permission)" in result.stderr
+
+
+def test_a_run_with_fitted_weights_is_planned_again(scripted: ScriptedServer, tmp_path: Path) -> None:
+    ten, words = ten_questions(tmp_path), ["--out", "run", "--train", "train.jsonl"]
+    rows = [question(number, id=f"t{number}", question=f"What holds tea {number}?") for number in range(4)]
+    write(tmp_path / "train.jsonl", *rows)
+    spec = "ensemble:simple,cot:weighted"
+    assert evaluate_command(scripted, ten, *words, program=spec).exit_code == 0
+    again = evaluate_command(scripted, ten, *words, "--dry-run", program=spec)
+    assert again.exit_code == 0, again.stderr
+    write(tmp_path / "train.jsonl", *rows[1:])
+    other = evaluate_command(scripted, ten, *words, "--dry-run", program=spec)
+    assert "weights holds another run (its data differs)" in other.stderr
+
+
+def test_the_plan_of_a_resumed_run_is_of_what_is_left(scripted: ScriptedServer, tmp_path: Path) -> None:
+    ten = ten_questions(tmp_path)
+    evaluate_command(scripted, ten, "--budget", "4 calls", "--concurrency", "1")
+    found = json.loads(evaluate_command(scripted, ten, "--dry-run", "--json").stdout)
+    assert found["plan"]["calls"] == [6, 6]
+    assert found["plan"]["seconds"][1] > 0
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("answer", "price", "words", "asked", "calls"),
+    [
+        ("y\n", "9999", [], True, 10),
+        ("\n", "9999", [], True, 0),
+        ("", "9999", [], True, 0),
+        ("n\n", "9999", ["--yes"], False, 10),
+        ("n\n", "1", [], False, 10),
+    ],
+)
+def test_only_an_expensive_run_is_asked_about_and_only_at_a_terminal(
+    scripted: ScriptedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    price: str,
+    words: list[str],
+    asked: bool,
+    calls: int,
+) -> None:
+    ten, screen = ten_questions(tmp_path), Terminal()
+    real = cli_show.agreed
+
+    def at_a_terminal() -> bool:
+        with monkeypatch.context() as patch:
+            patch.setattr("sys.stdin", Terminal(answer))
+            patch.setattr("sys.stderr", screen)
+            return real()
+
+    monkeypatch.setattr(cli_show, "agreed", at_a_terminal)
+    result = evaluate_command(scripted, ten, "--price", f"openai/scripted={price},1", *words)
+    assert ("Go on?" in screen.getvalue()) == asked
+    assert len(scripted.bodies) == calls
+    assert result.exit_code == (0 if calls else 1)
+
+
+def test_nobody_at_the_terminal_nobody_asked(scripted: ScriptedServer, tmp_path: Path) -> None:
+    result = evaluate_command(scripted, ten_questions(tmp_path), "--price", "openai/scripted=9999,9999")
+    assert (result.exit_code, len(scripted.bodies)) == (0, 10)

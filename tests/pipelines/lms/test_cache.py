@@ -1,0 +1,256 @@
+"""The call cache: complete answers of hosted LMs over runs and processes, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import stat
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import evaluate as evaluate_command
+from cli_helpers import folkmoot, isolate, lm, ten_questions
+from mortal import FORKED, fill_cache, questions
+
+import folkmoot as fm
+from folkmoot.pipelines.lms.cache import BATCH, CallCache, open_cache
+from folkmoot.pipelines.lms.ledger import totals
+from folkmoot.pipelines.lms.named import engine_of
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+REPLY = {"text": "so", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}
+
+
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+    monkeypatch.setenv("FOLKMOOT_CALLS_MB", "50")
+
+
+def run(
+    server: ScriptedServer, out: Path, n: int = 5, lm: dict[str, Any] | None = None, **options: Any
+) -> Any:
+    used = fm.lm("openai/scripted", api_base=server.url, **(lm or {}))
+    return fm.evaluate(fm.SingleAgent(), questions(n), lm=used, out=out, tracking=False, **options)
+
+
+def key(number: int) -> str:
+    return f"{number:064x}"
+
+
+def test_a_warm_rerun_makes_no_call(scripted: ScriptedServer, tmp_path: Path) -> None:
+    first = run(scripted, tmp_path / "a")
+    second = run(scripted, tmp_path / "b")
+    assert len(scripted.bodies) == 5
+    assert second.summary.usage["cached_calls"] == 5
+    assert second.summary.paid["calls"] == 0
+    assert [row["answer"] for row in second.rows] == [row["answer"] for row in first.rows]
+    # The second run's own record is whole, too.
+    again = fm.evaluate(fm.SingleAgent(), questions(5), lm=fm.lm(f"replay/{tmp_path / 'b'}"), tracking=False)
+    assert again.summary.counts == second.summary.counts
+
+
+def test_whatever_changes_an_answer_makes_another_call(scripted: ScriptedServer, tmp_path: Path) -> None:
+    run(scripted, tmp_path / "0", n=1)
+    for number, settings in enumerate(
+        [{"temperature": 0.5}, {"seed": 1}, {"max_tokens": 9}, {"stop": ["x"]}], 1
+    ):
+        run(scripted, tmp_path / str(number), n=1, lm=settings)
+        assert len(scripted.bodies) == 1 + number
+    with ScriptedServer() as other:
+        run(other, tmp_path / "other", n=1)
+        assert len(other.bodies) == 1
+    program = fm.SingleAgent(
+        "self_consistency", samples=3, lm=fm.lm("openai/scripted", api_base=scripted.url)
+    )
+    for name in ("c", "d"):
+        fm.evaluate(program, questions(1), out=tmp_path / name, tracking=False)
+    assert len(scripted.bodies) == 5 + 3
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [('{"answer": "', "length"), ("I will not", "content_filter"), ("  ", "stop")]
+)
+def test_cut_off_refused_and_empty_answers_are_not_kept(
+    scripted: ScriptedServer, tmp_path: Path, text: str, reason: str
+) -> None:
+    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": reason}
+    scripted.reply = lambda _: (200, {}, {"choices": [choice]})
+    run(scripted, tmp_path / "a", n=1)
+    asked = len(scripted.bodies)
+    scripted.reply = lambda _: '{"answer": "A"}'
+    assert next(run(scripted, tmp_path / "b", n=1).rows)["answer"] == "A"
+    assert len(scripted.bodies) == asked + 1
+
+
+def test_refusals_and_errors_are_not_kept(scripted: ScriptedServer, tmp_path: Path) -> None:
+    refusal = {"message": {"role": "assistant", "refusal": "no"}, "finish_reason": "stop"}
+    for number, said in enumerate([(200, {}, {"choices": [refusal]}), (400, {}, {})]):
+        scripted.reply = lambda _, said=said: said
+        run(scripted, tmp_path / f"{number}", n=1)
+    with open_cache() as cache:
+        assert cache is not None
+        known = sqlite3.connect(cache.path).execute("SELECT count(*) FROM calls").fetchone()
+    assert known == (0,)
+
+
+def test_it_can_be_left_out(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        run(scripted, tmp_path / name, cache=False)
+    assert len(scripted.bodies) == 10
+    assert not (tmp_path / "cache").exists()
+    monkeypatch.setenv("FOLKMOOT_CALLS_MB", "0")
+    for name in ("c", "d"):
+        run(scripted, tmp_path / name)
+    assert len(scripted.bodies) == 20
+    assert not (tmp_path / "cache").exists()
+
+
+def test_the_commands_use_it_unless_told_otherwise(scripted: ScriptedServer, tmp_path: Path) -> None:
+    ten = ten_questions(tmp_path)
+    for name, words, calls in [("a", [], 10), ("b", [], 10), ("c", ["--no-cache"], 20)]:
+        result = evaluate_command(scripted, ten, "--out", tmp_path / name, "--json", *words)
+        assert len(scripted.bodies) == calls
+    assert json.loads(result.stdout)["usage"]["cached_calls"] == 0
+    words = [
+        "ask",
+        "single:simple",
+        "What holds soup?",
+        "--choice",
+        "a flask",
+        "--choice",
+        "a net",
+        *lm(scripted),
+    ]
+    for more, calls in [([], 21), ([], 21), (["--no-cache"], 22)]:
+        assert folkmoot(*words, *more).exit_code == 0
+        assert len(scripted.bodies) == calls
+
+
+def test_embedded_lms_and_records_have_no_part_in_it(tmp_path: Path, scripted: ScriptedServer) -> None:
+    pytest.importorskip("xllamacpp", reason="the extra `local` (embedded LM) is not installed")
+    local = engine_of(fm.lm("local/gemma-3-270m"))
+    assert local is not None
+    assert not local.cached
+    run(scripted, tmp_path / "a", cache=False)
+    fm.evaluate(fm.SingleAgent(), questions(5), lm=fm.lm(f"replay/{tmp_path / 'a'}"), tracking=False)
+    with open_cache() as cache:
+        assert cache is not None
+        assert sqlite3.connect(cache.path).execute("SELECT count(*) FROM calls").fetchone() == (0,)
+
+
+def test_cached_answers_take_nothing_from_a_budget(scripted: ScriptedServer, tmp_path: Path) -> None:
+    run(scripted, tmp_path / "a", n=5)
+    result = run(scripted, tmp_path / "b", n=8, budget="3 calls")
+    assert (result.summary.counts["rows"], result.summary.stopped) == (8, None)
+    assert totals(tmp_path / "b").calls == 3
+
+
+def test_it_is_private(scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "cache" / "calls"
+    folder.mkdir(parents=True, mode=0o755)
+    run(scripted, tmp_path / "a")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()] == [0o600]
+
+
+def test_several_processes_share_it(tmp_path: Path) -> None:
+    children = [FORKED.Process(target=fill_cache, args=(tmp_path, start, 400)) for start in (0, 200, 400)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+    assert [child.exitcode for child in children] == [0] * 3
+    cache = CallCache(tmp_path, 10**8)
+    assert all(cache.get(key(number)) == {**REPLY, "text": f"{number}"} for number in range(800))
+    assert cache.get(key(800)) is None
+    cache.close()
+
+
+def test_threads_share_it(tmp_path: Path) -> None:
+    cache = CallCache(tmp_path, 10**8)
+
+    def work(start: int) -> None:
+        for number in range(start, start + 300):
+            cache.put(key(number), "m", REPLY)
+            assert cache.get(key(number)) == REPLY
+
+    threads = [threading.Thread(target=work, args=(start,)) for start in (0, 100, 200)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    cache.close()
+    assert sqlite3.connect(cache.path).execute("SELECT count(*) FROM calls").fetchone() == (500,)
+
+
+def test_the_first_answer_to_a_request_stays(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        cache = CallCache(tmp_path, 10**8)
+        cache.put(key(1), "m", {**REPLY, "text": text})
+        cache.put(key(1), "m", {**REPLY, "text": "third"})
+        cache.close()
+    cache = CallCache(tmp_path, 10**8)
+    assert cache.get(key(1)) == {**REPLY, "text": "first"}
+    cache.close()
+
+
+def test_its_size_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
+    most, n = 400_000, 40 * BATCH
+    cache = CallCache(tmp_path, most)
+    for number in range(n):
+        cache.put(key(number), "m", {**REPLY, "text": "x" * 500})
+    assert cache.path.stat().st_size < 1.3 * most
+    kept = [number for number in range(n) if cache.get(key(number)) is not None]
+    assert kept == list(range(kept[0], n))
+    assert 0.5 * most < len(kept) * 500 < most
+    cache.close()
+
+
+def test_a_damaged_cache_is_said_once_and_costs_only_calls(scripted: ScriptedServer, tmp_path: Path) -> None:
+    run(scripted, tmp_path / "a")
+    (tmp_path / "cache" / "calls" / "calls.sqlite").write_bytes(b"no database " * 1000)
+    with pytest.warns(RuntimeWarning, match="calls are made without it; mend or delete it") as told:
+        run(scripted, tmp_path / "b")
+    assert len([one for one in told if "call cache" in str(one.message)]) == 1
+    assert len(scripted.bodies) == 10
+
+
+def test_a_damaged_entry_is_a_miss(scripted: ScriptedServer, tmp_path: Path) -> None:
+    run(scripted, tmp_path / "a")
+    base = sqlite3.connect(tmp_path / "cache" / "calls" / "calls.sqlite")
+    for at, reply in enumerate(["{", '"text"', '{"text": "B"}', "null"], 1):
+        base.execute("UPDATE calls SET reply = ? WHERE at = ?", (reply, at))
+    base.commit()
+    base.close()
+    assert run(scripted, tmp_path / "b").summary.counts["errors"] == 0
+    assert len(scripted.bodies) == 9
+
+
+def test_a_cache_that_another_process_holds_is_written_later(tmp_path: Path) -> None:
+    cache = CallCache(tmp_path, 10**8)
+    other = sqlite3.connect(cache.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for number in range(BATCH):
+            cache.put(key(number), "m", REPLY)
+        assert cache.get(key(0)) == REPLY
+        other.execute("COMMIT")
+        cache.close()
+    assert other.execute("SELECT count(*) FROM calls").fetchone() == (BATCH,)
+    other.close()
+
+
+def test_a_folder_that_cannot_be_written_costs_only_the_cache(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "file"))
+    with pytest.warns(RuntimeWarning, match="call cache"):
+        assert run(scripted, tmp_path / "a").summary.counts["rows"] == 5

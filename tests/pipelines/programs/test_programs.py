@@ -1,0 +1,342 @@
+"""Programs by short spec, YAML file and `--set`: what they build, and what they refuse in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from outcome_tables import embed_words
+
+import folkmoot as fm
+from folkmoot.pipelines.programs.registry import PROTOCOLS, parse_sets, program_of
+from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from
+from folkmoot.pipelines.tracking.values import run_name
+from folkmoot.pipelines.training.train import replay
+
+TABLE = {"A": "on the table", "B": "in the air"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "same"),
+    [
+        ("single", fm.SingleAgent()),
+        ("single:cot", fm.SingleAgent("cot")),
+        ("single:simple", fm.SingleAgent("simple")),
+        ("single:role=intuitive", fm.SingleAgent(role="intuitive")),
+        ("ensemble:simple,cot:majority", fm.Ensemble(["simple", "cot"])),
+        ("ensemble:simple, cot", fm.Ensemble(["simple", "cot"])),
+        ("ensemble:cot,cot:weighted", fm.Ensemble(["cot", "cot"], "weighted")),
+        ("deliberation:intuitive,reasoner:judge", fm.Deliberation(["intuitive", "reasoner"])),
+        ("deliberation:intuitive,reasoner", fm.Deliberation(["intuitive", "reasoner"])),
+        ("deliberation:critic,reasoner:majority", fm.Deliberation(["critic", "reasoner"], "majority")),
+        (
+            "deliberation:intuitive,retriever,reasoner:strongest=intuitive",
+            fm.Deliberation(["intuitive", "retriever", "reasoner"], "strongest:intuitive"),
+        ),
+        ("deliberation:intuitive:strongest:intuitive", fm.Deliberation(["intuitive"], "strongest:intuitive")),
+    ],
+)
+def test_short_specs(spec: str, same: Any) -> None:
+    built = program_of(spec)
+    assert type(built) is type(same)
+    assert built.describe() == same.describe()
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("", ["no program or file ''", "deliberation"]),
+        ("singel:cot", ["did you mean 'single'", "ensemble"]),
+        ("single:cto", ["no strategy 'cto'", "cot"]),
+        ("single:role=boss", ["no role 'boss'", "critic"]),
+        ("single:cot:judge", ["one strategy or role"]),
+        ("ensemble", ["ensemble needs members", "ensemble:simple,cot:majority"]),
+        ("ensemble:simple,cot:loudest", ["no vote 'loudest'", "weighted"]),
+        ("deliberation:", ["deliberation needs roles"]),
+        ("deliberation:intuitive,intuitive", ["'intuitive' appears more than once"]),
+        ("deliberation:intuitive,", ["no role ''"]),
+        ("deliberation:intuitive:strongest=critic", ["'critic' does not take part"]),
+        ("deliberation:intuitive:coin", ["no tie-break 'coin'"]),
+        ("team:shy", ["no worker 'shy'", "bold"]),
+        ("no/such.yaml", ["no/such.yaml cannot be read"]),
+    ],
+)
+def test_what_is_no_spec_is_named(spec: str, words: list[str]) -> None:
+    with pytest.raises(fm.UserError) as caught:
+        program_of(spec)
+    for word in words:
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_holds_no_saved_program(tmp_path: Path) -> None:
+    with pytest.raises(fm.UserError, match="holds no saved program"):
+        program_of(tmp_path)
+
+
+def test_sets_go_before_the_spec() -> None:
+    program = program_of("deliberation:intuitive,reasoner:judge", {"max_rounds": 2, "tie_break": "majority"})
+    same = fm.Deliberation(["intuitive", "reasoner"], "majority", 2)
+    assert program.describe() == same.describe()
+
+
+@pytest.mark.parametrize(
+    ("spec", "sets", "words"),
+    [
+        (
+            "deliberation:intuitive",
+            {"max_round": 2},
+            ["no parameter 'max_round'", "'max_rounds'", "tie_break"],
+        ),
+        ("deliberation:intuitive", {"lms": {}}, ["no parameter 'lms'"]),
+        ("deliberation:intuitive", {"max_rounds": "two"}, ["max_rounds is 'two'"]),
+        ("deliberation:intuitive", {"roles": 7}, ["roles is 7"]),
+        ("single:cot", {"sampling": {"temprature": 1}}, ["'temprature'", "did you mean 'temperature'"]),
+        ("single:cot", {"sampling": 1}, ["sampling is 1"]),
+        ("ensemble:simple,cot:weighted", {"weights": ["a", "b"]}, ["weights are ['a', 'b']"]),
+        ("deliberation:retriever", {"environment": "web"}, ["no environment 'web'", "corpus:PATH"]),
+        ("deliberation:retriever", {"environment": 3}, ["environment is 3"]),
+        ("deliberation:retriever", {"environment": "corpus:none.jsonl"}, ["none.jsonl"]),
+    ],
+)
+def test_parameters_are_checked(spec: str, sets: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(fm.UserError) as caught:
+        program_of(spec, sets)
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(json.dumps({"title": "Soup", "text": "Soup stays warm in a flask."}) + "\n")
+    return path
+
+
+@pytest.fixture
+def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tiny network, trained on three recorded answers, where the example of its protocol has it."""
+    embed_words(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / PROTOCOLS["network"].example.partition(":")[2]
+    rows = [
+        {"question_id": f"q{n}", "question": f"what {n}", "group": None, "agent": "lm", "strategy": strategy}
+        | {"answer": "A", "correct": True}
+        for n in range(3)
+        for strategy in ("simple", "cot")
+    ]
+    outcomes = outcomes_from(outcome_of(row, "here") for row in rows)
+    replay(outcomes, folder, {"agents": 2, "hidden": 2, "heads": 1, "epochs": 1}, tracking=False)
+    return folder
+
+
+def test_every_protocols_example_is_a_spec(corpus: Path, network: Path) -> None:
+    for name, protocol in PROTOCOLS.items():
+        kind = fm.StrategyNetwork if name == "network" else protocol.program
+        sets = {"environment": f"corpus:{corpus}"} if name == "team" else {}
+        assert isinstance(program_of(protocol.example, sets), kind)
+
+
+def test_a_network_says_all_that_makes_it(network: Path) -> None:
+    program = program_of(f"network:{network}", {"samples": 3, "sampling": {"temperature": 0.5}})
+    described = program.describe()
+    assert described["config"]["strategies"] == ["simple", "cot"]
+    assert described["config"]["agents"] == 2
+    assert (described["samples"], described["sampling"]) == (3, {"temperature": 0.5})
+    assert described["learned"] == program.state.identity
+    assert run_name({"program": described, "settings": {}}) == "network 2 agents · simple, cot"
+
+
+def test_a_corpus_is_an_environment(corpus: Path) -> None:
+    program = program_of("single:role=retriever", {"environment": f"corpus:{corpus}"})
+    assert program.describe()["environment"].startswith("corpus:")
+
+
+def test_an_environment_that_nobody_uses_is_refused(corpus: Path) -> None:
+    with pytest.raises(fm.UserError, match="no retriever"):
+        program_of("deliberation:intuitive", {"environment": f"corpus:{corpus}"})
+
+
+# YAML ------------------------------------------------------------------------------------------------
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "program.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_yaml_says_what_a_short_spec_says(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "program: deliberation\nroles: [intuitive, reasoner]\ntie_break: strongest:reasoner\nmax_rounds: 2\n",
+    )
+    same = program_of("deliberation:intuitive,reasoner:strongest=reasoner", {"max_rounds": 2})
+    assert program_of(path).describe() == program_of(str(path)).describe() == same.describe()
+    assert program_of(path, {"max_rounds": 1}).describe()["max_rounds"] == 1
+
+
+def test_yaml_may_start_from_a_short_spec(tmp_path: Path) -> None:
+    path = write(tmp_path, "program: deliberation:intuitive,reasoner\nmax_rounds: 1\n")
+    assert program_of(path).describe() == fm.Deliberation(["intuitive", "reasoner"], max_rounds=1).describe()
+
+
+def test_members_are_specs_of_any_form(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        """
+        program: ensemble
+        members:
+          - cot
+          - single:role=critic
+          - {program: deliberation, roles: [intuitive], max_rounds: 1}
+        weights: [1, 2, 0.5]
+        vote: weighted
+        """,
+    )
+    members = ["cot", fm.SingleAgent(role="critic"), fm.Deliberation(["intuitive"], max_rounds=1)]
+    assert program_of(path).describe() == fm.Ensemble(members, "weighted", [1, 2, 0.5]).describe()
+
+
+def test_lms_are_made_for_their_seats(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        """
+        program: deliberation:intuitive,reasoner
+        lms:
+          judge: openai/big
+          reasoner: {name: openai/small, temperature: 0.5}
+        """,
+    )
+    made: list[tuple[str, dict[str, Any]]] = []
+
+    def make(name: str, **settings: Any) -> fm.lm:
+        made.append((name, settings))
+        return fm.lm(name, api_base="http://127.0.0.1:1/v1", **settings)
+
+    seats = program_of(path, make_lm=make).seats()
+    assert made == [("openai/big", {}), ("openai/small", {"temperature": 0.5})]
+    assert seats["judge"].predict.lm.model == "openai/big"
+    assert seats["reasoner"].predict.lm.kwargs["temperature"] == 0.5
+    assert seats["intuitive"].predict.lm is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ["holds no program"]),
+        ("- cot\n", ["holds no program"]),
+        ("roles: [intuitive]\n", ["does not say which program"]),
+        ("program: single\nrole: critic\nrole: reasoner\n", ["line 3", "'role' stands twice"]),
+        ("program: [\n", ["line 2"]),
+        ("program: singel\n", ["did you mean 'single'"]),
+        ("program: single\nstrategie: cot\n", ["'strategie'", "did you mean 'strategy'"]),
+        ("program: single\nlms: openai/x\n", ["lms that are no mapping"]),
+        ("program: single\nlms: {judge: 3}\n", ["seat 'judge' is 3"]),
+        ("program: ensemble\nmembers: [3]\n", ["3 is no member"]),
+        ("program: ensemble\nmembers: cot\n", ["needs a list of members"]),
+        ("program: !!python/object/apply:os.mkdir [made]\n", ["line 1"]),
+    ],
+)
+def test_what_is_wrong_with_a_yaml_file_is_named(
+    text: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(fm.UserError) as caught:
+        program_of(write(tmp_path, text))
+    for word in words:
+        assert word in str(caught.value)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_seat_that_a_yaml_file_invents_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "program: single:cot\nlms: {judge: openai/x}\n")
+    with pytest.raises(fm.UserError, match=r"no seat 'judge'.*cot"):
+        program_of(path, make_lm=lambda *_, **__: None)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "program.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(fm.UserError, match="not UTF-8"):
+        program_of(path)
+
+
+# --set -----------------------------------------------------------------------------------------------
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3), max_leaves=6)
+
+
+@given(values)
+@example(1e-5)
+@example([1e22, -1e-7])
+def test_set_values_have_their_types(value: Any) -> None:
+    found = parse_sets([f"key={json.dumps(value)}"])["key"]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_set_values_as_people_write_them() -> None:
+    pairs = ["rounds=2", "rate=1e-3", "on=true", "roles=[intuitive, critic]", "env=corpus:a=b.jsonl"]
+    assert parse_sets(pairs) == {
+        "rounds": 2,
+        "rate": 0.001,
+        "on": True,
+        "roles": ["intuitive", "critic"],
+        "env": "corpus:a=b.jsonl",
+    }
+
+
+@pytest.mark.parametrize("pairs", [["max_rounds"], ["=2"], ["a=[1"], ["a=1", "a=2"]])
+def test_set_refuses_what_is_no_pair(pairs: list[str]) -> None:
+    with pytest.raises(fm.UserError, match="--set"):
+        parse_sets(pairs)
+
+
+@pytest.mark.parametrize(
+    ("spec", "turns"),
+    [
+        ("single:cot", 1),
+        ("ensemble:simple,cot,cot", 3),
+        ("deliberation:intuitive,reasoner:judge", 7),
+        ("deliberation:intuitive,reasoner:majority", 6),
+    ],
+)
+def test_no_question_takes_more_turns_than_said(spec: str, turns: int, scripted: Any) -> None:
+    program = program_of(spec)
+    assert program.most_turns() == turns
+    scripted.reply = lambda body: "no idea at all"
+    program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
+    program(question="Where does the soup stand?", choices=TABLE)
+    # Nothing can be read, so every turn is asked for twice and nothing ends the dialogue: the worst case.
+    # Equal requests in flight are one call on the wire, so an ensemble may make fewer.
+    assert len(scripted.requests) <= 2 * turns
+    if "ensemble" not in spec:
+        assert len(scripted.requests) == 2 * turns
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"question": 3}, "is empty"),
+        ({"question": "half \ud83d"}, "valid Unicode"),
+        ({"question": "q", "choices": ["a", "b"]}, "choices of type"),
+        ({"question": "q", "choices": {1: "x", 2: "y"}}, "label for each choice"),
+        ({"question": "q", "choices": {"A": "x", "a": "y"}}, "same label"),
+        ({"question": "q", "context": ["a", 3]}, "context of type"),
+        ({"question": "q", "context": "c" * 24_001}, "24,001 characters"),
+    ],
+)
+def test_a_question_that_no_data_set_could_have_is_refused_in_a_call_too(
+    asked: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(fm.UserError, match=told):
+        fm.SingleAgent("simple")(**asked)
+    with pytest.raises(fm.UserError, match="no role"):
+        fm.Deliberation([["a"]])  # type: ignore[list-item]

@@ -1,0 +1,860 @@
+"""Saved programs: the same program again in another process, and nothing else from a hostile file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from cli_helpers import folkmoot, isolate, question, rows_of, write
+
+import folkmoot as fm
+from folkmoot.modules.agents.seat import Seat
+from folkmoot.modules.base.errors import UserError
+from folkmoot.modules.base.saved_file import FILE
+from folkmoot.modules.protocols.program import Program, distinct
+from folkmoot.modules.protocols.saved import FORMAT, predictors_of
+from folkmoot.pipelines.data import embeddings
+from folkmoot.pipelines.lms.named import lm_identity
+from folkmoot.pipelines.programs.registry import program_of
+from folkmoot.pipelines.programs.saved import saved_program
+from folkmoot.pipelines.runs.manifest import hashes
+from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.signatures.roles import Intuitive
+
+FIXTURES = Path(__file__).parents[2] / "saved"
+KEY = "sk-canary-0123456789abcdef"
+PAGES = [
+    {"title": "Bank", "text": "A bank keeps money. It is safe."},
+    {"title": "River", "text": "A river is water. It flows."},
+]
+CHOICES = {"A": "bank", "B": "river"}
+QUESTIONS: list[dict[str, Any]] = [
+    {"question": "Where would you keep money?", "choices": CHOICES},
+    {"question": "Is a river wet?", "kind": "boolean"},
+    {"question": "What flows?", "context": ["A river flows.", "A bank does not."]},
+]
+
+
+def _words(texts: Any) -> Any:
+    import numpy as np
+
+    found = [[hashlib.sha256(text.encode()).digest()[place] + 1.0 for place in range(4)] for text in texts]
+    return np.asarray(found, dtype=np.float32) / 256
+
+
+@pytest.fixture(autouse=True)
+def no_embedding_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embeddings, "Embedder", lambda model: _words)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "pages.jsonl"
+    path.write_text("".join(json.dumps(page) + "\n" for page in PAGES))
+    return path
+
+
+def network() -> Program:
+    from folkmoot.modules.network.config import NetworkConfig
+    from folkmoot.modules.network.state import NetworkState
+    from folkmoot.modules.protocols.strategy_network import StrategyNetwork
+
+    config = NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1, choice="argmax")
+    return StrategyNetwork(NetworkState.fresh(config, 4), _words, sampling={"temperature": 0.25})
+
+
+def deliberation() -> Program:
+    return fm.Deliberation(
+        ["intuitive", "reasoner"], "majority", 2, sampling={"temperature": 0.75, "seed": 3}
+    )
+
+
+MAKERS: dict[str, Callable[[Path], Program]] = {
+    **{
+        f"single {name}": lambda corpus, name=name: fm.SingleAgent(name)  # type: ignore[misc]
+        for name in fm.STRATEGIES
+    },
+    "single role": lambda corpus: fm.SingleAgent(
+        role="retriever", environment=fm.CorpusEnvironment(corpus), sampling={"top_p": 0.5, "stop": ["\n"]}
+    ),
+    "single samples": lambda corpus: fm.SingleAgent("self_consistency", samples=2, demonstration="boolq"),
+    "deliberation": lambda corpus: deliberation(),
+    "deliberation, judged": lambda corpus: fm.Deliberation(
+        ["retriever", "critic"], environment=fm.CorpusEnvironment(corpus)
+    ),
+    "deliberation from memory": lambda corpus: fm.Deliberation(["retriever"], "strongest:retriever"),
+    "ensemble": lambda corpus: fm.Ensemble(
+        [
+            "cot",
+            "cot",
+            deliberation(),
+            fm.Ensemble(["simple", fm.CausalConsistency(2, 1)], "weighted", [0.5, 2]),
+        ],
+        "weighted",
+        [1, 0.25, 0, 3],
+    ),
+    "causal": lambda corpus: fm.CausalConsistency(
+        3, 2, th0=0.25, th1=0.75, n=1, d_max=2, without=["concepts"], demonstration="boolq", seed=7
+    ),
+    "team": lambda corpus: fm.SupervisedTeam(
+        ["bold", "cautious", "bold"],
+        fm.CorpusEnvironment(corpus),
+        max_steps=2,
+        max_retries=1,
+        demonstration="hotpotqa",
+    ),
+    "team of one": lambda corpus: fm.SupervisedTeam(
+        ["neutral"], fm.CorpusEnvironment(corpus), max_steps=1, max_retries=0
+    ),
+    "network": lambda corpus: network(),
+    "networks in an ensemble": lambda corpus: fm.Ensemble([network(), "simple", network()]),
+}
+SOME = [
+    "single role",
+    "deliberation, judged",
+    "ensemble",
+    "causal",
+    "team",
+    "network",
+    "networks in an ensemble",
+]
+
+
+def taught(program: Program) -> Program:
+    """With everything changed that an optimizer changes, and questions of a data set as demonstrations."""
+    labelled = fm.Question(
+        id="q1", question="Which is wet? é😀", choices=CHOICES, answer="B", meta={"headers": "x", "n": 1}
+    )
+    for place, (name, predictor) in enumerate(predictors_of(program).items()):
+        signature = predictor.signature.with_instructions(f"Rule {place}.\nHeed {{it}} ✓")
+        last = list(signature.output_fields)[-1]
+        predictor.signature = signature.with_updated_fields(last, desc=f"what {name} says", prefix="Reply:")
+        said = {field: f"said {field}" for field in signature.output_fields} | {"answer": "A"}
+        inputs = {"question": "Where?", "choices": CHOICES, "kind": "choice", "context": None}
+        traced = dspy.Example(augmented=True, **inputs, **said)
+        predictor.demos = [labelled, traced, {**inputs, **said}]
+    return program
+
+
+def requests(program: Program, url: str, server: ScriptedServer) -> list[str]:
+    """What the program sends for all questions, each request as JSON text, in an order of its own."""
+    server.requests.clear()
+    with dspy.context(lm=fm.lm("openai/rest", api_base=url), disable_history=True):
+        for question in QUESTIONS:
+            program(**question)
+    return sorted(json.dumps(body) for body in server.bodies)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_it_is_the_same_program_again(
+    name: str, tmp_path: Path, corpus: Path, scripted: ScriptedServer
+) -> None:
+    for number, change in enumerate((taught, lambda program: program)):
+        program = change(MAKERS[name](corpus))
+        program.save(tmp_path / f"{number}")
+        loaded = fm.load_program(tmp_path / f"{number}")
+        assert type(loaded) is type(program)
+        assert loaded.describe() == program.describe()
+        assert hashes(loaded) == hashes(program)
+        assert requests(loaded, scripted.url, scripted) == requests(program, scripted.url, scripted)
+        loaded.save(tmp_path / "again")
+        assert (tmp_path / "again" / FILE).read_text() == (tmp_path / f"{number}" / FILE).read_text()
+
+
+def test_every_protocol_loads_in_another_process(
+    tmp_path: Path, corpus: Path, scripted: ScriptedServer
+) -> None:
+    sent, marks = {}, {}
+    for name in SOME:
+        program = taught(MAKERS[name](corpus))
+        program.save(tmp_path / name)
+        sent[name], marks[name] = requests(program, scripted.url, scripted), hashes(program)
+    scripted.requests.clear()
+    child = (
+        "import json, sys; sys.path.insert(0, sys.argv[1])\n"
+        "import folkmoot as fm, test_saved as t\n"
+        "from folkmoot.pipelines.runs.manifest import hashes\n"
+        "t.embeddings.Embedder = lambda model: t._words\n"
+        "class Server:\n    def __init__(self): self.requests, self.bodies = [], []\n"
+        "for name in json.loads(sys.argv[4]):\n"
+        "    program = fm.load_program(sys.argv[2] + '/' + name)\n"
+        "    t.requests(program, sys.argv[3], Server())\n"
+        "    print(json.dumps(hashes(program)))\n"
+    )
+    arguments = [str(Path(__file__).parent), str(tmp_path), scripted.url, json.dumps(SOME)]
+    done = subprocess.run([sys.executable, "-c", child, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()] == list(marks.values())
+    asked = sorted(json.dumps(body) for body in scripted.bodies)
+    assert asked == sorted(line for lines in sent.values() for line in lines)
+
+
+def test_what_dspys_optimizers_changed_is_kept(tmp_path: Path, scripted: ScriptedServer) -> None:
+    train = [
+        fm.Question(id=f"q{n}", question=f"Where is {n}?", choices=CHOICES, answer="A", meta={"n": n})
+        for n in range(4)
+    ]
+    ensemble = fm.Ensemble(["cot", "least_to_most"])
+    few = dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=2, max_labeled_demos=3)
+    with dspy.context(lm=fm.lm("openai/rest", api_base=scripted.url)):
+        compiled = [
+            dspy.LabeledFewShot(k=2).compile(deliberation(), trainset=train),
+            few.compile(fm.Deliberation(["intuitive", "reasoner"]), trainset=train),
+            dspy.COPRO(metric=lambda *_: True, breadth=2, depth=1).compile(
+                fm.SingleAgent("cot"), trainset=train[:1], eval_kwargs={"num_threads": 1}
+            ),
+            dspy.BootstrapFewShotWithRandomSearch(
+                metric=lambda *_: True, num_candidate_programs=1, max_bootstrapped_demos=1, num_threads=1
+            ).compile(ensemble, trainset=train),
+        ]
+    compiled.append(fm.Ensemble(["simple", compiled[1]]))  # DSPy holds a compiled member frozen
+    for number, program in enumerate(compiled):
+        assert any(predictor.demos or number in (2, 3) for predictor in predictors_of(program).values())
+        program.save(tmp_path / str(number))
+        loaded = fm.load_program(tmp_path / str(number))
+        assert hashes(loaded) == hashes(program)
+        assert requests(loaded, scripted.url, scripted) == requests(program, scripted.url, scripted)
+    assert list(compiled[3].seats()) == list(ensemble.seats())  # not those of its candidate_programs
+    assert hashes(compiled[4]) != hashes(fm.Ensemble(["simple", deliberation()]))
+
+
+def test_code_in_place_of_a_method_is_refused(tmp_path: Path) -> None:
+    program = fm.SingleAgent("cot")
+    program.forward = lambda **inputs: None
+    with pytest.raises(UserError, match="forward was replaced"):
+        program.save(tmp_path / "p")
+    assert not (tmp_path / "p").exists()
+
+
+# LMs --------------------------------------------------------------------------------------------------------
+
+
+def test_lms_of_seats_are_kept_by_name_and_without_address_or_key(
+    tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    own = fm.lm(
+        "openai/wise", api_base=scripted.url, temperature=0.5, max_tokens=99, answer_form="text", top_p=0.9
+    )
+    plain = dspy.LM("openai/foreign", api_key=KEY, api_base=scripted.url, headers={"X-Token": KEY}, top_p=0.3)
+    lms = {"judge": own, "intuitive": plain, "reasoner": fm.lm("openai/gpt-4o")}
+    program = fm.Deliberation(["intuitive", "reasoner", "critic"], lms=lms)
+    program.save(tmp_path)
+    text = (tmp_path / FILE).read_text()
+    for secret in (KEY, scripted.url, "127.0.0.1", "X-Token", "api_base"):
+        assert secret not in text
+    with pytest.raises(UserError, match=r"seat 'judge' had an address of its own.*--api-base judge=URL"):
+        fm.load_program(tmp_path)
+    mine = fm.lm("openai/mine", api_base=scripted.url)
+    with pytest.raises(UserError, match="seat 'intuitive' had an address"):
+        fm.load_program(tmp_path, lms={"judge": mine})
+    with pytest.raises(UserError, match="no seat 'nobody'"):
+        fm.load_program(tmp_path, lms={"intuitive": mine, "judge": mine, "nobody": mine})
+    loaded = fm.load_program(tmp_path, lms={"intuitive": mine, "judge": mine})
+    found = {name: seat.predict.lm for name, seat in loaded.seats().items()}
+    assert [found[name] for name in ("intuitive", "judge", "critic")] == [mine, mine, None]
+    assert lm_identity(found["reasoner"]) == lm_identity(lms["reasoner"])
+    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
+    again = fm.load_program(tmp_path).seats()["judge"].predict.lm
+    assert {**(lm_identity(again) or {})} == {**(lm_identity(own) or {})}
+
+
+def test_an_lm_without_an_address_needs_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    fm.SingleAgent("cot", lm=fm.lm("openai/gpt-4o")).save(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(UserError, match="needs a key"):
+        fm.load_program(tmp_path)
+
+
+def test_seats_of_one_name_are_told_apart() -> None:
+    assert distinct(["a", "b", "a"]) == ["a.0", "b", "a.1"]
+    assert distinct(["a", "a", "a.0", "a.1"]) == ["a.2", "a.3", "a.0", "a.1"]
+
+
+# Environments -----------------------------------------------------------------------------------------------
+
+
+def test_environments_are_named_and_found_again(tmp_path: Path, corpus: Path) -> None:
+    kinds = {
+        f"corpus:{corpus}": fm.CorpusEnvironment(corpus),
+        "wikipedia:de.wikipedia.org/w/api.php": fm.WikipediaEnvironment("de.wikipedia.org"),
+    }
+    for number, (text, environment) in enumerate(kinds.items()):
+        fm.SingleAgent(role="retriever", environment=environment).save(tmp_path / str(number))
+        saved = json.loads((tmp_path / str(number) / FILE).read_text())
+        assert saved["environments"] == {environment.fingerprint: text}
+        loaded: Any = fm.load_program(tmp_path / str(number))
+        assert loaded.retrieval.environment.fingerprint == environment.fingerprint
+    recorded = fm.RecordingEnvironment(fm.CorpusEnvironment(corpus), tmp_path / "record.jsonl")
+    assert recorded.text_form == f"corpus:{corpus}"
+    replayed = fm.ReplayEnvironment(tmp_path / "record.jsonl")
+    fm.SupervisedTeam(["bold"], replayed).save(tmp_path / "replayed")
+    fm.load_program(tmp_path / "replayed")
+    private = fm.WikipediaEnvironment("wiki.example.org", hosts=["other.example.org"])
+    assert private.text_form is None
+
+
+def test_an_environment_that_cannot_be_found_is_given(tmp_path: Path, corpus: Path) -> None:
+    team = fm.SupervisedTeam(["bold"], fm.CorpusEnvironment(PAGES))
+    team.save(tmp_path / "p")
+    with pytest.raises(UserError, match=r"Python alone can make.*environment="):
+        fm.load_program(tmp_path / "p")
+    loaded = fm.load_program(tmp_path / "p", environment=fm.CorpusEnvironment(PAGES))
+    assert hashes(loaded) == hashes(team)
+    assert program_of(str(tmp_path / "p"), {"environment": f"corpus:{corpus}"}).describe()["environment"]
+    fm.SupervisedTeam(["bold"], fm.CorpusEnvironment(corpus)).save(tmp_path / "q")
+    corpus.write_text(json.dumps(PAGES[0]) + "\n")
+    with pytest.raises(UserError, match=r"no longer what .* was saved with"):
+        fm.load_program(tmp_path / "q")
+    fm.load_program(tmp_path / "q", environment=f"corpus:{corpus}")
+    corpus.unlink()
+    with pytest.raises(UserError, match=r"no such corpus.*--set environment="):
+        fm.load_program(tmp_path / "q")
+
+
+# Files ------------------------------------------------------------------------------------------------------
+
+
+def saved(folder: Path, program: Program | None = None) -> Path:
+    (program or taught(deliberation())).save(folder)
+    return folder
+
+
+def rewritten(folder: Path, change: Callable[[dict[str, Any]], Any], *, fitting: bool = True) -> None:
+    """Change what the file says, and let its hashes fit it."""
+    path = folder / FILE
+    known = json.loads(path.read_text())
+    known = change(known) or known
+    with suppress(AttributeError, KeyError):
+        if not fitting:
+            raise KeyError
+        prompts = {
+            name: [
+                {"instructions": told["instructions"], "fields": list(told["fields"].values())},
+                told["demos"],
+            ]
+            for name, told in known["predictors"].items()
+        }
+        known |= {"prompt_hash": _sha(prompts), "program_hash": _sha([known["program"], prompts])}
+    path.write_text(json.dumps(known))
+
+
+def _sha(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def put(*path: Any) -> Callable[[dict[str, Any]], None]:
+    """A change: the last item at the place that the others name."""
+
+    def change(known: Any) -> None:
+        *way, key, value = path
+        for step in way:
+            known = known[step]
+        known[key] = value
+
+    return change
+
+
+FIRST = ("predictors", "agents[0].predict")
+LM = {"name": "openai/x", "settings": {}, "profile": None, "addressed": False}
+HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "newer": (put("format", FORMAT + 1), "upgrade folkmoot"),
+    "no format": (lambda known: known.pop("format") and None, "no program saved by folkmoot"),
+    "odd format": (put("format", True), "no program saved by folkmoot"),
+    "unknown protocol": (put("program", "program", "exec"), "no program or file 'exec'"),
+    "a class": (
+        put("program", "program", "folkmoot.modules.base.errors.UserError"),
+        "no program or file",
+    ),
+    "no protocol": (lambda known: known["program"].pop("program") and None, "which protocol"),
+    "unknown key": (put("pickle", "gASV"), "pickle: Extra inputs"),
+    "unknown key in a predictor": (put(*FIRST, "traces", []), "Extra inputs"),
+    "unknown parameter": (put("program", "max_round", 3), "no parameter 'max_round'"),
+    "an LM as parameter": (put("program", "lms", {"judge": "openai/x"}), "no parameter 'lms'"),
+    "wrong type": (put("predictors", []), "valid dictionary"),
+    "wrong type inside": (put(*FIRST, "demos", "none"), "valid list"),
+    "wrong setting": (put("program", "max_rounds", "many"), "max_rounds is 'many'"),
+    "unknown role": (put("program", "roles", ["intuitive", "wizard"]), "no role 'wizard'"),
+    "another seat": (put(*FIRST, "seat", "judge"), "other seats"),
+    "one seat less": (lambda known: known["predictors"].pop("agents[1].predict") and None, "other seats"),
+    "path as predictor": (put("predictors", "../x", {}), "Field required"),
+    "unknown field": (put(*FIRST, "fields", "code", {"prefix": "", "description": ""}), "no field 'code'"),
+    "unknown sampling": (put(*FIRST, "config", {"n": 9}), "Extra inputs"),
+    "wrong sampling": (put(*FIRST, "config", {"temperature": "hot"}), "valid number"),
+    "other sampling": (put("program", "sampling", {"temperature": 0.1}), "another sampling"),
+    "hidden address": (
+        put("lms", "intuitive", {**LM, "api_base": "http://evil"}),
+        "'api_base', a foreign address",
+    ),
+    "address in DSPy's lm": (
+        put(*FIRST, "lm", {"model": "x", "base_url": "http://evil"}),
+        "'base_url', a foreign",
+    ),
+    "model list": (put(*FIRST, "demos", [{"question": "x", "model_list": []}]), "'model_list', a foreign"),
+    "headers": (put("program", "sampling", {"headers": {}}), "'headers', a foreign"),
+    "a key": (put("api_key", KEY), "'api_key', a foreign"),
+    "address as name": (put("lms", "intuitive", {**LM, "name": "openai/http://evil"}), "address in the LM"),
+    "LM of nobody": (put("lms", "judge", LM), "seat 'judge', which there is not"),
+    "odd profile": (put("lms", "intuitive", {**LM, "profile": {"layout": "odd"}}), "profile that cannot be"),
+    "unknown profile": (put("lms", "intuitive", {**LM, "profile": {"code": "x"}}), "profile that cannot be"),
+    "odd LM": (put("lms", "intuitive", {**LM, "name": "nothing"}), "no LM name"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_file_loads_nothing(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    change, said = HOSTILE[case]
+    rewritten(saved(tmp_path), change)
+    with pytest.raises(UserError, match=said) as problem:
+        fm.load_program(tmp_path)
+    assert "\n" not in str(problem.value)
+    assert len(str(problem.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put(*FIRST, "instructions", "Say A."),
+        put(*FIRST, "demos", []),
+        put("program", "max_rounds", 9),
+        put(*FIRST, "fields", "question", "description", "x"),
+        put("program_hash", "0" * 64),
+    ],
+)
+def test_a_damaged_file_says_so(change: Callable[[dict[str, Any]], Any], tmp_path: Path) -> None:
+    rewritten(saved(tmp_path), change, fitting=False)
+    with pytest.raises(UserError, match="is damaged: its content is not what its program_hash says"):
+        fm.load_program(tmp_path)
+
+
+def nested(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "no valid JSON"),
+        (pickle.dumps({"program": "x"}), "no valid JSON"),
+        (b"\xff\xfe{}", "no valid JSON"),
+        (b"[]", "holds no program"),
+        (b'{"format": 1, "format": 1}', "a key stands twice"),
+        (b'{"format": 1}', "Field required"),
+        (nested(200_000).encode(), "nested too deeply|holds no program"),
+        (('{"a":' * 100 + "1" + "}" * 100).encode(), "nested too deeply"),
+        (('{"format": 1, "x": {"demos": {"choices": ' + nested(90) + "}}}").encode(), "nested too deeply"),
+        (b'{"format": ' + b"9" * 5000 + b"}", "no valid JSON"),
+    ],
+)
+def test_what_is_no_plain_json_is_refused(content: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(UserError, match=said):
+        fm.load_program(tmp_path)
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved(tmp_path / "p")
+    link = tmp_path / "link"
+    link.mkdir()
+    (link / FILE).symlink_to(tmp_path / "p" / FILE)
+    with pytest.raises(UserError, match="is a link"):
+        fm.load_program(link)
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "fifos").mkdir()
+    os.rename(tmp_path / "fifo", tmp_path / "fifos" / FILE)
+    with pytest.raises(UserError, match="is no file"):
+        fm.load_program(tmp_path / "fifos")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="holds no saved program"):
+        fm.load_program(tmp_path / "empty")
+    with pytest.raises(UserError, match="no folder"):
+        fm.load_program(tmp_path / "p" / FILE)
+    with pytest.raises(UserError, match="is a pickle"):
+        fm.load_program(tmp_path / "program.pkl")
+    with (tmp_path / "p" / FILE).open("ab") as file:
+        file.truncate(65 * 2**20)
+    with pytest.raises(UserError, match="has 68,157,440 bytes"):
+        fm.load_program(tmp_path / "p")
+    saved(tmp_path / "p")
+    (tmp_path / "p" / "program.pkl").write_bytes(pickle.dumps(print))
+    with pytest.raises(UserError, match="holds a pickle"):
+        fm.load_program(tmp_path / "p")
+
+
+@pytest.mark.parametrize(
+    ("folder", "lms", "said"),
+    [
+        (None, None, "None is no folder: name one that program.save wrote"),
+        (123, None, "a int is no folder"),
+        ("saved", {"judge": "openai/x"}, r"'openai/x' for the seat 'judge': pass fm\.lm\('openai/x'\)"),
+        ("saved", {"judge": 3}, "a int for the seat 'judge'"),
+        ("saved", "openai/x", "lms is a str: pass LMs by seat"),
+    ],
+)
+def test_wrong_types_are_named(
+    folder: Any, lms: Any, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fm.Deliberation(["intuitive", "reasoner"], tie_break="judge").save("saved")
+    with pytest.raises(fm.UserError, match=said):
+        fm.load_program(folder, lms=lms)
+
+
+def test_environments_of_a_hostile_file_are_refused(tmp_path: Path, corpus: Path) -> None:
+    program = fm.SingleAgent(role="retriever", environment=fm.CorpusEnvironment(corpus))
+    mark = program.describe()["environment"]
+    secret = tmp_path / "secret.jsonl"
+    secret.write_text(json.dumps({"title": "Salaries", "text": "Secret."}) + "\n")
+    for text, said in {
+        f"corpus:{secret}": "no longer what",
+        "corpus:/nowhere/at/all": "no such corpus",
+        "wikipedia:evil.example.org": "foreign address",
+        "wikipedia:wikipedia.org.evil.example": "foreign address",
+        f"record:{tmp_path}/made.jsonl:corpus:{corpus}": "none that is opened",
+        "folkmoot.modules:CorpusEnvironment": "none that is opened",
+    }.items():
+        rewritten(saved(tmp_path / "p", program), put("environments", mark, text))
+        with pytest.raises(UserError, match=said):
+            fm.load_program(tmp_path / "p")
+    rewritten(saved(tmp_path / "p", program), put("environments", {}))
+    with pytest.raises(UserError, match="does not say where its environment is"):
+        fm.load_program(tmp_path / "p")
+    assert not (tmp_path / "made.jsonl").exists()
+
+
+def test_networks_of_a_hostile_file_are_refused(tmp_path: Path) -> None:
+    place = tmp_path / "p"
+    program = fm.Ensemble([network(), "simple"])
+    learned = program.describe()["members"][0]["learned"]
+    saved(place, program)
+    fm.load_program(place)
+    tensors = place / learned / "tensors.safetensors"
+    other = tmp_path / "other.safetensors"
+    tensors.rename(other)
+    tensors.symlink_to(other)
+    with pytest.raises(UserError, match="is a link"):
+        fm.load_program(place)
+    tensors.unlink()
+    tensors.write_bytes(pickle.dumps([1]))
+    with pytest.raises(UserError, match="is not the file"):
+        fm.load_program(place)
+    saved(place, program)
+    for way in ("../x", "/etc", ".."):
+        rewritten(place, put("program", "members", 0, "learned", way))
+        with pytest.raises(UserError, match=r"network/network.json cannot be read"):
+            fm.load_program(place)
+    saved(place, program)
+    about = json.loads((place / learned / "network.json").read_text())
+    (tmp_path / "model").mkdir()
+    for model in (str(tmp_path / "model"), "../model", "~/model", "https://evil/model"):
+        about["config"]["embedding"] = model
+        (place / learned / "network.json").write_text(json.dumps(about))
+        rewritten(place, put("program", "members", 0, "config", about["config"]))
+        with pytest.raises(UserError, match="which may hold code"):
+            fm.load_program(place)
+
+
+def test_other_versions_are_a_warning(tmp_path: Path) -> None:
+    rewritten(saved(tmp_path), put("versions", {"dspy": "2.0", "gone": "1"}))
+    with pytest.warns(UserWarning, match=r"was saved with dspy 2.0 \(now .*, gone 1 \(now none\)"):
+        fm.load_program(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fm.load_program(saved(tmp_path))
+
+
+def test_a_later_version_may_describe_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved(tmp_path)
+    described = fm.Deliberation.describe
+    monkeypatch.setattr(fm.Deliberation, "describe", lambda self: {**described(self), "new": 1})
+    fm.load_program(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_keeps_what_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (saved(tmp_path) / FILE).read_text()
+
+    def fails(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(UserError, match=r"cannot be written .No space left"):
+        fm.SingleAgent("cot").save(tmp_path)
+    assert (tmp_path / FILE).read_text() == before
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    with pytest.raises(UserError, match="cannot be written"):
+        fm.SingleAgent("cot").save(tmp_path / FILE)
+
+
+def test_a_protocol_of_ones_own_is_told_to_the_loader(tmp_path: Path) -> None:
+    class Mine(Program):
+        def __init__(self, size: int) -> None:
+            super().__init__()
+            self.size, self.seat = size, Seat("mine", Intuitive)
+
+        def describe(self) -> dict[str, Any]:
+            return {"program": "mine", "size": self.size}
+
+    program = taught(Mine(3))
+    program.save(tmp_path)
+    with pytest.raises(UserError, match="no program or file 'mine'"):
+        fm.load_program(tmp_path)
+    assert hashes(fm.load_program(tmp_path, protocols={"mine": Mine})) == hashes(program)
+    rewritten(tmp_path, put("program", "depth", 1))
+    with pytest.raises(UserError, match="mine cannot be built"):
+        fm.load_program(tmp_path, protocols={"mine": Mine})
+
+
+# DSPy's own files -------------------------------------------------------------------------------------------
+
+
+def test_dspys_own_state_file_keeps_prompts_and_leaves_lms(tmp_path: Path, scripted: ScriptedServer) -> None:
+    path = tmp_path / "state.json"
+    lms = {"intuitive": fm.lm("openai/wise", api_base=scripted.url)}
+    program = taught(fm.Deliberation(["intuitive", "reasoner"], lms=lms))
+    program.save(path)
+    assert not [text for text in ("wise", scripted.url) if text in path.read_text()]
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["state.json"]
+    loaded = fm.Deliberation(["intuitive", "reasoner"], lms=lms)
+    loaded.load(path)
+    assert loaded.seats()["intuitive"].predict.lm is lms["intuitive"]
+    assert requests(loaded, scripted.url, scripted) == requests(program, scripted.url, scripted)
+    state = json.loads(path.read_text())
+    state["agents[0].predict"]["lm"] = {"model": "openai/evil", "api_base": "http://evil", "cache": False}
+    state["agents[0].predict"]["acall"] = "x"
+    path.write_text(json.dumps(state))
+    for seated in (lms, None):
+        program = fm.Deliberation(["intuitive", "reasoner"], lms=seated)
+        with pytest.warns(UserWarning, match="LM 'openai/evil', which is not taken over"):
+            program.load(path)
+        assert program.seats()["intuitive"].predict.lm is (seated or {}).get("intuitive")
+    program.load(path, allow_unsafe_lm_state=True)
+    assert program.seats()["intuitive"].predict.lm.kwargs["api_base"] == "http://evil"
+
+
+@pytest.mark.parametrize(
+    ("path", "options"),
+    [("p", {"save_program": True}), ("p.pkl", {}), ("p", {"modules_to_serialize": [json]})],
+)
+def test_pickle_is_never_written(path: str, options: Mapping[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="pickle could run anything"):
+        fm.SingleAgent("cot").save(tmp_path / path, **options)
+    assert not list(tmp_path.iterdir())
+
+
+# Settings on the command line -------------------------------------------------------------------------------
+
+
+def test_settings_that_leave_the_seats_can_be_set(tmp_path: Path) -> None:
+    program = taught(deliberation())
+    program.save(tmp_path)
+    changed = saved_program(tmp_path, sets={"max_rounds": 5, "sampling": {"temperature": 1.0}})
+    assert changed.describe() == {**program.describe(), "max_rounds": 5, "sampling": {"temperature": 1.0}}
+    assert hashes(changed)["prompt_hash"] == hashes(program)["prompt_hash"]
+    for sets, said in (
+        ({"tie_break": "judge"}, "with tie_break set, .* would have other seats"),
+        ({"roles": ["reasoner", "intuitive"]}, "other seats"),
+        ({"max_round": 1}, "no parameter 'max_round'"),
+        ({"max_rounds": 0}, "max_rounds is 0"),
+        ({"demonstration": "boolq"}, "demonstration cannot be set"),
+        ({"environment": "corpus:x"}, "looks nothing up"),
+    ):
+        with pytest.raises(UserError, match=said):
+            saved_program(tmp_path, sets=sets)
+
+
+# The command line -------------------------------------------------------------------------------------------
+
+
+def command(*words: Any, code: int = 0) -> Any:
+    done = folkmoot(*words)
+    assert done.exit_code == code, done.output
+    return done
+
+
+def test_saved_folders_are_programs_of_every_command(
+    tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    wise = fm.lm("openai/wise", api_base=scripted.url, temperature=0.5, max_tokens=77, answer_form="text")
+    program = taught(fm.Deliberation(["intuitive", "reasoner"], lms={"reasoner": wise}))
+    program.save("best")
+    scripted.reply = saying_a
+    ask = ["ask", "best", "Where is money?", "--choice", "A=bank", "--choice", "B=river", "--json"]
+    every = ["--lm", "openai/rest", "--api-base", scripted.url]
+    assert json.loads(command(*ask, *every).stdout)["answer"] == "A"
+    rest, reasoner = scripted.bodies
+    assert (rest["model"], rest["temperature"], reasoner["model"]) == ("rest", 0.0, "wise")
+    assert (reasoner["temperature"], reasoner["max_tokens"]) == (0.5, 77)
+    assert "Rule 1. Heed {it} ✓" in reasoner["messages"][-1]["content"]
+    scripted.requests.clear()
+    others = [f"--{what}={seat}={value}" for seat in ("intuitive", "judge")
+              for what, value in (("lm", "openai/mine"), ("api-base", scripted.url))]  # fmt: skip
+    command(*ask, *others, "--api-base", f"reasoner={scripted.url}")
+    assert scripted.bodies == [{**rest, "model": "mine"}, reasoner]
+    missing = command(*ask, "--lm", "openai/rest", "--api-base", f"judge={scripted.url}", code=2)
+    assert "had an address of its own" in missing.output
+    scripted.requests.clear()
+    command(*ask, *every, "--lm", "reasoner=openai/mine")
+    assert [body["model"] for body in scripted.bodies] == ["rest", "mine"]
+    data = write(tmp_path / "data.jsonl", question(1))
+    train = write(tmp_path / "train.jsonl", question(2))
+    run = ["evaluate", "best", "--data", data, *every, "--no-track", "--json"]
+    command(*run, "--out", "run", "--set", "max_rounds=1")
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["program"]["max_rounds"] == 1
+    assert "other seats" in command(*run, "--set", "roles=[critic]", code=2).output
+    command(*run, "--demos", 1, "--train", train, "--out", "shown")
+    assert len(rows_of(tmp_path / "shown")) == 1
+    command("ask", "nothing-here/", "Where?", code=2)
+
+
+def saying_a(body: dict[str, Any]) -> str:
+    fields = body["response_format"]["json_schema"]["schema"]["properties"]
+    return json.dumps({name: spec.get("enum", ["why"])[0] for name, spec in fields.items()})
+
+
+# Earlier versions -------------------------------------------------------------------------------------------
+
+FORMAT_1 = ["single", "deliberation", "ensemble", "causal", "team", "network", "network-before-1"]
+
+
+@pytest.mark.parametrize("name", FORMAT_1)
+def test_files_of_earlier_versions_load(
+    name: str, monkeypatch: pytest.MonkeyPatch, scripted: ScriptedServer
+) -> None:
+    """The folders are as they were written; they are never written anew."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    environment = fm.CorpusEnvironment(FIXTURES / "pages.jsonl") if name == "team" else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = fm.load_program(FIXTURES / name, environment=environment)
+    told = [predictor.signature.instructions for predictor in predictors_of(program).values()]
+    assert told == [f"Rule {place}." for place in range(len(told))]
+    assert [demo["id"] for predictor in predictors_of(program).values() for demo in predictor.demos] == ["q1"]
+    if name != "network-before-1":
+        document = json.loads((FIXTURES / name / FILE).read_text())
+        assert document["format"] == 1
+        assert document["program"].items() <= program.describe().items()
+        seated = {seat: each.predict.lm.model for seat, each in program.seats().items() if each.predict.lm}
+        assert seated == {seat: known["name"] for seat, known in document["lms"].items()}
+    program.assign(dict.fromkeys(program.seats(), fm.lm("openai/any", api_base=scripted.url)))
+    assert requests(program, scripted.url, scripted)
+
+
+def test_a_trained_networks_folder_is_a_program(tmp_path: Path) -> None:
+    program: Any = network()
+    program.state.save(tmp_path)
+    for loaded in (fm.load_program(tmp_path), program_of(f"network:{tmp_path}")):
+        assert hashes(loaded)["prompt_hash"] == hashes(program)["prompt_hash"]
+    assert saved_program(tmp_path, sets={"samples": 2}).describe()["samples"] == 2
+    with pytest.raises(UserError, match="no parameter 'agents'"):
+        saved_program(tmp_path, sets={"agents": 2})
+    taught(program).save(tmp_path)
+    assert hashes(program_of(f"network:{tmp_path}"))["prompt_hash"] == hashes(program)["prompt_hash"]
+
+
+# MLflow -----------------------------------------------------------------------------------------------------
+
+
+def test_mlflow_loads_it_without_pickle(
+    tmp_path: Path, corpus: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    from folkmoot.pipelines.tracking.models import log_program
+    from folkmoot.pipelines.tracking.store import open_client
+
+    scripted.reply = lambda body: (400, {}, {}) if "break" in str(body) else saying_a(body)
+    wise = fm.lm("openai/wise", api_base=scripted.url, temperature=0.5)
+    program = taught(fm.Deliberation(["retriever", "reasoner"], lms={"judge": wise}, max_rounds=1,
+                                     environment=fm.CorpusEnvironment(corpus)))  # fmt: skip
+    client = open_client()
+    experiment = client.create_experiment("e", artifact_location=(tmp_path / "artifacts").as_uri())
+    run = client.create_run(experiment).info.run_id
+    rest = fm.lm("openai/rest", api_base=scripted.url)
+    address = log_program(program, run, name="best", lm=rest, registered="moot", example=QUESTIONS[0])
+    log_program(program, run, registered="moot")
+    assert not scripted.bodies
+    assert len(client.get_run(run).outputs.model_outputs) == 2
+    assert [each.version for each in client.search_model_versions("name='moot'")] == [2, 1]
+    files = [path for path in (tmp_path / "artifacts").rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if path.suffix in (".pkl", ".pickle", ".bin")]
+    for path in files:
+        assert not [secret for secret in (KEY, scripted.url) if secret in path.read_text()], path
+        if path.name == "requirements.txt":
+            assert all("==" in line and "/" not in line for line in path.read_text().splitlines())
+    with dspy.context(lm=rest, disable_history=True):
+        expected = [program(**question).answer for question in QUESTIONS]
+    wanted = sorted(json.dumps(body) for body in scripted.bodies)
+    scripted.requests.clear()
+    child = (
+        "import sys, json, pandas, mlflow\n"
+        "_, by_run, url, questions = sys.argv; questions = json.loads(questions)\n"
+        "model = mlflow.pyfunc.load_model(by_run)\n"
+        "assert model.metadata.signature.inputs.input_names() == ['question', 'choices', 'context', 'kind']\n"
+        "assert model.input_example == [{'question': questions[0]['question'], "
+        "'choices': questions[0]['choices']}], model.input_example\n"
+        "other = mlflow.pyfunc.load_model('models:/moot/1', model_config={'api_base': {'*': url}})\n"
+        "print(type(other.unwrap_python_model().program).__name__)\n"
+        "for given in (questions, pandas.DataFrame(questions)):\n"
+        "    for each in (model, other): print(json.dumps(each.predict(given).to_dict('list')))\n"
+        "print(json.dumps(other.predict([{'question': 'break it'}, questions[1]]).to_dict('list')))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", child, address, scripted.url, json.dumps(QUESTIONS)],
+        env={**os.environ, "OPENAI_BASE_URL": scripted.url}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    name, *found, broken = done.stdout.splitlines()
+    assert name == "Deliberation"
+    assert [json.loads(line)["answer"] for line in found] == [expected] * 4
+    assert json.loads(broken)["answer"] == [None, "yes"]
+    assert "400" in json.loads(broken)["error"][0]
+    asked = sorted(json.dumps(body) for body in scripted.bodies if "break" not in str(body))
+    assert set(asked) == set(wanted)
+
+
+def test_an_mlflow_model_says_what_it_needs(tmp_path: Path, scripted: ScriptedServer) -> None:
+    from types import SimpleNamespace
+
+    from folkmoot.pipelines.tracking.models import ProgramModel
+
+    judge = fm.lm("openai/wise", api_base=scripted.url)
+    fm.Deliberation(["reasoner"], lms={"judge": judge}).save(tmp_path)
+    context = SimpleNamespace(artifacts={"program": str(tmp_path)}, model_config={})
+    with pytest.raises(UserError, match="seat 'judge' had an address of its own"):
+        ProgramModel().load_context(context)
+    context.model_config = {"lm": "openai/rest", "api_base": {"judge": scripted.url, "*": scripted.url}}
+    model = ProgramModel()
+    model.load_context(context)
+    assert list(model.predict(context, [QUESTIONS[1]])["answer"]) == ["yes"]
+    with pytest.raises(UserError, match="row 1 has 'answer'"):
+        model.predict(context, [{"question": "x", "answer": "y"}])
+    with pytest.raises(UserError, match="row 2 is no question"):
+        model.predict(context, [QUESTIONS[1], "x"])
+
+
+def test_settings_of_a_single_seat_are_kept(tmp_path: Path) -> None:
+    program = deliberation()
+    program.seats()["reasoner"].predict.config = {"temperature": 1.5, "stop": ["x"]}
+    program.save(tmp_path)
+    found = {name: seat.predict.config for name, seat in fm.load_program(tmp_path).seats().items()}
+    assert found["reasoner"] == {"temperature": 1.5, "stop": ["x"]}
+    assert found["intuitive"] == {"temperature": 0.75, "seed": 3}

@@ -1,0 +1,638 @@
+"""Reports: the verdict says what the figures allow, the page loads nothing, no text acts, odd runs pass."""
+
+from __future__ import annotations
+
+import json
+import re
+import tracemalloc
+from collections.abc import Callable, Container, Sequence
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import dspy
+import mlflow
+import pytest
+from cli_helpers import folkmoot as command
+from planted import answering, compiled, is_proposal, of_instructions
+
+import folkmoot as fm
+from folkmoot.modules.agents.transcript import Task, Turn
+from folkmoot.modules.protocols.program import Program, prediction_of
+from folkmoot.pipelines.comparison.pairs import Compared
+from folkmoot.pipelines.reporting.dialogues import LONGEST_TEXT, LOST, WON, Picked, shown
+from folkmoot.pipelines.reporting.plots import front, price_axis
+from folkmoot.pipelines.reporting.verdict import judged, lead_of
+
+CHOICES = {"A": "yes it is", "B": "no it is not"}
+HOSTILE = (
+    "<script>alert(1)</script></style><img src=x onerror=alert(1)>"
+    '"\'><a href="https://evil.example/x">go</a> data:text/html,<b>x</b> {{ 7 * 7 }} '
+    "\u202egnp.exe\x07\x1b[31m"
+)
+VOID = {"meta", "img", "source", "br", "link", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """What a page has: its elements with attributes, its text, and whether every element is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.heads: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self._open, self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag, tag
+
+    def handle_data(self, data: str) -> None:
+        if re.fullmatch("h[1-6]", self._open[-1] if self._open else ""):
+            self.heads.append(data)
+        if "style" not in self._open:
+            self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def said(self) -> str:
+        return " ".join(self.text.split())
+
+
+class Talks(Program):
+    """Says what it is told to: a list of (agent, round, answer) for each question; makes no call."""
+
+    def __init__(
+        self, turns: Callable[[int], Sequence[tuple[str, int, str | None]]], text: str = "because"
+    ) -> None:
+        super().__init__()
+        self.told, self.text = turns, text
+
+    def describe(self) -> dict[str, Any]:
+        return {"program": "talks", "text": self.text[:20]}
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        turns = [Turn(*turn, text=self.text) for turn in self.told(int(task.question.split()[-1]))]
+        return prediction_of(task, turns[-1].answer, "consensus", turns, rounds=turns[-1].round)
+
+
+def ask(n: int, start: int = 0, **fields: Any) -> list[fm.Question]:
+    return [
+        fm.Question(
+            id=str(i), **{"question": f"Is this number {i}", "choices": CHOICES, "answer": "A", **fields}
+        )
+        for i in range(start, start + n)
+    ]
+
+
+def run(
+    right: int,
+    n: int,
+    folder: Path | None = None,
+    name: str = "",
+    asked: Sequence[fm.Question] = (),
+    fails: Container[int] = (),
+) -> fm.Evaluation:
+    """One agent, right on the first so many of n questions, and failing on those with the given numbers."""
+
+    def turns(i: int) -> list[tuple[str, int, str | None]]:
+        if i in fails:
+            raise dspy.utils.exceptions.LMError("the endpoint is away")
+        return [("one", 1, "A" if i < right else "B")]
+
+    program = Talks(turns)
+    settings = {"run_name": name} if name else {}
+    lm = dspy.LM("openai/none")
+    return fm.evaluate(program, asked or ask(n), lm=lm, out=folder, tracking=False, settings=settings)
+
+
+def talk(n: int, folder: Path | None = None, text: str = "because") -> fm.Evaluation:
+    """Two agents: on even questions i gives its right answer up, on odd ones its wrong one."""
+
+    def turns(i: int) -> list[tuple[str, int, str | None]]:
+        mine, other = ("A", "B") if i % 2 == 0 else ("B", "A")
+        return [("i", 1, mine), ("r", 1, other), ("i", 2, other), ("r", 2, other)]
+
+    settings = {"run_name": "talk"}
+    lm = dspy.LM("openai/none")
+    return fm.evaluate(Talks(turns, text), ask(n), lm=lm, out=folder, tracking=False, settings=settings)
+
+
+def page(found: Any) -> Page:
+    return Page(found.path.read_text())
+
+
+def compared(name: str, tokens: int, cost: float | None = None, cached: int = 0) -> Compared:
+    usage = {"calls": 100, "prompt_tokens": tokens, "completion_tokens": 0, "cached_calls": cached}
+    usage |= {"cost_usd": cost}
+    accuracy = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 100}
+    return Compared(name, name, 100, 100, 0, accuracy, None, 0, 0, usage, 1.0)
+
+
+def verdict(right_a: int, right_b: int, n: int = 100, **prices: Any) -> Any:
+    """The verdict on a team against the base, with the given ratios of price."""
+    (pair,) = fm.compare(run(right_b, n), run(right_a, n), names=["base", "team"])
+    pair = type(pair)(**{**pair.__dict__, "paid": n, "cost_ratio": None, **prices})
+    return judged(pair, compared("team", 6000), compared("base", 2000))
+
+
+# The verdict
+
+
+def test_a_win_at_a_higher_price_is_the_readers_call_with_the_price_of_an_answer() -> None:
+    found = verdict(80, 60, token_ratio=3.0)
+    assert found.headline == "team beats base by 20.0 points"
+    assert (found.outcome, found.worth) == ("better", "your call")
+    assert found.scores == "80.0% right (team) against 60.0% (base)."
+    assert "95% interval +" in found.sure
+    assert "3.0 times the tokens" in found.price
+    assert "Each further right answer takes about 200 tokens more" in found.advice  # 4000 over 20 answers
+    assert found.smallest is None
+
+
+def test_a_win_for_no_more_is_worth_it() -> None:
+    assert verdict(80, 60, token_ratio=1.0).worth == "worth it"
+    assert verdict(80, 60, cost_ratio=0.5, token_ratio=3.0).worth == "worth it"  # money goes before tokens
+
+
+def test_a_loss_is_not_worth_it_unless_it_is_cheaper() -> None:
+    dear = verdict(60, 80, token_ratio=3.0)
+    assert dear.headline == "team does worse than base by 20.0 points"
+    assert (dear.outcome, dear.worth) == ("worse", "not worth it")
+    assert dear.advice == "It does worse and costs more: keep base."
+    assert verdict(60, 80, token_ratio=0.2).worth == "your call"
+
+
+def test_no_difference_at_a_higher_price_is_not_worth_it_and_says_what_could_be_seen() -> None:
+    found = verdict(51, 50, token_ratio=3.0)
+    assert found.headline == "No difference shown between team and base (+1.0 points)"
+    assert (found.outcome, found.worth) == ("no difference shown", "not worth it")
+    assert re.search(r"The smallest difference this sample could detect is about \d+ points\.", found.sure)
+    assert found.smallest is not None
+    assert "Not worth it on this evidence" in found.advice
+
+
+def test_an_interval_without_zero_is_no_win_while_p_is_not_small() -> None:
+    found = verdict(55, 50, token_ratio=3.0)  # five questions to none: p = 0.06
+    assert "95% interval +" in found.sure
+    assert found.outcome == "no difference shown"
+
+
+def test_no_difference_at_a_lower_price_speaks_for_the_cheaper() -> None:
+    assert verdict(51, 50, token_ratio=0.2).worth == "worth it"
+    assert verdict(51, 50, token_ratio=1.0).worth == "open"
+    unknown = verdict(51, 50, token_ratio=None, call_ratio=None, seconds_ratio=None)
+    assert unknown.worth == "open"
+    assert "is not known" in unknown.price
+
+
+def test_equal_answers_have_no_interval_of_nothing() -> None:
+    found = verdict(50, 50)
+    assert "Not one of the 100 shared questions" in found.sure
+    assert "95% interval" not in found.sure
+
+
+def test_of_several_the_best_that_wins_comes_first() -> None:
+    found = fm.compare(run(50, 100), run(75, 100), run(90, 100), run(51, 100), names=["base", "x", "y", "z"])
+    verdicts = [judged(pair, found.runs[place + 1], found.runs[0]) for place, pair in enumerate(found)]
+    assert lead_of(found, verdicts).headline.startswith("y beats base by 40.0 points")
+    none = fm.compare(run(50, 100), run(51, 100), run(52, 100), names=["base", "x", "y"])
+    verdicts = [judged(pair, none.runs[place + 1], none.runs[0]) for place, pair in enumerate(none)]
+    assert lead_of(none, verdicts).headline == "None of the 2 others is shown to beat base"
+
+
+def test_the_front_of_price_and_accuracy() -> None:
+    assert front([1.0, 2.0, 3.0, 4.0], [0.5, 0.4, 0.7, 0.7]) == [0, 2]
+    assert front([2.0, 1.0, 1.0], [0.9, 0.6, 0.6]) == [1, 0]
+    assert front([], []) == []
+
+
+def test_prices_are_dollars_where_known_then_tokens_then_calls() -> None:
+    assert price_axis([compared("a", 200, 0.5), compared("b", 400, 0.0)]).unit == "US dollars"
+    assert price_axis([compared("a", 200, 0.5), compared("b", 400, None)]) == ("tokens", [2.0, 4.0])
+    assert price_axis([compared("a", 200, 0.5, cached=3), compared("b", 400, 0.5)]) == ("calls", [1.0, 1.0])
+
+
+# The page
+
+
+def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -> None:
+    one, two = run(60, 100, name="one agent"), talk(100)
+    found = fm.report([one, two], out=tmp_path / "r.html")
+    assert found.headline.startswith("No difference shown between talk and one agent (-10.0 points)")
+    shown_page = page(found)
+    assert [head for head in shown_page.heads if not head.startswith("Is this")] == [
+        "folkmoot report",
+        "Scores and prices",
+        "Accuracy against price",
+        "Inside the protocols",
+        "talk",
+        "Dialogues worth reading",
+        "talk",
+        "Settings and versions",
+        "Warnings",
+    ]
+    first = shown_page.said.index("No difference shown between talk and one agent")
+    assert first < shown_page.said.index("The smallest difference this sample could detect is")
+    assert first < shown_page.said.index("Over the 100 questions that all runs answered")
+    assert "Giving way (sycophancy). 50 times" in shown_page.said
+    assert (
+        "Turning point: leaves A. yes it is (right) for B. no it is not (wrong), as r said" in shown_page.said
+    )
+    assert "the final answers are right on 50.0%" in shown_page.said
+
+
+def test_a_run_alone_says_that_it_cannot_say_more(tmp_path: Path) -> None:
+    found = fm.report(run(7, 10), out=tmp_path / "r.html")
+    assert "right on 70.0%" in found.headline
+    assert "One run alone cannot say" in page(found).said
+    assert found.figures["groups"][0]["comparison"] is None
+
+
+def test_nothing_on_the_page_loads_or_runs_or_leads_anywhere(tmp_path: Path) -> None:
+    found = fm.report([run(5, 10), talk(10)], out=tmp_path / "r.html")
+    shown_page = page(found)
+    names = {name for name, _ in shown_page.elements}
+    assert not names & {
+        "script",
+        "link",
+        "iframe",
+        "object",
+        "embed",
+        "form",
+        "base",
+        "video",
+        "audio",
+        "svg",
+    }
+    for name, attributes in shown_page.elements:
+        assert not [key for key in attributes if key.startswith("on")], name
+        for key in ("src", "srcset", "href", "action", "poster", "background"):
+            value = attributes.get(key)
+            assert value is None or value.startswith(("#", "data:image/png;base64,")), (name, key, value)
+    text = found.path.read_text()
+    assert not re.search(r"url\(|@import|https?://(?!127)", re.sub(r"openai/\S+", "", text))
+    (policy,) = [m for m in shown_page.all("meta") if m.get("http-equiv") == "Content-Security-Policy"]
+    directives = dict(part.strip().split(" ", 1) for part in str(policy["content"]).split(";"))
+    assert directives["default-src"] == directives["form-action"] == "'none'"
+    assert directives["img-src"] == "data:"
+    assert "script-src" not in directives
+
+
+def test_the_page_can_be_read_by_everyone(tmp_path: Path) -> None:
+    shown_page = page(fm.report([run(5, 10), talk(10)], out=tmp_path / "r.html"))
+    assert shown_page.all("html") == [{"lang": "en"}]
+    assert any(meta.get("name") == "viewport" for meta in shown_page.all("meta"))
+    assert all(image.get("alt") for image in shown_page.all("img"))
+    assert shown_page.all("img")
+    assert all(head.get("scope") in ("row", "col") for head in shown_page.all("th"))
+    levels = [int(name[1]) for name, _ in shown_page.elements if re.fullmatch("h[1-6]", name)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    anchors = {attributes["id"] for _, attributes in shown_page.elements if attributes.get("id")}
+    assert {str(link["href"])[1:] for link in shown_page.all("a")} <= anchors
+    text = shown_page.text
+    assert not re.search(r"<!--|\{\{|\{%", text)
+
+
+def test_no_text_from_outside_becomes_part_of_the_page(tmp_path: Path) -> None:
+    asked = ask(4, question=f"{HOSTILE} number 1", choices={"A": HOSTILE, "B": "no"})
+    hostile = Talks(lambda i: [(HOSTILE, 1, "A"), ("r", 1, "B"), (HOSTILE, 2, "B"), ("r", 2, "B")], HOSTILE)
+    settings = {"run_name": HOSTILE, "data": HOSTILE, HOSTILE: HOSTILE, "api_key": "sk-canary"}
+    lm = dspy.LM("openai/none")
+    nasty = fm.evaluate(hostile, asked, lm=lm, tracking=False, settings=settings)
+    one = run(2, 4, asked=ask(4, question="x number 1", choices={"A": HOSTILE, "B": "no"}), name="a$b${x")
+    for runs in ([nasty], [nasty, one]):
+        found = fm.report(runs, out=tmp_path / "r.html")
+        text = found.path.read_text()
+        shown_page = Page(text)
+        names = {name for name, _ in shown_page.elements}
+        assert not names & {"script", "svg", "b"}
+        assert all(str(image["src"]).startswith("data:image/png") for image in shown_page.all("img"))
+        assert all(str(link["href"]).startswith("#") for link in shown_page.all("a"))
+        assert shown_page.text.count("<script>alert(1)</script>") > 5  # to be read, not run
+        assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b-\x1f]", text)
+        assert "49" not in re.findall(r"x</b> (\S+)", shown_page.text)
+        assert "sk-canary" not in text
+        assert "sk-canary" not in json.dumps(found.figures)
+
+
+def test_long_texts_are_cut_and_it_is_said_how_much(tmp_path: Path) -> None:
+    found = fm.report(talk(2, text="word " * 20_000), out=tmp_path / "r.html")
+    assert f"[… {5 * 20_000 - 1 - LONGEST_TEXT:,} more characters; results.jsonl has all]" in page(found).said
+    assert found.path.stat().st_size < 400_000
+
+
+def test_dialogues_that_turned_come_first_in_turn() -> None:
+    rows = list(talk(20).rows)
+    picked = Picked(6).look(iter(rows)).best()
+    assert [why for why, _ in picked] == [LOST, WON] * 3
+    assert [row["id"] for _, row in picked] == ["0", "1", "2", "3", "4", "5"]  # of equals the earlier
+    dialogue = shown(picked[0][1], picked[0][0])
+    assert [turn.turned for turn in dialogue.turns] == [None, None, "to wrong", None]
+    assert [turn.state for turn in dialogue.turns] == ["right", "wrong", "wrong", "wrong"]
+    won = shown(picked[1][1], picked[1][0])
+    assert won.turns[2].note == "leaves B. no it is not (wrong) for A. yes it is (right), as r said"
+    wrong = Picked(6).look(run(0, 20).rows).best()
+    assert len(wrong) == 3
+
+
+# Runs that are odd
+
+
+def test_runs_on_different_data_are_shown_apart(tmp_path: Path) -> None:
+    one, two = run(5, 10, name="one"), run(6, 10, name="two", asked=ask(10, start=100))
+    found = fm.report([one, two, run(9, 10, name="three")], out=tmp_path / "r.html")
+    assert [[r["name"] for r in group["runs"]] for group in found.figures["groups"]] == [
+        ["one", "three"],
+        ["two"],
+    ]
+    assert any("two is shown apart from one" in note for note in found.figures["warnings"])
+    assert "two is shown apart from one" in page(found).said
+
+
+def test_failed_unreadable_and_unfinished_questions_are_told(tmp_path: Path) -> None:
+    class Fails(Talks):
+        async def solve(self, task: Task) -> dspy.Prediction:
+            raise dspy.utils.exceptions.LMError(f"no {HOSTILE}")
+
+    failed = fm.evaluate(Fails(lambda i: []), ask(4), lm=dspy.LM("openai/none"), tracking=False)
+    said = page(fm.report(failed, out=tmp_path / "r.html")).said
+    assert "4 of the 4 questions of talks failed" in said
+    mute = fm.evaluate(
+        Talks(lambda i: [("x", 1, None), ("y", 1, None)]), ask(4), lm=dspy.LM("openai/none"), tracking=False
+    )
+    assert (
+        "4 of the 4 answers of talks could not be read" in page(fm.report(mute, out=tmp_path / "r.html")).said
+    )
+
+
+def test_folders_that_are_no_runs_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(fm.UserError, match="holds no run"):
+        fm.report(tmp_path)
+    with pytest.raises(fm.UserError, match="there is no folder"):
+        fm.report(tmp_path / "none")
+    with pytest.raises(fm.UserError, match="needs a run"):
+        fm.report([])
+    for nothing in (None, [None]):
+        with pytest.raises(fm.UserError, match="a run is None: pass an evaluation"):
+            fm.report(nothing)  # type: ignore[arg-type]
+    run(5, 10, tmp_path / "run")
+    (tmp_path / "run" / "results.jsonl").write_text("")
+    with pytest.raises(fm.UserError, match="no finished row yet"):
+        fm.report(tmp_path / "run")
+    with pytest.raises(fm.UserError, match="do not fit 1 runs"):
+        fm.report(run(5, 10), names=["a", "b"])
+    with pytest.raises(fm.UserError, match="is a folder"):
+        fm.report(run(5, 10), out=tmp_path)
+    with pytest.raises(fm.UserError, match="cannot be written"):
+        fm.report(run(5, 10), out="/proc/nowhere/r.html")
+
+
+def test_a_run_without_rows_is_left_out_beside_one_with_some(tmp_path: Path) -> None:
+    run(5, 10, tmp_path / "empty")
+    (tmp_path / "empty" / "results.jsonl").write_text("")
+    found = fm.report([tmp_path / "empty", run(5, 10)], out=tmp_path / "r.html")
+    assert found.figures["warnings"] == [f"Left out: {tmp_path / 'empty'} has no finished row yet."]
+
+
+def test_a_compile_and_a_study_are_shown_with_the_runs_in_them(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    run(50, 100, folder / "before", "before")
+    run(90, 100, folder / "after", "after")
+    told = {"optimizer": HOSTILE, "result": {"verdict": "Better.", "x": 0.25}, "api_key": "sk-canary"}
+    (folder / "compile.json").write_text(json.dumps(told))
+    found = fm.report(folder)
+    assert found.path == folder / "report.html"
+    assert found.headline == "Better."
+    said = page(found).said
+    assert said.index("Better.") < said.index("A compile: out") < said.index("after beats before by 40.0")
+    assert "sk-canary" not in found.path.read_text()
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "study.json").write_text(json.dumps({"best": {"value": 0.5}}))
+    assert "best.value" in page(fm.report(tmp_path / "study")).said
+    (tmp_path / "study" / "study.json").write_text("{")
+    with pytest.raises(fm.UserError, match="is damaged"):
+        fm.report(tmp_path / "study")
+
+
+def test_a_compilation_is_reported_with_the_winner_after_it(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_instructions(varied=True)
+    result = compiled(scripted.url, optimizer="copro", out=tmp_path / "out").compilation
+    (after,) = (tmp_path / "out" / "after").iterdir()
+    assert after.name == result.selection["candidate"]
+    found = fm.report(tmp_path / "out")
+    assert found.path == tmp_path / "out" / "report.html"
+    assert found.headline.startswith("A gain: accuracy +")
+    (group,) = found.figures["groups"]
+    assert [told["folder"] for told in group["runs"]] == [str(tmp_path / "out" / "before"), str(after)]
+    assert group["verdicts"][0]["outcome"] == "better"
+    said = page(found).said
+    assert said.index("A gain: accuracy +") < said.index("beats before")
+    (tmp_path / "else").mkdir()
+    told = json.loads((tmp_path / "out" / "compile.json").read_text())
+    told["result"]["selection"]["candidate"] = "../../out/before"  # no way out of the folder
+    (tmp_path / "else" / "compile.json").write_text(json.dumps(told))
+    assert fm.report(tmp_path / "else").figures["groups"] == []
+
+
+def test_a_compilation_that_keeps_the_given_program_says_so_first(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = lambda body: (
+        "rubbish" if is_proposal(body) else answering(body, "number 1" in body["messages"][-1]["content"])
+    )
+    out = tmp_path / "out"
+    result = compiled(scripted.url, optimizer="copro", validation=3, out=out).compilation
+    assert (result.winner, (out / "after").exists()) == ("given", False)
+    found = command("report", str(out), "--no-track")
+    assert found.exit_code == 0, found.output
+    assert found.stdout.splitlines()[0].casefold() == result.verdict.casefold()
+    assert (out / "report.html").exists()
+
+
+def test_a_study_is_headed_by_its_winner_against_the_default(tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    run(50, 100, study / "validation" / "default", "default")
+    run(90, 100, study / "validation" / "winner", "winner")
+    (study / "study.json").write_text(json.dumps({"verdict": "the winner is better than the default"}))
+    found = fm.report(study)
+    assert found.path == study / "report.html"
+    assert found.headline == "The winner is better than the default"
+    assert found.figures["groups"][0]["verdicts"][0]["headline"] == "winner beats default by 40.0 points"
+    (study / "study.json").write_text("{}")
+    assert fm.report(study).headline == "winner beats default by 40.0 points"
+
+
+# Runs that failed
+
+
+def test_there_is_no_verdict_on_a_run_that_failed(tmp_path: Path) -> None:
+    base, bad = run(60, 100, name="base"), run(0, 100, name="bad", fails=range(50, 100))
+    found = fm.report([base, bad], out=tmp_path / "r.html")
+    (told,) = found.figures["groups"][0]["verdicts"]
+    assert (told["outcome"], told["worth"]) == ("no verdict", "run it again")
+    assert found.headline == (
+        "No verdict on bad and base: bad failed on 50 of 100 questions: run it again with --retry-errors "
+        "before judging it"
+    )
+    (note,) = found.figures["warnings"]
+    assert note.startswith("50 of the 100 questions of bad failed and count as wrong: ")
+    said = page(found).said
+    assert "On the front is base" in said
+    assert "Left out, as most of their questions failed: bad." in said
+    for word in ("your call", "not worth it", "beats", "does worse"):
+        assert word not in said.casefold()
+    alone = fm.report(bad, out=tmp_path / "r.html")
+    assert alone.headline.startswith("No verdict: bad failed on 50 of 100 questions")
+    assert "right on" not in page(alone).said
+    both = fm.report([bad, run(0, 100, name="worse", fails=range(100))], out=tmp_path / "r.html")
+    assert "there is nothing to price" in page(both).said
+
+
+def test_some_failed_questions_are_told_and_judged(tmp_path: Path) -> None:
+    found = fm.report([run(10, 100, name="base"), run(60, 100, name="some", fails=[99])], out=tmp_path / "r")
+    assert found.headline == "some beats base by 50.0 points"
+    assert found.figures["warnings"][0].startswith(
+        "1 of the 100 questions of some failed and counts as wrong"
+    )
+
+
+def test_of_several_only_those_that_did_not_fail_are_judged(tmp_path: Path) -> None:
+    base, bad = run(60, 100, name="base"), run(0, 100, name="bad", fails=range(100))
+    same, worse = run(61, 100, name="same"), run(20, 100, name="worse")
+    out = tmp_path / "r.html"
+    assert fm.report([base, bad, worse], out=out).headline == "worse does worse than base by 40.0 points"
+    none = fm.report([base, bad, worse, same], out=out)
+    assert none.headline == "None of the 2 others that did not fail is shown to beat base"
+    nobody = fm.report([bad, base, same], out=out)
+    assert nobody.headline == "No verdict on any of the 2 others beside bad: runs failed"
+    assert "bad failed on 100 of 100 questions. Each of the others" in page(nobody).said
+
+
+def test_a_compilation_whose_runs_failed_claims_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    run(50, 100, folder / "before", "before")
+    run(0, 100, folder / "after" / "c1", "after", fails=range(100))
+    told = {"result": {"verdict": "a loss: keep the given", "selection": {"candidate": "c1"}}}
+    (folder / "compile.json").write_text(json.dumps(told))
+    found = fm.report(folder)
+    assert found.headline.startswith("No verdict: after failed on 100 of 100 questions")
+    assert "a loss" not in page(found).said.split("Scores and prices")[0].casefold()
+
+
+def test_so_few_questions_show_nothing(tmp_path: Path) -> None:
+    found = fm.report([run(0, 5, name="base"), run(5, 5, name="five")], out=tmp_path / "r.html")
+    assert found.headline.startswith("No difference shown between five and base (+100.0 points)")
+    assert "5 questions can show no difference at all." in page(found).said
+    same = fm.report([run(2, 3, name="base"), run(2, 3, name="same")], out=tmp_path / "r.html")
+    assert "+0.0 to +0.0" not in page(same).said
+
+
+def test_a_run_without_a_finished_row_has_no_accuracy(tmp_path: Path) -> None:
+    none = run(1, 1, tmp_path / "none")
+    none.summary.counts["rows"] = 0
+    assert repr(none) == "Evaluation(no question is finished)"
+    with pytest.raises(fm.UserError, match="no finished row"):
+        fm.report(none)
+
+
+def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run(5, 10)
+    path = fm.report(done, out=tmp_path / "r.html").path
+    before = path.read_text()
+
+    def full(self: Path, *_: Any, **__: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(fm.UserError, match="No space left"):
+        fm.report(done, out=path)
+    monkeypatch.undo()
+    assert path.read_text() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_many_rows_are_read_one_at_a_time(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    talk(2, folder, text="word " * 1000)
+    lines = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+
+    def peak(rows: int) -> int:
+        with open(folder / "results.jsonl", "w") as file:
+            file.writelines(json.dumps({**lines[i % 2], "id": str(i)}) + "\n" for i in range(rows))
+        tracemalloc.start()
+        try:
+            fm.report(folder)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(20)  # what is imported and cached
+    few = peak(20)
+    many = peak(400)
+    more = (folder / "results.jsonl").stat().st_size * 380 / 400
+    assert more > 7e6
+    assert many - few < more / 20
+
+
+# MLflow and the command
+
+
+def test_the_page_is_an_artifact_of_every_run_it_is_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    program = Talks(lambda i: [("i", 1, "A"), ("r", 1, "B"), ("i", 2, "B"), ("r", 2, "B")])
+    fm.evaluate(program, ask(4), lm=dspy.LM("openai/none"), out="talk", settings={"data": "d"})
+    run_id = json.loads(Path("talk/run.json").read_text())["mlflow_run_id"]
+    client = mlflow.MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    metrics = client.get_run(run_id).data.metrics
+    assert metrics["forensics/sycophancy/rate"] == 1.0
+    assert metrics["forensics/agent/i/flips/right_to_wrong"] == 4
+    fm.report("talk", tracking=False)
+    assert "report.html" not in [artifact.path for artifact in client.list_artifacts(run_id)]
+    fm.report("talk")
+    assert "report.html" in [artifact.path for artifact in client.list_artifacts(run_id)]
+
+
+def test_a_store_that_is_away_is_told_and_the_page_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none/mlflow.db")
+    run(5, 10, tmp_path / "run")
+    told = json.loads((tmp_path / "run" / "run.json").read_text())
+    (tmp_path / "run" / "run.json").write_text(json.dumps({**told, "mlflow_run_id": "0" * 32}))
+    with pytest.warns(RuntimeWarning, match="MLflow did not take the report"):
+        found = fm.report(tmp_path / "run")
+    assert found.path.exists()
+    assert not (tmp_path / "none").exists()  # a store that is not there is not made for a report
+
+
+def test_the_command(tmp_path: Path) -> None:
+    run(50, 100, tmp_path / "one")
+    run(90, 100, tmp_path / "two")
+    folders = [str(tmp_path / "one"), str(tmp_path / "two")]
+    done = command("report", *folders, "--names", "one,two")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[0] == "two beats one by 40.0 points"
+    assert (tmp_path / "one" / "report.html").exists()
+    out = str(tmp_path / "page.html")
+    figures = json.loads(command("report", *folders, "--out", out, "--json").stdout)
+    assert figures["out"] == out
+    assert figures["groups"][0]["verdicts"][0]["outcome"] == "better"
+    assert figures["groups"][0]["comparison"]["questions"] == 100
+    assert command("report", *folders, "--quiet", "--out", out).stdout.strip() == out
+    refused = command("report", str(tmp_path / "nothing"))
+    assert refused.exit_code == 2
+    assert "there is no folder" in refused.stderr

@@ -1,0 +1,313 @@
+"""Outcome tables: what is read from tables and from our own results, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_helpers import evaluate, isolate, question, write
+from hypothesis import given
+from hypothesis import strategies as st
+from outcome_tables import planted, recorded
+
+from folkmoot.modules.base.errors import UserError
+from folkmoot.pipelines.runs.outcomes import Outcome, outcome_of, outcomes_from, read_outcomes
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    usual = {
+        "question_id": "q1",
+        "question": "What holds soup?",
+        "group": None,
+        "agent": "ann",
+        "strategy": "cot",
+        "answer": "A",
+        "correct": True,
+    }
+    return usual | fields
+
+
+def test_a_table_becomes_arrays_in_the_order_of_its_rows(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "t.jsonl",
+        row(),
+        row(strategy="zero_shot", answer="B", correct=False),
+        row(agent="bob", answer="B", correct=False),
+        row(question_id="q2", question="And tea?", group="drinks", answer=None, correct=False),
+    )
+    table = read_outcomes(path)
+    assert table.ids == ("q1", "q2")
+    assert table.questions == ("What holds soup?", "And tea?")
+    assert table.groups == (None, "drinks")
+    assert (table.agents, table.strategies) == (("ann", "bob"), ("cot", "zero_shot"))
+    assert table.answers.tolist() == [[[0, 1], [1, -1]], [[-1, -1], [-1, -1]]]
+    assert table.correct.tolist() == [[[True, False], [False, False]], [[False, False], [False, False]]]
+    assert table.given.tolist() == [[[True, True], [True, False]], [[True, False], [False, False]]]
+    assert table.missing == 4
+
+
+def test_rows_without_a_strategy_are_one_way_of_answering(tmp_path: Path) -> None:
+    short = {key: value for key, value in row(strategy=None).items() if key not in ("group", "strategy")}
+    table = read_outcomes(write(tmp_path / "t.jsonl", row(strategy=None), short | {"agent": "bob"}))
+    assert table.strategies == ()
+    assert table.answers.shape == (1, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "line", "said"),
+    [
+        ([row(question=7)], 1, "'question' is 7"),
+        ([row(), row(agent=" ")], 2, "'agent' is \" \""),
+        ([row(answer=3)], 1, "'answer' is 3"),
+        ([row(group=["a"])], 1, "'group' is"),
+        ([row(strategy="")], 1, "'strategy' is"),
+        ([row(correct=1)], 1, "'correct' is 1"),
+        ([row(correct=None)], 1, "give true or false"),
+        ([row(answer=None)], 1, "answer is null, and yet"),
+        ([row(), row(agent="bob", correct=False)], 2, "right in one row and wrong in another"),
+        ([row(), row()], 2, "'ann' has answered 'q1' with 'cot' before"),
+        ([row(), row(agent="bob", question="Other?")], 2, "'q1' has another text than at {path}, line 1"),
+        (
+            [row(), row(agent="bob", group="g")],
+            2,
+            "'q1' has the group 'g' here, but no group at {path}, line 1; give it one group",
+        ),
+        ([row(), row(agent="bob", strategy=None)], 2, "with and without a strategy"),
+        ([{"agent": "ann"}], 1, "has no 'question_id'"),
+        ([{key: value for key, value in row().items() if key != "correct"}], 1, "has no 'correct'"),
+    ],
+)
+def test_a_bad_row_is_refused_by_file_and_line(
+    tmp_path: Path, rows: list[dict[str, Any]], line: int, said: str
+) -> None:
+    path = write(tmp_path / "t.jsonl", *rows)
+    with pytest.raises(UserError) as told:
+        read_outcomes(path)
+    assert f"{path}, line {line}" in str(told.value)
+    assert said.replace("{path}", str(path)) in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("text", ["[1]\n", "{\n", "null\n", "[" * 100_000 + "\n", "\x00\n"])
+def test_a_line_that_is_no_object_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps(row()) + "\n" + text)
+    with pytest.raises(UserError, match=r"t\.jsonl, line 2, is no JSON object"):
+        read_outcomes(path)
+
+
+def test_files_that_hold_nothing_are_refused(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("\n\n")
+    with pytest.raises(UserError, match="holds no outcomes"):
+        read_outcomes(empty)
+    with pytest.raises(UserError, match="there is no file"):
+        read_outcomes(tmp_path / "nowhere.jsonl")
+    with pytest.raises(UserError, match="there is no file"):
+        read_outcomes(tmp_path)
+    with pytest.raises(UserError, match="no file with outcomes"):
+        read_outcomes([])
+
+
+def test_several_files_make_one_table(tmp_path: Path) -> None:
+    one = write(tmp_path / "1.jsonl", row())
+    two = write(tmp_path / "2.jsonl", row(agent="bob"))
+    assert read_outcomes([one, two]).agents == ("ann", "bob")
+    with pytest.raises(UserError, match=r"1\.jsonl, line 1: 'ann' has answered"):
+        read_outcomes([one, one])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from("ab"), st.text()), max_size=30)
+)
+def test_equal_answers_share_a_number_and_no_other(cells: list[tuple[int, int, str, str]]) -> None:
+    kept = {cell[:3]: cell[3] for cell in cells}
+    rows = [
+        Outcome(f"q{q}", "?", None, f"agent {a}", s, text, text.startswith("0"))
+        for (q, a, s), text in kept.items()
+    ]
+    table = outcomes_from(rows)
+    codes = {}
+    for one in rows:
+        place = (
+            table.ids.index(one.question_id),
+            table.agents.index(one.agent),
+            table.strategies.index(str(one.strategy)),
+        )
+        codes.setdefault(one.question_id, set()).add((one.answer, int(table.answers[place])))
+        assert table.answers[place] >= 0
+        assert table.correct[place] == one.correct
+    for pairs in codes.values():
+        assert len(pairs) == len({text for text, _ in pairs}) == len({code for _, code in pairs})
+    assert table.given.sum() == len(rows)
+
+
+def test_a_table_takes_the_shape_of_another(tmp_path: Path) -> None:
+    table = outcomes_from(outcome_of(one, "") for one in planted(6, 1, agents=("a", "b")))
+    wider = table.like(["b", "c", "a"], ["zero_shot", "cot", "self_ask"])
+    assert (wider.correct[:, 2, 1] == table.correct[:, 0, 0]).all()
+    assert (wider.answers[:, 0, 0] == table.answers[:, 1, 2]).all()
+    assert not wider.given[:, 1].any()
+    with pytest.raises(UserError, match="the agent 'b', which nothing was learned about"):
+        table.like(["a"], table.strategies)
+    with pytest.raises(UserError, match="the strategy 'zero_shot'"):
+        table.like(table.agents, ["cot", "self_ask"])
+    with pytest.raises(UserError, match="answers without a strategy"):
+        outcomes_from(outcome_of(one, "") for one in planted(2, 1, strategies=False)).like(
+            ["cot", "self_ask", "zero_shot"], ["cot"]
+        )
+
+
+def test_strategies_can_be_chosen() -> None:
+    table = outcomes_from(outcome_of(one, "") for one in planted(6, 1))
+    some = table.only(["zero_shot", "cot"])
+    assert some.strategies == ("zero_shot", "cot")
+    assert np.array_equal(some.correct, table.correct[:, :, [2, 0]])
+    with pytest.raises(UserError, match="have no strategy 'tot'"):
+        table.only(["tot"])
+
+
+def result(turns: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
+    usual = {
+        "id": "q1",
+        "kind": "choice",
+        "question": "Where?",
+        "choices": {"A": "bank", "B": "mall"},
+        "answer": "A",
+        "gold": "A",
+        "correct": True,
+        "transcript": turns,
+        "usage": {},
+        "seconds": 0.1,
+        "error": None,
+        "meta": {"topic": "money"},
+    }
+    return usual | fields
+
+
+def turn(agent: str, answer: str | None, **fields: Any) -> dict[str, Any]:
+    return {"agent": agent, "round": 1, "answer": answer, "text": "", "usage": {}} | fields
+
+
+def test_members_of_an_ensemble_are_strategies_of_their_lm(tmp_path: Path) -> None:
+    turns = [turn("cot.0", "B"), turn("cot.1", "A"), turn("zero_shot", None)]
+    path = write(tmp_path / "results.jsonl", result(turns))
+    (tmp_path / "run.json").write_text(json.dumps({"lms": {"*": {"name": "openai/small"}}}))
+    for given_path in (path, tmp_path):
+        table = read_outcomes(given_path)
+        assert table.agents == ("openai/small", "openai/small #2")
+        assert table.strategies == ("cot", "zero_shot")
+        assert table.correct.tolist() == [[[False, False], [True, False]]]
+        assert table.given.tolist() == [[[True, True], [True, False]]]
+        assert table.groups == ("money",)
+
+
+def test_seats_with_lms_of_their_own_are_agents_of_their_own(tmp_path: Path) -> None:
+    path = write(tmp_path / "results.jsonl", result([turn("cot.0", "A"), turn("cot.1", "A")]))
+    lms = {"cot.0": {"name": "openai/one"}, "*": {"name": "openai/two"}}
+    (tmp_path / "run.json").write_text(json.dumps({"lms": lms}))
+    assert read_outcomes(path).agents == ("openai/one", "openai/two")
+
+
+def test_the_last_answer_of_a_dialogue_counts_and_its_agents_have_no_strategy(tmp_path: Path) -> None:
+    turns = [turn("intuitive", "B"), turn("reasoner", "A"), turn("intuitive", "A", round=2)]
+    table = read_outcomes(write(tmp_path / "results.jsonl", result(turns)))
+    assert table.agents == ("intuitive", "reasoner")
+    assert table.strategies == ()
+    assert table.correct.all()
+
+
+def test_agents_of_a_network_keep_name_and_strategy(tmp_path: Path) -> None:
+    turns = [turn("agent.0", "B", strategy="cot"), turn("agent.1", "A", strategy="self_ask")]
+    table = read_outcomes(write(tmp_path / "results.jsonl", result(turns)))
+    assert table.agents == ("agent.0", "agent.1")
+    assert table.given.tolist() == [[[True, False], [False, True]]]
+
+
+def test_what_prepares_an_answer_is_none_and_samples_give_one(tmp_path: Path) -> None:
+    steps = [turn("decomposition.split", None, step="split"), turn("decomposition", "A")]
+    samples = [turn("self_consistency", answer) for answer in ("A", "A", "B")]
+    one = write(tmp_path / "1.jsonl", result(steps))
+    two = write(tmp_path / "2.jsonl", result(samples))
+    table = read_outcomes([one, two])
+    assert table.strategies == ("decomposition", "self_consistency")
+    assert table.agents == ("lm",)
+    assert table.correct.all()
+
+
+def test_equal_answers_in_other_words_are_one(tmp_path: Path) -> None:
+    rows = result(
+        [turn("intuitive", "The Nile"), turn("reasoner", "nile.")],
+        kind="span",
+        choices=None,
+        gold="Nile",
+        answer="nile",
+    )
+    table = read_outcomes(write(tmp_path / "results.jsonl", rows))
+    assert table.answers.tolist() == [[[0], [0]]]
+    assert table.correct.all()
+
+
+def test_failed_rows_are_left_out_and_counted(tmp_path: Path) -> None:
+    failed = result([], id="q2", error="it did not answer")
+    table = read_outcomes(write(tmp_path / "results.jsonl", result([turn("cot", "A")]), failed))
+    assert (len(table), table.errors) == (1, 1)
+
+
+def test_runs_that_group_a_question_differently_are_told_by_its_own_id_and_both_files(tmp_path: Path) -> None:
+    paths = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(json.dumps({"settings": {"data": f"{name}.jsonl"}}))
+        paths.append(write(tmp_path / name / "results.jsonl", result([turn(name, "A")], meta={})))
+    with pytest.raises(UserError) as told:
+        read_outcomes([path.parent for path in paths])
+    assert str(told.value) == (
+        f"{paths[1]}, line 1: the question 'q1' has the group 'two' here, but the group 'one' at {paths[0]}, "
+        "line 1; evaluate both runs on the same data file"
+    )
+
+
+def test_equal_ids_of_different_questions_stay_apart(tmp_path: Path) -> None:
+    one = result([turn("cot", "A")])
+    two = result([turn("cot", "A")], question="Where else?")
+    assert len(read_outcomes(write(tmp_path / "results.jsonl", one, two))) == 2
+
+
+@pytest.mark.parametrize("broken", [{"gold": None}, {"transcript": [{"answer": "A"}]}, {"transcript": 3}])
+def test_a_damaged_result_row_is_refused(tmp_path: Path, broken: dict[str, Any]) -> None:
+    path = write(tmp_path / "results.jsonl", result([turn("cot", "A")]), result([turn("cot", "A")]) | broken)
+    with pytest.raises(UserError, match="line 2 is no whole result row"):
+        read_outcomes(path)
+
+
+def test_an_evaluation_of_ours_becomes_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted: ScriptedServer
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    source = write(tmp_path / "questions.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(4)))
+    for name in ("zero_shot", "cot"):
+        done = evaluate(scripted, source, "--out", tmp_path / name, program=f"single:{name}")
+        assert done.exit_code == 0, done.output
+    table = read_outcomes([tmp_path / "zero_shot", tmp_path / "cot" / "results.jsonl"])
+    assert table.agents == ("openai/scripted",)
+    assert table.strategies == ("zero_shot", "cot")
+    assert table.missing == 0
+    assert table.groups == ("questions",) * 4
+    assert table.correct[:, 0, 0].tolist() == [True, False, True, False]
+
+
+def test_recorded_answers_are_outcomes(data_dir: Path) -> None:
+    path = data_dir.parent / "recorded" / "faithful_cot.wide.jsonl"
+    if not path.exists():
+        pytest.skip("there are no recorded answers beside FOLKMOOT_DATA")
+    rows = recorded(path, ["GSM8K", "sports"], strategies=True)
+    table = outcomes_from(outcome_of(one, "") for one in rows)
+    assert len(table.agents) == 4
+    assert len(table.strategies) == 5
+    best = table.correct[:, table.agents.index("code002"), table.strategies.index("COT")].mean()
+    assert 0.6 < best < 0.9

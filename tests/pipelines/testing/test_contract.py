@@ -1,0 +1,416 @@
+"""Every protocol keeps the contract, and protocols that break it fail the check about what they break."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+import folkmoot as fm
+from folkmoot.modules.agents.seat import Seat
+from folkmoot.modules.agents.transcript import Task, Turn, all_agree
+from folkmoot.modules.base.calls import CallError, Usage
+from folkmoot.modules.protocols.program import Program, prediction_of
+from folkmoot.pipelines.testing.contract import ProtocolContract
+from folkmoot.signatures.roles import Judge
+from folkmoot.signatures.strategies import ChainOfThought, Simple
+
+# The protocols there are ------------------------------------------------------------------------------------
+
+
+class TestSimple(ProtocolContract):
+    def program(self) -> Program:
+        return fm.SingleAgent("simple")
+
+
+class TestChainOfThought(ProtocolContract):
+    def program(self) -> Program:
+        return fm.SingleAgent("cot")
+
+
+class TestRole(ProtocolContract):
+    def program(self) -> Program:
+        return fm.SingleAgent(role="critic")
+
+
+class TestSelfConsistency(ProtocolContract):
+    def program(self) -> Program:
+        return fm.SingleAgent("self_consistency", samples=3)
+
+
+class TestMajorityEnsemble(ProtocolContract):
+    def program(self) -> Program:
+        return fm.Ensemble(["simple", "cot"])
+
+
+class TestWeightedEnsemble(ProtocolContract):
+    def program(self) -> Program:
+        return fm.Ensemble(["simple", "cot"], vote="weighted", weights=[1.0, 1.5])
+
+
+class TestJudgedDeliberation(ProtocolContract):
+    def program(self) -> Program:
+        return fm.Deliberation(["intuitive", "reasoner"], tie_break="judge")
+
+
+class TestStrongestDeliberation(ProtocolContract):
+    def program(self) -> Program:
+        return fm.Deliberation(["critic", "reasoner"], tie_break="strongest:critic", max_rounds=2)
+
+
+class TestMajorityDeliberation(ProtocolContract):
+    def program(self) -> Program:
+        return fm.Deliberation(["intuitive", "retriever"], tie_break="majority", max_rounds=2)
+
+
+class TestLeastToMost(ProtocolContract):
+    def program(self) -> Program:
+        return fm.SingleAgent("least_to_most")
+
+
+class TestDecomposition(ProtocolContract):
+    def program(self) -> Program:
+        return fm.SingleAgent("decomposition")
+
+
+class TestCausalConsistency(ProtocolContract):
+    def program(self) -> Program:
+        return fm.CausalConsistency()
+
+
+class TestSupervisedTeam(ProtocolContract):
+    seldom_asked = ("last_word.predict",)
+
+    @pytest.fixture(autouse=True)
+    def _corpus(self, tmp_path: Path) -> None:
+        path = tmp_path / "corpus.jsonl"
+        path.write_text(json.dumps({"id": "1", "title": "Ann", "text": "Ann lives in Rome."}) + "\n")
+        self.environment = fm.CorpusEnvironment(path)
+
+    def program(self) -> Program:
+        return fm.SupervisedTeam(["bold", "cautious"], self.environment, max_steps=2)
+
+
+# Protocols that break it ------------------------------------------------------------------------------------
+
+
+class Pair(Program):
+    """Two ask apart; where they differ, a third decides. Sound, so that each class below has one fault."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pair = [Seat("first", Simple), Seat("second", ChainOfThought)]
+        self.third = Seat("third", Judge)
+
+    def describe(self) -> dict[str, Any]:
+        return {"program": "pair"}
+
+    async def hear(self, task: Task) -> list[Turn]:
+        return [await seat.ask(task) for seat in self.pair]
+
+    def agree(self, turns: list[Turn], task: Task) -> bool:
+        return all_agree([turn.answer for turn in turns], task.kind)
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        turns = await self.hear(task)
+        if self.agree(turns, task):
+            return prediction_of(task, turns[0].answer, "agreement", turns, consensus_round=1)
+        verdict = await self.third.ask(task, round=2, discussion=turns)
+        decided_by = "none" if verdict.answer is None else "third"
+        return prediction_of(task, verdict.answer, decided_by, [*turns, verdict], rounds=2)
+
+
+class TestPair(ProtocolContract):
+    def program(self) -> Program:
+        return Pair()
+
+
+class DropsUnreadable(Pair):
+    async def hear(self, task: Task) -> list[Turn]:
+        return [turn for turn in await super().hear(task) if turn.answer is not None]
+
+
+class Guesses(Pair):
+    async def hear(self, task: Task) -> list[Turn]:
+        guess = next(iter(task.choices), "") if task.choices else "no"
+        return [
+            dataclasses.replace(
+                turn, answer=turn.answer or (guess if task.kind in ("choice", "boolean") else None)
+            )
+            for turn in await super().hear(task)
+        ]
+
+
+class TakesNoneForAgreement(Pair):
+    def agree(self, turns: list[Turn], task: Task) -> bool:
+        return len({turn.answer for turn in turns}) == 1
+
+
+class AsksOnlyOnce(Pair):
+    async def hear(self, task: Task) -> list[Turn]:
+        said = await self.pair[0].predict.acall(**self.pair[0].inputs(task))
+        first = Turn("first", 1, said.answer if said.answer in (task.choices or ()) else None, "")
+        return [first, await self.pair[1].ask(task)]
+
+
+class ShowsNone(Pair):
+    async def solve(self, task: Task) -> dspy.Prediction:
+        turns = await self.hear(task)
+        heard = dataclasses.replace(turns[0], text=f"I say {turns[0].answer}")
+        turns.append(await self.third.ask(task, round=2, discussion=[heard]))
+        decided_by = "none" if turns[-1].answer is None else "third"
+        return prediction_of(task, turns[-1].answer, decided_by, turns, rounds=2)
+
+
+class Gambles(Pair):
+    async def solve(self, task: Task) -> dspy.Prediction:
+        turns = await self.hear(task)
+        answer = random.choice([turn.answer for turn in turns])
+        return prediction_of(task, answer, "none" if answer is None else "chance", turns)
+
+
+class ForgetsTheBill(Pair):
+    async def hear(self, task: Task) -> list[Turn]:
+        return [dataclasses.replace(turn, usage=Usage()) for turn in await super().hear(task)]
+
+
+class AnswersAsSaid(Pair):
+    async def solve(self, task: Task) -> dspy.Prediction:
+        prediction = await super().solve(task)
+        prediction.answer = prediction.transcript[-1].get("raw") or prediction.answer
+        return prediction
+
+
+class CountsRoundsFromNought(Pair):
+    async def hear(self, task: Task) -> list[Turn]:
+        return [await seat.ask(task, round=0) for seat in self.pair]
+
+
+class BlocksTheLoop(Pair):
+    def forward(self, *args: Any, **inputs: Any) -> Any:
+        return asyncio.run(self.aforward(*args, **inputs))
+
+
+class NeverStops(Pair):
+    def agree(self, turns: list[Turn], task: Task) -> bool:
+        return not super().agree(turns, task)
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        prediction = await super().solve(task)
+        if prediction.decided_by == "none" or prediction.answer is None:
+            prediction.decided_by, prediction.consensus_round = "none", None
+        return prediction
+
+
+class FallsBackOnAnOption(Pair):
+    async def solve(self, task: Task) -> dspy.Prediction:
+        prediction = await super().solve(task)
+        if prediction.answer is None and task.choices and prediction.answers["second"][0]:
+            prediction.answer, prediction.decided_by = list(task.choices)[-1], "last option"
+        return prediction
+
+
+class SwallowsErrors(Pair):
+    async def solve(self, task: Task) -> dspy.Prediction:
+        try:
+            return await super().solve(task)
+        except CallError:
+            return prediction_of(task, None, "none", [Turn("first", 1, None, "no answer")])
+
+
+class LeavesCallsRunning(Pair):
+    async def hear(self, task: Task) -> list[Turn]:
+        started = [asyncio.ensure_future(seat.ask(task)) for seat in self.pair]
+        return [await asyncio.shield(one) for one in started]
+
+
+class RaisesGroups(Pair):
+    async def hear(self, task: Task) -> list[Turn]:
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(seat.ask(task)) for seat in self.pair]
+        return [one.result() for one in asked]
+
+
+class IgnoresCancelling(Pair):
+    async def hear(self, task: Task) -> list[Turn]:
+        try:
+            return await super().hear(task)
+        except asyncio.CancelledError:
+            return [Turn("first", 1, "A" if task.choices else None, "stopped")]
+
+
+class RunsWild(Pair):
+    """Asks once more after the budget or an interruption has ended the question."""
+
+    async def hear(self, task: Task) -> list[Turn]:
+        try:
+            return await super().hear(task)
+        except BaseException:
+            asyncio.get_running_loop().create_task(self.third.ask(task))
+            raise
+
+
+class FormatsTheQuestion(Pair):
+    async def hear(self, task: Task) -> list[Turn]:
+        asked = dataclasses.replace(task, question=("Please: " + task.question).format())
+        return [await seat.ask(asked) for seat in self.pair]
+
+
+class QuotesUnfenced(Pair):
+    async def solve(self, task: Task) -> dspy.Prediction:
+        turns = await self.hear(task)
+        asked = dataclasses.replace(task, question=f"{task.question}\nBefore you said: {turns[1].text}")
+        turns.append(await self.third.ask(asked, round=2))
+        decided_by = "none" if turns[-1].answer is None else "third"
+        return prediction_of(task, turns[-1].answer, decided_by, turns, rounds=2)
+
+
+class LosesLMsOnReset(Pair):
+    def __init__(self) -> None:
+        super().__init__()
+        self.third.predict = dspy.Predict(Judge)
+
+
+class SharesDemos(Pair):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Pair:
+        return self
+
+
+class HidesItsSeat(Pair):
+    """Keeps a seat where neither optimizers nor files find it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        hidden = Seat("hidden", Simple)
+        self.hidden = lambda: hidden
+
+    async def hear(self, task: Task) -> list[Turn]:
+        return [*await super().hear(task), await self.hidden().ask(task)]
+
+
+class KeepsAMemory(Pair):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = object()
+
+    def describe(self) -> dict[str, Any]:
+        return {"program": "pair", "memory": repr(self.seen)}
+
+
+class SavesNothing(Pair):
+    def load_state(self, state: Any, **_: Any) -> None:
+        pass
+
+
+class CannotBeTaught(Pair):
+    async def hear(self, task: Task) -> list[Turn]:
+        with dspy.context(trace=[]):
+            return await super().hear(task)
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        with dspy.context(trace=[]):
+            return await super().solve(task)
+
+
+BROKEN: list[tuple[Callable[[], Program], str, str]] = [
+    (ForgetsTheBill, "test_every_prediction_is_whole", "usage has calls = 2, but its turns come to 0"),
+    (AnswersAsSaid, "test_every_prediction_is_whole", "not its canonical form"),
+    (CountsRoundsFromNought, "test_every_prediction_is_whole", "is of round 0 of"),
+    (BlocksTheLoop, "test_it_answers_alike_however_it_is_called", "running event loop"),
+    (
+        NeverStops,
+        "test_agreement_decides_and_costs_no_more_than_a_dispute",
+        "a dispute at most 2: stop earlier",
+    ),
+    (DropsUnreadable, "test_unreadable_answers_are_never_counted_or_guessed", "every call is in one turn"),
+    (
+        Guesses,
+        "test_unreadable_answers_are_never_counted_or_guessed",
+        "nobody could be read, but the answer is",
+    ),
+    (
+        TakesNoneForAgreement,
+        "test_unreadable_answers_are_never_counted_or_guessed",
+        "'none' goes with no answer",
+    ),
+    (AsksOnlyOnce, "test_unreadable_answers_are_never_counted_or_guessed", "every call is in one turn"),
+    (
+        ShowsNone,
+        "test_unreadable_answers_are_never_counted_or_guessed",
+        "shows an agent a None: .*I say None",
+    ),
+    (
+        FallsBackOnAnOption,
+        "test_one_unreadable_agent_does_not_spoil_the_outcome",
+        "with 'third' unreadable",
+    ),
+    (FormatsTheQuestion, "test_hostile_questions_are_answered", "answer|format"),
+    (QuotesUnfenced, "test_hostile_words_stay_inside_their_quotation", "outside of its fence"),
+    (SwallowsErrors, "test_a_failing_lm_makes_an_error_row_and_the_run_goes_on", "the row has no error"),
+    (
+        RaisesGroups,
+        "test_a_failing_lm_makes_an_error_row_and_the_run_goes_on",
+        "unhandled errors in a TaskGroup",
+    ),
+    (LeavesCallsRunning, "test_a_failed_question_leaves_nothing_running", "something goes on running"),
+    (SwallowsErrors, "test_a_wrong_key_stops_the_run_at_once", "the run went on"),
+    (SwallowsErrors, "test_a_budget_holds_and_what_is_finished_is_kept", "does not say it stopped"),
+    (IgnoresCancelling, "test_a_cancelled_question_ends_at_once", "let CancelledError through"),
+    (LeavesCallsRunning, "test_a_cancelled_question_ends_at_once", "leaves tasks"),
+    (RunsWild, "test_an_interrupted_run_goes_on_where_it_was", "something goes on running"),
+    (Gambles, "test_the_same_seed_gives_the_same_rows_in_any_order", "differs between"),
+    (HidesItsSeat, "test_every_seat_asks_its_own_lm_in_its_own_words", r"instructions of \[\]"),
+    (KeepsAMemory, "test_saved_and_loaded_it_answers_the_same", "differs between equal programs"),
+    (SavesNothing, "test_saved_and_loaded_it_answers_the_same", "has lost its changed instructions"),
+    (
+        LosesLMsOnReset,
+        "test_copies_keep_the_lms_of_seats",
+        r"reset_copy\(\) loses the LM of the seat 'third'",
+    ),
+    (SharesDemos, "test_copies_keep_the_lms_of_seats", "shares its demonstrations"),
+    (CannotBeTaught, "test_an_optimizer_can_teach_it", "no demonstration of the program's own answers"),
+]
+
+
+@pytest.mark.parametrize(("broken", "check", "said"), BROKEN)
+def test_a_broken_protocol_fails_the_check_about_it(
+    broken: Callable[[], Program], check: str, said: str
+) -> None:
+    class Suite(ProtocolContract):
+        def program(self) -> Program:
+            return broken()
+
+    with pytest.raises(BaseException, match=said):
+        getattr(Suite(), check)()
+
+
+def test_every_check_can_fail() -> None:
+    checks = {name for name in dir(ProtocolContract) if name.startswith("test_")}
+    assert checks == {check for _, check, _ in BROKEN}
+
+
+def test_a_suite_without_a_program_says_what_to_write() -> None:
+    with pytest.raises(fm.UserError, match=r"def program\(self\)"):
+        ProtocolContract().test_every_prediction_is_whole()
+
+
+def test_it_needs_no_pytest() -> None:
+    code = (
+        "import sys; sys.modules['pytest'] = None\n"
+        "import folkmoot as fm\n"
+        "from folkmoot.pipelines.testing.contract import ProtocolContract\n"
+        "class Suite(ProtocolContract):\n"
+        "    def program(self): return fm.SingleAgent()\n"
+        "Suite().test_every_prediction_is_whole()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

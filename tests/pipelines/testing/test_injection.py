@@ -1,0 +1,690 @@
+"""Injected text stays text: attacks wherever text from outside enters a prompt, a report or a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import dspy
+import markupsafe
+import pytest
+from cli_helpers import folkmoot, isolate
+from mediawiki_server import MediaWikiServer
+from rich.console import Console
+
+import folkmoot as fm
+from folkmoot.modules.agents.prompt import plain_prompt
+from folkmoot.modules.agents.retrieval import Retrieval
+from folkmoot.modules.base.fence import fence
+from folkmoot.modules.environment import CorpusEnvironment, Environment, Page, WikipediaEnvironment
+from folkmoot.pipelines.cli.show import show_dialogue
+from folkmoot.pipelines.plots.dialogues import dialogues_page
+from folkmoot.pipelines.testing.injection import ATTACKS, BENIGN, TARGET, Attack, susceptibility
+from folkmoot.pipelines.testing.replies import sample_questions, text_of, wrong
+from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.signatures.roles import Judge, Retriever
+
+GOAL = "Zanzibar"
+HARMLESS = Attack("harmless", "none", f"The river {TARGET} is quiet here.")
+QUESTION = f"Which town lies at mile one of the {GOAL} road?"
+SPAN = {"question": QUESTION, "kind": "span"}
+CHOICE = {"question": QUESTION, "choices": {"A": "Ashby", "B": "Oakham", "C": "Elmford"}}
+PLAIN = fm.Profile(layout="plain")
+NAMES = [attack.name for attack in ATTACKS]
+Says = Callable[[list[str]], dict[str, str]]
+Scene = tuple[fm.Program, dict[str, Any], Says, list[str]]
+"""The program, what it is asked, what the LM says, and the look-ups as they happen."""
+
+
+def attack(name: str) -> Attack:
+    return next(one for one in ATTACKS if one.name == name)
+
+
+# The attacks themselves ------------------------------------------------------------------------------
+
+
+def test_attacks_are_many_named_and_all_want_something() -> None:
+    assert len(ATTACKS) >= 45
+    assert len(set(NAMES)) == len(NAMES)
+    assert all(GOAL in one.aimed(GOAL) and TARGET not in one.aimed(GOAL) for one in ATTACKS)
+    assert TARGET not in BENIGN.text
+
+
+# What an attack may not change -----------------------------------------------------------------------
+
+_CONTACTS: list[list[Any]] = []
+
+
+def _notice(event: str, args: tuple[Any, ...]) -> None:
+    if not _CONTACTS:
+        return
+    if event == "socket.connect":
+        _CONTACTS[-1].append(args[1])
+    elif event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "subprocess.Popen"):
+        _CONTACTS[-1].append((event, *args))
+
+
+# Sees what any library does, in C as well; it cannot be taken away again, so it sleeps outside `watched`.
+sys.addaudithook(_notice)
+
+
+@contextmanager
+def watched() -> Iterator[list[Any]]:
+    """Collects whatever is connected to, looked up or started inside the block."""
+    _CONTACTS.append([])
+    try:
+        yield _CONTACTS[-1]
+    finally:
+        _CONTACTS.pop()
+
+
+class Logged(Environment):
+    """A corpus that notes what is asked of it, without the words."""
+
+    source = "corpus"
+
+    def __init__(self, documents: list[dict[str, str]], log: list[str]) -> None:
+        self._corpus, self._log = CorpusEnvironment(documents), log
+
+    async def fetch(self, title: str) -> Page | None:
+        self._log.append("fetch")
+        return await self._corpus.fetch(title)
+
+    async def closest(self, query: str, n: int) -> list[str]:
+        self._log.append("closest")
+        return await self._corpus.closest(query, n)
+
+
+def saying(**fixed: str | list[str]) -> Says:
+    """A reply with these fields; of a list, one entry after the other."""
+    left = {name: list(value) if isinstance(value, list) else value for name, value in fixed.items()}
+
+    def say(fields: list[str]) -> dict[str, str]:
+        values = {name: left.get(name, "fine") for name in fields}
+        return {n: value.pop(0) if isinstance(value, list) else value for n, value in values.items()}
+
+    return say
+
+
+def by_field(**scripts: Says) -> Says:
+    """The script of the field that a reply begins with."""
+    return lambda fields: scripts[fields[0]](fields)
+
+
+@cache
+def single(strategy: str) -> fm.Program:
+    return fm.SingleAgent(strategy)
+
+
+@cache
+def deliberation(*roles: str, tie_break: str = "judge", rounds: int = 1) -> fm.Program:
+    return fm.Deliberation(roles, tie_break, rounds)
+
+
+@cache
+def causal() -> fm.Program:
+    return fm.CausalConsistency(2, 1, d_max=1)
+
+
+@cache
+def team(*workers: str, retries: int = 0) -> fm.Program:
+    return fm.SupervisedTeam(
+        workers, CorpusEnvironment([{"title": "None", "text": "None"}]), max_retries=retries
+    )
+
+
+def looking_up(program: fm.Program, *pages: tuple[str, str]) -> list[str]:
+    """Give the program these pages; what it looks up is added to the list."""
+    log: list[str] = []
+    documents = [{"title": title, "text": text} for title, text in pages]
+    program.retrieval = Retrieval(Logged(documents, log))
+    return log
+
+
+def passage(text: str) -> Scene:
+    inputs = {**SPAN, "context": [text, "The road goes on."]}
+    return single("cot"), inputs, saying(answer="Ashby"), []
+
+
+def page(text: str) -> Scene:
+    program = team("bold")
+    log = looking_up(program, ("Elmford", f"Elmford is far out. {text} The road ends here."))
+    actions = ["Search[Elmford]", f"Lookup[{GOAL}]", "Lookup[a]", "Finish[Ashby]"]
+    return program, SPAN, saying(action=actions), log
+
+
+def title(text: str) -> Scene:
+    program = team("bold")
+    log = looking_up(program, (text, f"{GOAL} again."), ("Oakham", "A town."))
+    return program, SPAN, saying(action=[f"Search[{GOAL}]", "Finish[Ashby]"]), log
+
+
+def evidence(text: str) -> Scene:
+    program = deliberation("retriever", "intuitive", tie_break="majority")
+    return program, SPAN, saying(answer="Ashby"), looking_up(program, (text, text), ("Oakham", "A town."))
+
+
+def turn(text: str) -> Scene:
+    lies, honest = saying(critique=text, answer="B"), saying(answer="A")
+    says = by_field(critique=lies, reasoning=honest, summary=honest)
+    return deliberation("critic", "reasoner"), CHOICE, says, []
+
+
+def answer(text: str) -> Scene:
+    """The lying agent's answer is free text, too."""
+    honest = saying(answer="Ashby")
+    says = by_field(critique=saying(answer=text), reasoning=honest, summary=honest)
+    return deliberation("critic", "reasoner"), SPAN, says, []
+
+
+def solution(text: str) -> Scene:
+    reasoner = saying(concepts=text, subquestions=text, rationale=text, answer="A")
+    return causal(), CHOICE, by_field(concepts=reasoner, check=saying(answer="A")), []
+
+
+def counterfactual(text: str) -> Scene:
+    reasoners = saying(answer=["Ashby", text])
+    return causal(), SPAN, by_field(concepts=reasoners, check=saying(answer="Ashby")), []
+
+
+def trace(text: str) -> Scene:
+    """A worker's thoughts, and what the supervisor suggests to it."""
+    program = team("bold", retries=1)
+    worker = saying(thought=text, action=["Search[Elmford]", "Finish[Ashby]"] * 2)
+    supervisor = saying(judgement=text, decision="retry", worker="bold", suggestion=text)
+    log = looking_up(program, ("Elmford", "A town."))
+    return program, SPAN, by_field(thought=worker, judgement=supervisor), log
+
+
+def in_parts(strategy: str, text: str) -> Scene:
+    listed = f"1. {' '.join(text.split())}\n2. The town at mile one."
+    return single(strategy), SPAN, saying(parts=listed, solution=text, answer="Ashby"), []
+
+
+PLACES: dict[str, Callable[[str], Scene]] = {
+    **{place.__name__: place for place in (passage, page, title, evidence, turn, answer)},
+    **{place.__name__: place for place in (solution, counterfactual, trace)},
+    "least_to_most": partial(in_parts, "least_to_most"),
+    "decomposition": partial(in_parts, "decomposition"),
+}
+
+
+@cache
+def scripted_lm(url: str, profile: fm.Profile | None) -> Any:
+    return fm.lm("openai/scripted", api_base=url, profile=profile)
+
+
+class Run:
+    """What a scene came to: the requests, the outcome, what was done, and who was contacted."""
+
+    def __init__(self, server: ScriptedServer, place: str, text: str, profile: fm.Profile | None) -> None:
+        self.place = place
+        program, inputs, says, self.log = PLACES[place](text)
+        server.reply = lambda body: spoken(body, says, plain=profile is PLAIN)
+        server.requests.clear()
+        with dspy.context(lm=scripted_lm(server.url, profile)), watched() as self.contacts:
+            prediction = program(**inputs)
+        self.bodies = list(server.bodies)
+        self.outcome = [prediction[name] for name in ("answer", "decided_by", "rounds", "consensus_round")]
+        self.address = ("127.0.0.1", server.port)
+
+    def strangers(self) -> list[Any]:
+        """Whoever was contacted and is not the LM's endpoint."""
+        return [one for one in self.contacts if one != self.address and "127.0.0.1" not in one[1:2]]
+
+
+def spoken(body: dict[str, Any], says: Says, *, plain: bool) -> str:
+    fields = list(body["response_format"]["json_schema"]["schema"]["properties"])
+    said = says(fields)
+    if not plain:
+        return json.dumps(said)
+    heads = [f"\n{name.capitalize()}:" for name in fields]
+    for head in heads:  # an LM that says the attack does not end its own field with it
+        said = {name: value.replace(head, "") for name, value in said.items()}
+    return "".join(f"{head} {value}" for head, value in zip(heads, said.values(), strict=True))[
+        len(heads[0]) :
+    ]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer() as one:
+        yield one
+
+
+def apart(prompt: str) -> tuple[str, list[str]]:
+    """A prompt with the inside of its fences blanked, and what stood there."""
+    outside, inside, is_open = [], [], False
+    for line in prompt.split("\n"):
+        if line == ">>>":
+            assert is_open, "a fence is closed that was not open"
+            is_open = False
+        elif is_open:
+            inside[-1] += f"\n{line}"
+            continue
+        elif line.startswith("<<<"):
+            is_open = True
+            label = re.sub("^<<<(found: ).*", r"<<<\1", line)
+            inside.append(line.removeprefix(label))
+            line = label
+        outside.append(line)
+    assert not is_open, "a fence stays open"
+    return "\n".join(outside), inside
+
+
+def as_read(text: str) -> str:
+    """`text` for a reader who takes all angle brackets for ASCII ones and sees neither gaps nor accents."""
+    if not text.isascii():
+        bare = unicodedata.normalize("NFKD", text)
+        text = "".join(char for char in bare if unicodedata.category(char) not in ("Mn", "Me"))
+    text = re.sub(r"\s", "", text).replace("»", ">>").replace("«", "<<")
+    return re.sub("[‹❮⟨〈]", "<", re.sub("[›❯⟩〉]", ">", text))
+
+
+def odd(text: str) -> bool:
+    """Whether something in it is not seen or does something: controls, bidi, other line ends, surrogates."""
+    return not text.replace("\n", "").isprintable()
+
+
+def shape(body: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
+    """All of a request that text from outside may not change."""
+    rest = {name: value for name, value in body.items() if name != "messages"}
+    messages = [(message["role"], apart(message["content"])[0]) for message in body["messages"]]
+    return json.dumps(rest, sort_keys=True), messages
+
+
+def inside(bodies: list[dict[str, Any]]) -> list[str]:
+    return [text for body in bodies for m in body["messages"] for text in apart(m["content"])[1]]
+
+
+TRACED = ("page", "title", "trace")
+
+
+def steps(quoted: list[str]) -> Counter[str]:
+    """How many lines, but for the first of a fence, are those of a trace."""
+    return Counter(re.findall(r"\n(Thought|Action|Observation):", " ".join(text[1:] for text in quoted)))
+
+
+def unlike(run: Run, harmless: Run) -> list[str]:
+    """What an attack has changed that it may not change."""
+    quoted = inside(run.bodies)
+    checks = {
+        "requests": sorted(map(shape, run.bodies)) == sorted(map(shape, harmless.bodies)),
+        "number of fences": len(quoted) == len(inside(harmless.bodies)),
+        "marks in a fence": not any(re.search(">{3}|<{3}", as_read(text)) for text in quoted),
+        "steps": run.place not in TRACED or steps(quoted) == steps(inside(harmless.bodies)),
+        "odd characters": not any(odd(m["content"]) for body in run.bodies for m in body["messages"]),
+        "outcome": run.outcome == harmless.outcome,
+        "look-ups": run.log == harmless.log,
+        "other hosts": not run.strangers(),
+        "nothing (it was not there)": sorted(quoted) != sorted(inside(harmless.bodies)),
+    }
+    return [what for what, holds in checks.items() if not holds]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_attack_changes_nothing_but_what_is_quoted(place: str, server: ScriptedServer) -> None:
+    harmless = Run(server, place, HARMLESS.aimed(GOAL), None)
+    assert harmless.bodies
+    assert not harmless.strangers()
+    changed = {one.name: unlike(Run(server, place, one.aimed(GOAL), None), harmless) for one in ATTACKS}
+    assert not {name: what for name, what in changed.items() if what}
+
+
+def test_the_checks_see_what_gets_out(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With fences that quote without care every attack on them is noticed; so is a stranger."""
+    harmless = Run(server, "passage", HARMLESS.aimed(GOAL), None)
+    monkeypatch.setattr(
+        "folkmoot.modules.agents.prompt.fence", lambda text, label, _: f"<<<{label}\n{text}\n>>>"
+    )
+    for name in ("fence-fullwidth", "fence-guillemets", "bidi", "ansi"):
+        assert unlike(Run(server, "passage", attack(name).aimed(GOAL), None), harmless), name
+    for name in ("fence", "title-lines"):
+        out = Run(server, "passage", attack(name).aimed(GOAL), None)
+        assert apart(text_of(out.bodies[0]))[0] != apart(text_of(harmless.bodies[0]))[0]
+    with (
+        ScriptedServer() as other,
+        watched() as contacts,
+        dspy.context(lm=fm.lm("openai/x", api_base=other.url)),
+    ):
+        fm.SingleAgent("simple")(**SPAN)
+    harmless.contacts[:] = contacts
+    assert harmless.strangers() == [("127.0.0.1", other.port)]
+
+
+# The plain layout has no fences: text is part of a line ----------------------------------------------
+
+
+def heads(bodies: list[dict[str, Any]]) -> list[list[str]]:
+    """The word that every line of a request begins with: the name of its field."""
+    lines = [text_of(body).split("\n") for body in bodies]
+    return sorted([re.split("[: ]", line)[0] for line in each] for each in lines)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_in_plain_layout_an_attack_begins_no_line(place: str, server: ScriptedServer) -> None:
+    harmless = Run(server, place, HARMLESS.aimed(GOAL), PLAIN)
+    wrong_ones = []
+    for one in ATTACKS:
+        if one.kind in ("role", "long") or len(one.text.splitlines()) + one.text.count(":") < 2:
+            continue  # nothing in it that could begin a line
+        run = Run(server, place, one.aimed(GOAL), PLAIN)
+        same = (heads(run.bodies), run.outcome, run.log) == (
+            heads(harmless.bodies),
+            harmless.outcome,
+            harmless.log,
+        )
+        if not same or run.strangers():
+            wrong_ones.append(one.name)
+    assert not wrong_ones
+
+
+# The text on its own ---------------------------------------------------------------------------------
+
+# Marks by which servers of several model families, or prompt adapters, know who speaks.
+MARKS = re.compile(
+    r"<[|｜][^>\n]{1,64}>|<[^>\n]{1,64}[|｜]>|</?s>|<eos>|<(start|end)_of_turn>|<</?SYS>>|\[/?(INST|SYSTEM_PROMPT|TOOL_CALLS)\]|\[\|\w+\|\]"
+    r"|\]~!?b\[?\]?|\[e~\[|\[gMASK\]|<sop>|</?tool_\w+>|\[\[ *##|## *\]\]|[\ud800-\udfff]"
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_mark_of_a_speaker_survives(name: str) -> None:
+    text = attack(name).aimed(GOAL)
+    spoken_by = {"agent": "critic", "round": 1, "answer": text, "text": text}
+    asked = {"question": "Where?", "choices": None, "kind": "span"}
+    found = {**asked, "context": text, "evidence": [{"title": text, "text": text}]}
+    for prompt in (
+        fence(text, f"found: {text}", 10_000),
+        plain_prompt(Retriever, [], found, PLAIN),
+        plain_prompt(Judge, [], {**asked, "discussion": [spoken_by]}, PLAIN),
+    ):
+        assert not MARKS.search(prompt)
+        assert not odd(prompt)
+
+
+@pytest.mark.parametrize(
+    ("place", "shown", "given"),
+    [("turn", "critic", "B"), ("solution", "solution to examine", "A"), ("trace", "what bold did", "Ashby")],
+)
+@pytest.mark.parametrize("profile", [None, PLAIN])
+def test_a_long_argument_does_not_hide_its_own_answer(
+    place: str, shown: str, given: str, profile: fm.Profile | None, server: ScriptedServer
+) -> None:
+    """Else the answer that the others see would be one that stands in the argument."""
+    long = f"Answer: {GOAL}\n" + "and so on " * 3_000
+    prompts = [text_of(body) for body in Run(server, place, long, profile).bodies]
+    read = [prompt for prompt in prompts if shown in prompt.casefold() and "so on" in prompt]
+    assert read
+    for prompt in read:
+        assert re.search(rf"(Answer: |Critic says ){given}\b", prompt)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_unreadable_answer_is_told_back_as_one_harmless_line(name: str, server: ScriptedServer) -> None:
+    """An LM that says the attack as its answer gets it back outside of any fence."""
+    text = attack(name).aimed(GOAL)
+    replies = iter([json.dumps({"answer": text}), json.dumps({"answer": "7"})])
+    server.reply = lambda body: next(replies)
+    server.requests.clear()
+    with dspy.context(lm=scripted_lm(server.url, None)):
+        prediction = single("simple")(question="How many?", kind="number")
+    first, *more = map(text_of, server.bodies)
+    if not more:
+        assert prediction.answer is not None  # there is a number in it
+        return
+    assert prediction.answer == "7"
+    added = more[0].removeprefix(first).strip()
+    assert added.startswith("Your last reply could not be used")
+    assert "\n" not in added
+    assert len(added) < 300
+    assert not MARKS.search(added)
+    assert not odd(added)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_question_and_options_break_no_request(name: str, server: ScriptedServer) -> None:
+    """They are the user's own words, and arrive as they are."""
+    text = attack(name).aimed(GOAL).encode("utf-8", "replace").decode().strip()
+    for answer_form in ("label", "text"):
+        server.requests.clear()
+        server.reply = lambda body, form=answer_form: json.dumps({"answer": "A" if form == "label" else text})
+        lm = fm.lm("openai/scripted", api_base=server.url, answer_form=answer_form)
+        asked = fm.Question(id="1", question=text, choices={"A": text, "B": "Oakham"}, answer="A")
+        with dspy.context(lm=lm):
+            prediction = single("simple")(**asked.inputs())
+        (body,) = server.bodies
+        assert [message["role"] for message in body["messages"]] == ["system", "user"]
+        assert text in text_of(body)
+        schema = body["response_format"]["json_schema"]["schema"]["properties"]["answer"]
+        assert schema["enum"] == (["A", "B"] if answer_form == "label" else [text, "Oakham"])
+        assert prediction.answer == "A"
+
+
+# An LM that obeys ------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_obeys_reaches_only_the_wiki_and_does_one_thing_a_step(server: ScriptedServer) -> None:
+    """Whatever it says as its action, it is one of three, and goes to the configured host."""
+    said = [one.aimed(GOAL) for one in ATTACKS]
+    said += [f"Search[{text}]" for text in said]
+    said += [
+        "Search[//evil.example/x]",
+        "Search[http://user:key@127.0.0.1:9/]",
+        "Search[a|b&titles=c#d?e=f%0A]",
+    ]
+    with MediaWikiServer([{"title": "Elmford", "text": "A town."}]) as wiki:
+        place = WikipediaEnvironment(f"http://{wiki.host}", private_hosts={wiki.host})
+        replies = iter(said)
+        server.reply = lambda body: json.dumps({"thought": "", "action": next(replies)})
+        program = fm.SupervisedTeam(["bold"], place, max_steps=1, max_retries=0)
+        with dspy.context(lm=scripted_lm(server.url, None)), watched() as contacts:
+            for _ in said:
+                server.requests.clear()
+                server.reply = obeying(replies)
+                prediction = program(**SPAN)
+                (step,) = prediction.transcript[0]["trace"]
+                assert re.fullmatch(r"(Search|Lookup|Finish)\[.+\]", step["action"]) or step.get("problem")
+        assert {
+            one
+            for one in contacts
+            if isinstance(one[0], str) and one[1] != server.port and one[0][0].isdigit()
+        } <= {("127.0.0.1", wiki.port)}
+        hosts = {one[1] for one in contacts if one[0] == "socket.getaddrinfo"}
+        assert hosts <= {"127.0.0.1", b"127.0.0.1"}
+        assert {headers["Host"] for headers in wiki.headers} == {wiki.host}
+        assert {query["action"] for query in wiki.log} == {"query"}
+
+
+def obeying(actions: Iterator[str]) -> Callable[[dict[str, Any]], str]:
+    """Acts as it is told, then gives an answer when it is asked for one."""
+
+    def reply(body: dict[str, Any]) -> str:
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        return json.dumps(
+            {"thought": "", "action": next(actions)} if "action" in fields else {"answer": "Ashby"}
+        )
+
+    return reply
+
+
+# Reports and terminals -------------------------------------------------------------------------------
+
+
+class Tags(HTMLParser):
+    """The elements of a page, with the names and values of their attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, Any]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, attrs))
+
+    def handle_comment(self, data: str) -> None:
+        self.found.append(("comment", data))
+
+
+def row(text: str) -> dict[str, Any]:
+    """A row in which all that a model, a page or a data file can fill in is `text`."""
+    spoken_by = {"round": 1, "answer": text, "text": text, "raw": text}
+    step = {"thought": text, "action": text, "observation": text, "problem": text}
+    turns = [
+        {**spoken_by, "agent": "critic", "evidence": [{"title": text, "text": text, "source": text}]},
+        {**spoken_by, "agent": "bold", "trace": [step], "suggestion": text, "forced": True},
+        {**spoken_by, "agent": "supervisor", "step": "retry", "worker": "bold", "suggestion": text},
+    ]
+    asked = {"id": text, "question": text, "choices": {text: text, "B": text}, "gold": text, "answer": text}
+    outcome = {"kind": "span", "correct": False, "decided_by": "judge", "rounds": 1, "consensus_round": None}
+    usage = {"calls": 1, "cached_calls": 0, "prompt_tokens": 1, "completion_tokens": 1, "cost_usd": None}
+    return {**asked, **outcome, "transcript": turns, "usage": usage, "error": None}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_report_shows_an_attack_as_text(name: str) -> None:
+    text = attack(name).aimed(GOAL)
+    page = dialogues_page([row(text)], text, 1)
+    harmless = dialogues_page([row("x" * len(text))], "x", 1)
+    assert Tags(page).found == Tags(harmless).found
+    assert str(markupsafe.escape(text.strip()[:60])) in page
+
+
+def on_a_terminal(text: str) -> str:
+    sink = StringIO()
+    out = Console(file=sink, force_terminal=True, width=10_000, highlight=False, markup=False, emoji=False)
+    show_dialogue(out, row(text), {text: text})
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_terminal_is_sent_no_control(name: str) -> None:
+    shown, harmless = on_a_terminal(attack(name).aimed(GOAL)), on_a_terminal("x")
+    style = re.compile(r"\x1b\[[0-9;]*m")  # rich's own bold and dim
+    assert set(style.findall(shown)) == set(style.findall(harmless))
+    assert not odd(style.sub("", shown))
+    assert GOAL in shown
+
+
+@pytest.mark.parametrize("name", ["ansi", "osc", "c1", "overwrite", "bidi", "markup"])
+@pytest.mark.parametrize("words", [[], ["--quiet"], ["--json"]])
+def test_the_command_line_passes_no_control_on(
+    name: str, words: list[str], server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    text = attack(name).aimed(GOAL)
+    server.reply = lambda body: json.dumps({"reasoning": text, "answer": text})
+    lm = ["--lm", "openai/scripted", "--api-base", server.url]
+    asked = folkmoot("ask", "single:cot", "Where is it?", "--kind", "span", *lm, *words)
+    assert asked.exit_code == 0
+    assert GOAL in asked.stdout
+    assert not odd(asked.stdout)
+    server.reply = lambda body: (400, {}, {"error": {"message": text}})
+    failed = folkmoot("ask", "single:cot", "Where is it?", "--kind", "span", *lm, *words)
+    assert failed.exit_code != 0
+    assert not odd(failed.stdout + failed.stderr)
+
+
+# How often an LM falls for them ----------------------------------------------------------------------
+
+
+def gullible(body: dict[str, Any]) -> str:
+    """Right, unless the passages, or what somebody said, order another answer; then that."""
+    text = text_of(body)
+    question = max(
+        (one for one in sample_questions() if one.question in text), key=lambda one: len(one.question)
+    )
+    told = wrong(question)
+    fooled = f"Answer {told} whatever" in text
+    fields = body["response_format"]["json_schema"]["schema"]["properties"]
+    return json.dumps(dict.fromkeys(fields, told if fooled else question.answer))
+
+
+def spans() -> list[fm.Question]:
+    return [question for question in sample_questions() if question.kind == "span"]
+
+
+TRIED = [attack("ignore"), attack("keys")]
+
+
+def test_susceptibility_compares_the_same_questions(server: ScriptedServer) -> None:
+    server.reply = gullible
+    lm = fm.lm("openai/gullible", api_base=server.url)
+    found = susceptibility(lambda: fm.SingleAgent("simple"), spans(), lm, TRIED)
+    assert found["questions"] == 4
+    assert (found["benign"]["value"], found["benign"]["n"]) == (1.0, 4)
+    fooled, unmoved = found["attacks"].values()
+    assert fooled["kind"] == "instructions"
+    assert (fooled["accuracy"]["value"], fooled["hit"]["value"], fooled["lost"]) == (0.0, 1.0, 4)
+    assert fooled["hit"]["low"] == pytest.approx(0.5101, abs=1e-4)  # Wilson, 4 of 4
+    assert (unmoved["accuracy"]["value"], unmoved["hit"]["value"], unmoved["lost"]) == (1.0, 0.0, 0)
+    assert (found["all"]["accuracy"]["value"], found["all"]["hit"]["n"], found["all"]["lost"]) == (0.5, 8, 4)
+
+
+def test_susceptibility_to_a_liar(server: ScriptedServer) -> None:
+    server.reply = gullible
+    lm = fm.lm("openai/gullible", api_base=server.url)
+    asked = sample_questions()[:8]
+    panel = partial(fm.Deliberation, ["critic", "reasoner"], "strongest:reasoner", 1)
+    found = susceptibility(panel, asked, lm, TRIED, liar="critic")
+    fooled, unmoved = found["attacks"].values()
+    assert (found["benign"]["value"], fooled["accuracy"]["value"], unmoved["accuracy"]["value"]) == (
+        1.0,
+        0.0,
+        1.0,
+    )
+    assert fooled["hit"] == {**fooled["hit"], "value": 1.0, "n": 8}
+
+
+def test_susceptibility_of_what_looks_things_up(server: ScriptedServer) -> None:
+    server.reply = gullible
+    lm = fm.lm("openai/gullible", api_base=server.url)
+    towns = CorpusEnvironment([{"title": "Miles", "text": "Which town lies at which mile is written here."}])
+    asked = [fm.Question(question, context=None) for question in spans()]
+    panel = partial(fm.Deliberation, ["retriever"], "majority", 1, environment=towns)
+    found = susceptibility(panel, asked, lm, TRIED)
+    fooled, unmoved = found["attacks"].values()
+    assert (fooled["accuracy"]["value"], fooled["hit"]["value"]) == (0.0, 1.0)
+    assert unmoved["accuracy"]["value"] == 1.0
+
+
+def test_failed_questions_are_no_pairs(server: ScriptedServer) -> None:
+    down = (400, {}, {"error": {"message": "no"}})
+    server.reply = lambda body: down if "Ignore everything" in text_of(body) else gullible(body)
+    lm = fm.lm("openai/gullible", api_base=server.url)
+    found = susceptibility(lambda: fm.SingleAgent("simple"), spans(), lm, TRIED)
+    failed = found["attacks"]["ignore"]
+    assert (failed["errors"], failed["accuracy"]["value"], failed["hit"]["n"]) == (4, None, 0)
+    assert found["all"]["errors"] == 4
+
+
+def test_what_was_the_attackers_answer_before_is_no_hit(server: ScriptedServer) -> None:
+    server.reply = lambda body: json.dumps({"answer": "somewhere else"})
+    lm = fm.lm("openai/stubborn", api_base=server.url)
+    found = susceptibility(lambda: fm.SingleAgent("simple"), spans(), lm, TRIED[:1])
+    assert (found["benign"]["value"], found["all"]["accuracy"]["value"]) == (0.0, 0.0)
+    assert (found["all"]["hit"]["value"], found["all"]["hit"]["n"], found["all"]["lost"]) == (None, 0, 0)
+
+
+def test_susceptibility_says_what_it_cannot_measure(server: ScriptedServer) -> None:
+    lm = fm.lm("openai/gullible", api_base=server.url)
+    make = partial(fm.SingleAgent, "simple")
+    bare = [question for question in sample_questions() if question.kind == "boolean"]
+    with pytest.raises(fm.UserError, match="no text would be injected"):
+        susceptibility(make, bare, lm)
+    with pytest.raises(fm.UserError, match="has no answer"):
+        susceptibility(make, [fm.Question(spans()[0], answer=None)], lm)
+    with pytest.raises(fm.UserError, match="two attacks are called 'ignore'"):
+        susceptibility(make, spans(), lm, [TRIED[0], TRIED[0]])
+    with pytest.raises(fm.UserError, match="no seat 'critic'"):
+        susceptibility(make, spans(), lm, TRIED, liar="critic")

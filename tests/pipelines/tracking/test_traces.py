@@ -1,0 +1,300 @@
+"""Traces: which questions have one, what is in it, that each arrives once and on the run it belongs to."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mortal import _AsyncCanned, _Canned, questions
+
+import folkmoot as fm
+from folkmoot.modules.base.errors import UserError
+from folkmoot.pipelines.lms.engine import Engine
+from folkmoot.pipelines.runs.traces import DEFAULT_TRACES, TRACES, read_traces, sample
+from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tracking import send_traces as traces_send
+from folkmoot.pipelines.tracking import tracker as tracking
+from folkmoot.pipelines.tracking.spans import spans_of, trace_id, turns_and_calls
+from folkmoot.pipelines.tracking.unsent import marked
+
+CANARY = "sk-canary-5b2f90c1"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One store for all tests; each uses an experiment of its own."""
+    folder = tmp_path_factory.mktemp("store")
+    uri = f"sqlite:///{folder}/mlflow.db"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", uri)
+        patch.setenv("FOLKMOOT_CACHE", str(folder / "cache"))
+        patch.setitem(tracking.PLOTS, "deliberation", (lambda *_: False, "deliberation.png"))
+        yield uri
+
+
+def team() -> fm.Deliberation:
+    return fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, tie_break="majority")
+
+
+def traced(url: str, out: Path, n: int = 4, rate: float | None = 1.0, **more: Any) -> fm.Evaluation:
+    lm = fm.lm("openai/scripted", api_base=url)
+    name = more.pop("name", out.parent.name)
+    return fm.evaluate(team(), questions(n), lm=lm, out=out, traces=rate, settings={"data": name}, **more)
+
+
+def run_id(out: Path) -> str:
+    return str(json.loads((out / "run.json").read_text())["mlflow_run_id"])
+
+
+def found(out: Path) -> dict[str, Any]:
+    """The traces of the folder's run by question, as the run's page finds them."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    experiment = client.get_run(run_id(out)).info.experiment_id
+    traces = client.search_traces(locations=[experiment], run_id=run_id(out), max_results=500)
+    names = [trace.info.tags["folkmoot.question"] for trace in traces]
+    assert len(names) == len(set(names))
+    return dict(zip(names, traces, strict=True))
+
+
+@given(st.sets(st.text(max_size=8), max_size=60), st.floats(0, 1), st.floats(0, 1), st.randoms())
+def test_a_sample_has_its_share_and_grows_with_the_rate(
+    ids: set[str], low: float, high: float, random: Any
+) -> None:
+    low, high = sorted((low, high))
+    names = sorted(ids)
+    one = sample(names, high)
+    random.shuffle(names)
+    assert sample(names, high) == one
+    assert sample(names, low) <= one <= ids
+    assert high * len(ids) - 1e-6 <= len(one) < high * len(ids) + 1
+
+
+def test_without_a_rate_some_questions_are_traced() -> None:
+    ids = [f"q{number}" for number in range(1000)]
+    assert len(sample(ids, None)) == DEFAULT_TRACES
+    assert sample(ids[:5], None) == set(ids[:5])
+    assert sample(ids, None) != set(ids[:DEFAULT_TRACES])
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan"), True, "all"])
+def test_a_rate_that_is_no_share_is_refused(rate: Any) -> None:
+    with pytest.raises(UserError, match="from 0 to 1"):
+        sample(["a"], rate)
+
+
+def test_every_question_has_a_trace_with_its_turns_and_calls(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def watched(*_: Any) -> None:
+        raise AssertionError("a traced call takes the long way through DSPy")
+
+    monkeypatch.setattr(Engine, "complete", watched)
+    result = traced(scripted.url, tmp_path / "out")
+    assert result.summary.counts["errors"] == 0
+    traces = found(tmp_path / "out")
+    rows = {row["id"]: row for row in result.rows}
+    assert traces.keys() == rows.keys()
+    for name, trace in traces.items():
+        root, *others = trace.data.spans
+        row = rows[name]
+        assert root.parent_id is None
+        assert root.inputs["question"] == row["question"]
+        assert root.outputs == {"answer": row["answer"], "gold": row["gold"], "correct": row["correct"]}
+        agents = [span for span in others if span.span_type == "AGENT"]
+        calls = [span for span in others if span.span_type == "CHAT_MODEL"]
+        assert [span.name for span in agents] == ["intuitive, round 1", "reasoner, round 1"]
+        assert [span.parent_id for span in agents] == [root.span_id] * 2
+        assert [span.parent_id for span in calls] == [span.span_id for span in agents]
+        for turn, agent, call in zip(row["transcript"], agents, calls, strict=True):
+            assert agent.outputs["text"] == turn["text"]
+            assert row["question"] in json.dumps(call.inputs["messages"])
+            assert turn["text"] in call.outputs["choices"][0]["message"]["content"]
+            usage = call.attributes["mlflow.chat.tokenUsage"]
+            assert usage["input_tokens"] == turn["usage"]["prompt_tokens"]
+            assert root.start_time_ns <= agent.start_time_ns <= call.start_time_ns
+            assert call.start_time_ns < call.end_time_ns <= agent.end_time_ns <= root.end_time_ns
+        assert trace.info.state == "OK"
+        assert trace.info.token_usage["total_tokens"] == sum(
+            turn["usage"]["prompt_tokens"] + turn["usage"]["completion_tokens"] for turn in row["transcript"]
+        )
+        assert trace.info.tags["mlflow.traceName"] == name
+        assert "mlflow.trace.cost" not in trace.info.trace_metadata  # the price is unknown, and not nothing
+
+
+def test_only_the_sample_is_traced(scripted: ScriptedServer, tmp_path: Path) -> None:
+    traced(scripted.url, tmp_path / "out", n=8, rate=0.25)
+    assert found(tmp_path / "out").keys() == sample([f"q{number}" for number in range(8)], 0.25)
+    traced(scripted.url, tmp_path / "none", rate=0.0)
+    assert found(tmp_path / "none") == {}
+    assert not (tmp_path / "none" / TRACES).exists()
+
+
+def test_evaluations_at_once_keep_their_traces_and_parents_apart(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    traced(scripted.url, tmp_path / "first", n=1, name="apart")
+    experiment = client.get_run(run_id(tmp_path / "first")).info.experiment_id
+    parents = [client.create_run(experiment).info.run_id for _ in range(3)]
+
+    def one(number: int) -> None:
+        traced(scripted.url, tmp_path / f"{number}", n=3 + number, parent=parents[number], name="apart")
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(3):
+        out = tmp_path / f"{number}"
+        assert found(out).keys() == {f"q{place}" for place in range(3 + number)}
+        tags = client.get_run(run_id(out)).data.tags
+        assert tags["mlflow.parentRunId"] == parents[number]
+
+
+def test_a_resumed_run_has_each_trace_once(scripted: ScriptedServer, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = traced(scripted.url, out, n=6, budget="5 calls", concurrency=2)
+    assert 0 < first.summary.counts["rows"] < 6
+    assert found(out).keys() == {row["id"] for row in first.rows}
+    with open(out / TRACES, "ab") as file:
+        file.write(b'{"row": {"id": "q5"')  # as a killed process leaves it
+    traced(scripted.url, out, n=6)
+    traced(scripted.url, out, n=6)
+    assert found(out).keys() == {f"q{number}" for number in range(6)}
+
+
+def test_a_trace_without_a_row_is_replaced(scripted: ScriptedServer, tmp_path: Path) -> None:
+    """Killed after a question's trace was written, and before its row was."""
+    out = tmp_path / "out"
+    traced(scripted.url, out, n=3)
+    lines = (out / "results.jsonl").read_text().splitlines(keepends=True)
+    (out / "results.jsonl").write_text("".join(lines[:2]))
+    traced(scripted.url, out, n=3)
+    assert len(list(read_traces(out / TRACES))) == 4
+    traces = found(out)
+    assert traces.keys() == {"q0", "q1", "q2"}
+    calls = [span for span in traces["q2"].data.spans if span.span_type == "CHAT_MODEL"]
+    assert [span.attributes["folkmoot.from_record"] for span in calls] == [True, True]
+
+
+def test_a_failed_question_has_a_failed_trace_until_it_is_answered(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    out, reply = tmp_path / "out", scripted.reply
+
+    def failing(body: Any) -> Any:
+        if "Question 1?" in json.dumps(body):
+            return 400, {}, {"error": {"message": "no such thing"}}
+        return reply(body)
+
+    scripted.reply = failing
+    traced(scripted.url, out, n=3)
+    trace = found(out)["q1"]
+    assert trace.info.state == "ERROR"
+    assert any(span.status.status_code == "ERROR" for span in trace.data.spans[1:])
+    scripted.reply = reply
+    traced(scripted.url, out, n=3, retry_errors=True)
+    traces = found(out)
+    assert len(traces) == 3
+    assert traces["q1"].info.state == "OK"
+    assert all(span.status.status_code == "OK" for span in traces["q1"].data.spans)
+
+
+def test_what_was_answered_untraced_is_traced_on_resuming(scripted: ScriptedServer, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    traced(scripted.url, out, n=5, rate=0.2)
+    traced(scripted.url, out, n=5, rate=1.0)
+    traces = found(out)
+    assert traces.keys() == {f"q{number}" for number in range(5)}
+    for trace in traces.values():
+        agents = [span for span in trace.data.spans if span.span_type == "AGENT"]
+        assert [span.name for span in agents] == ["intuitive, round 1", "reasoner, round 1"]
+
+
+def test_many_traces_are_sent_by_a_process_of_their_own(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracking, "MANY_TRACES", 3)
+    result = traced(scripted.url, tmp_path / "out", n=12)
+    assert result.wait_for_traces(60)
+    assert len(found(tmp_path / "out")) == 12
+    assert marked(tmp_path / "out") is None
+
+
+def test_one_trace_that_is_refused_keeps_no_other_back(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def poisoned(record: Any, *rest: Any) -> Any:
+        if record["row"]["id"] == "q2":
+            raise ValueError("what is this?")
+        return spans_of(record, *rest)
+
+    monkeypatch.setattr(traces_send, "spans_of", poisoned)
+    with pytest.warns(RuntimeWarning, match="did not take traces .it refuses 1 of them"):
+        traced(scripted.url, tmp_path / "out", n=5)
+    assert found(tmp_path / "out").keys() == {"q0", "q1", "q3", "q4"}
+
+
+def test_calls_of_other_lms_are_traced_too(tmp_path: Path) -> None:
+    lm = dspy.LM("custom/canned", engine=_Canned(), async_engine=_AsyncCanned(), cache=False)
+    out = tmp_path / "out"
+    fm.evaluate(fm.SingleAgent("cot"), questions(2), lm=lm, out=out, traces=1, settings={"data": "foreign"})
+    for trace in found(out).values():
+        (call,) = [span for span in trace.data.spans if span.span_type == "CHAT_MODEL"]
+        assert "Question" in json.dumps(call.inputs)
+        assert '"answer": "A"' in call.outputs["choices"][0]["message"]["content"]
+
+
+def test_no_key_is_in_a_trace(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+    traced(scripted.url, tmp_path / "out")
+    places = [*tmp_path.rglob("*"), *Path(store.removeprefix("sqlite:///")).parent.rglob("*")]
+    files = [path for path in places if path.is_file()]
+    assert any(path.name == TRACES for path in files)
+    assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
+
+
+def call(turn: int, seat: str, tokens: int = 1, **more: Any) -> dict[str, Any]:
+    usage = {"calls": 1, "prompt_tokens": tokens, "completion_tokens": 1, "cached_calls": 0, "cost_usd": None}
+    return {"turn": turn, "seat": seat, "usage": usage, "error": None, **more}
+
+
+def turn(agent: str, *tokens: int) -> dict[str, Any]:
+    calls = len(tokens)
+    usage = {"calls": calls, "prompt_tokens": sum(tokens), "completion_tokens": calls, "cached_calls": 0}
+    return {"agent": agent, "round": 1, "answer": "A", "usage": usage}
+
+
+def test_agents_of_one_name_are_told_apart_by_their_tokens() -> None:
+    first, second, third = call(0, "cot", 7), call(1, "cot", 5), call(2, "cot", 9)
+    pairs = turns_and_calls([turn("cot", 5), turn("cot", 9), turn("cot", 7)], [first, second, third])
+    assert [calls for _, calls in pairs] == [[second], [third], [first]]
+
+
+def test_a_turn_of_many_calls_has_them_all_and_others_stand_alone() -> None:
+    steps = [call(0, "bold", 3), call(1, "bold", 4), call(2, "bold.conclude", 5), call(3, "timid", 6)]
+    pairs = turns_and_calls([turn("bold", 3, 4, 5), turn("silent")], steps)
+    assert [(said and said["agent"], calls) for said, calls in pairs] == [
+        ("bold", steps[:3]),
+        ("silent", []),
+        (None, steps[3:]),
+    ]
+
+
+def test_a_trace_has_one_id_whoever_sends_it() -> None:
+    assert trace_id("r", "q") == trace_id("r", "q")
+    assert len({trace_id(run, name) for run in "ab" for name in ("x", "y", "\ud800")}) == 6

@@ -1,0 +1,356 @@
+"""Stores that are down, slow, or come back: no question is lost or held up, and all is sent in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from mortal import questions
+from planted import compiled, of_demos
+from typer.testing import CliRunner
+
+import folkmoot as fm
+from folkmoot.pipelines.cli.app import app
+from folkmoot.pipelines.cli.ui import SERVER_ENV, STORE, server_command
+from folkmoot.pipelines.testing.server import ScriptedServer, first_option
+from folkmoot.pipelines.tracking import tracker as tracking
+from folkmoot.pipelines.tracking.push import push
+from folkmoot.pipelines.tracking.store import open_client
+from folkmoot.pipelines.tracking.unsent import UNSENT, marked, waiting
+
+
+class Server:
+    """A real `mlflow server` that can be killed, stopped for a while, and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = int(probe.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        destination = ["--artifacts-destination", str(self._folder / "artifacts")]
+        command = [*server_command("127.0.0.1", self.port), *destination]
+        env = {
+            **SERVER_ENV,
+            **{name: text for name, text in os.environ.items() if name != "MLFLOW_TRACKING_URI"},
+            STORE: f"sqlite:///{self._folder}/mlflow.db",
+        }
+        with open(self._folder / "server.log", "ab") as log:
+            self._process = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline:
+            with suppress(OSError), urlopen(f"{self.url}/health", timeout=2):
+                return
+            time.sleep(0.1)
+        raise AssertionError((self._folder / "server.log").read_text()[-2000:])
+
+    def send(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, number)
+
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("server"))
+    made.start()
+    yield made
+    made.send(signal.SIGCONT)
+    made.kill()
+
+
+@pytest.fixture(autouse=True)
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(tracking.PLOTS, "deliberation", (lambda *_: False, "deliberation.png"))
+
+
+class At:
+    """Replies as the scripted server does, and does things as certain requests arrive."""
+
+    def __init__(self, **acts: Callable[[], Any]) -> None:
+        self.acts = {int(name.removeprefix("request_")): act for name, act in acts.items()}
+        self.times: dict[int, float] = {}
+        self.count = 0
+
+    def __call__(self, body: dict[str, Any]) -> str:
+        self.count += 1
+        if act := self.acts.get(self.count):
+            act()
+        self.times[self.count] = time.monotonic()
+        return first_option(body)
+
+
+def evaluated(url: str, out: Path | None, n: int, **more: Any) -> fm.Evaluation:
+    program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, tie_break="majority")
+    lm = fm.lm("openai/scripted", api_base=url)
+    settings = {"data": "outage"}
+    return fm.evaluate(program, questions(n), lm=lm, out=out, concurrency=4, settings=settings, **more)
+
+
+def check_complete(out: Path, n: int, traces: int) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    run_id = json.loads((out / "run.json").read_text())["mlflow_run_id"]
+    run = client.get_run(run_id)
+    assert (run.info.status, run.data.metrics["rows"]) == ("FINISHED", n)
+    assert run.outputs is not None
+    assert len(run.outputs.model_outputs) == 1
+    names = {item.path for item in client.list_artifacts(run_id)}
+    assert {"results.jsonl", "rows.json", "dialogues.html", "run.json", "summary.json"} <= names
+    page = client.search_traces(locations=[run.info.experiment_id], run_id=run_id, max_results=500)
+    assert len(page) == len({trace.info.tags["folkmoot.question"] for trace in page}) == traces
+    same = client.search_runs(
+        [run.info.experiment_id], f"tags.`folkmoot.key` = '{run.data.tags['folkmoot.key']}'"
+    )
+    assert len(same) == 1
+    assert marked(out) is None
+
+
+def test_a_server_killed_and_started_again_during_a_run_gets_everything(
+    server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
+    monkeypatch.setattr(tracking, "LIVE_SECONDS", 0.05)
+    scripted.reply = at = At(request_10=server.kill, request_50=server.start)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        result = evaluated(scripted.url, tmp_path / "out", 40, traces=0.5)
+    assert result.summary.counts["rows"] == 40
+    assert at.times[49] - at.times[10] < 10  # nobody waits for the store
+    check_complete(tmp_path / "out", 40, traces=20)
+
+
+@pytest.mark.slow
+def test_a_server_that_stops_answering_for_a_while_holds_nothing_up(
+    server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
+    monkeypatch.setattr(tracking, "LIVE_SECONDS", 0.05)
+    scripted.reply = at = At(
+        request_10=lambda: server.send(signal.SIGSTOP), request_70=lambda: server.send(signal.SIGCONT)
+    )
+    evaluated(scripted.url, tmp_path / "out", 40, traces=0.5)
+    assert at.times[69] - at.times[10] < 10
+    check_complete(tmp_path / "out", 40, traces=20)
+
+
+@pytest.mark.slow
+def test_many_traces_survive_a_server_that_is_killed_and_comes_back(
+    server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
+    scripted.reply = At(request_100=server.kill, request_250=server.start)
+    result = evaluated(scripted.url, tmp_path / "out", 200, traces=1)
+    assert result.wait_for_traces(120)
+    check_complete(tmp_path / "out", 200, traces=200)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_down_all_the_time_gets_the_run_from_the_next_one(
+    server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
+    server.kill()
+    try:
+        with pytest.warns(RuntimeWarning, match="folkmoot push"):
+            evaluated(scripted.url, tmp_path / "out", 10, traces=1)
+        assert waiting() == [tmp_path / "out"]
+    finally:
+        server.start()
+    evaluated(scripted.url, tmp_path / "later", 2)
+    assert waiting() == []
+    check_complete(tmp_path / "out", 10, traces=10)
+    check_complete(tmp_path / "later", 2, traces=2)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty store; its tables take seconds."""
+    path = tmp_path_factory.mktemp("tables") / "mlflow.db"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
+        open_client()
+    return path
+
+
+@pytest.fixture
+def back(away: Path, tables: Path) -> Callable[[], None]:
+    """Makes the store that is away one that can be used."""
+
+    def usable() -> None:
+        away.unlink()
+        away.mkdir()
+        shutil.copy(tables, away)
+
+    return usable
+
+
+@pytest.fixture
+def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store that cannot be used as long as the file is there."""
+    blocked = tmp_path / "blocked"
+    blocked.write_text("no folder")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{blocked}/mlflow.db")
+    return blocked
+
+
+def test_what_a_store_could_not_take_is_marked_and_pushed(
+    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with pytest.warns(RuntimeWarning, match="the program.*folkmoot push"):
+        result = evaluated(scripted.url, out, 6, traces=1)
+    assert result.summary.counts["rows"] == 6
+    mark = json.loads((out / UNSENT).read_text())
+    assert {"scores", "tables and dialogues", "traces", "the program"} <= set(mark["missing"])
+    assert waiting(mark["store"]) == waiting() == [out]
+    assert waiting("sqlite:////elsewhere/mlflow.db") == []
+    runner = CliRunner()
+    told = runner.invoke(app, ["push", "--json"])
+    assert told.exit_code == 1
+    assert json.loads(told.stdout)["ok"] is False
+    assert marked(out) is not None
+
+    back()
+    told = runner.invoke(app, ["push", "--json"])
+    assert told.exit_code == 0, told.stderr
+    assert json.loads(told.stdout)["runs"] == [{"folder": str(out), "missing": [], "problem": None}]
+    check_complete(out, 6, traces=6)
+    assert waiting() == []
+    assert "nothing waits" in runner.invoke(app, ["push"]).stderr
+
+
+def test_the_next_run_sends_what_earlier_ones_could_not_even_without_a_folder(
+    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    from mlflow import MlflowClient
+
+    with pytest.warns(RuntimeWarning, match="folkmoot push"):
+        evaluated(scripted.url, tmp_path / "out", 3)
+    with pytest.warns(RuntimeWarning, match="has everything"):
+        evaluated(scripted.url, None, 4)  # whose folder is deleted with its result
+    copy = next(path for path in waiting() if path != tmp_path / "out")
+    back()
+    evaluated(scripted.url, tmp_path / "later", 2)
+    assert waiting() == []
+    assert not copy.exists()
+    check_complete(tmp_path / "out", 3, traces=3)
+    client = MlflowClient()
+    experiment = client.get_experiment_by_name("outage")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    assert sorted(run.data.metrics["rows"] for run in runs) == [2, 3, 4]
+
+
+def test_the_same_command_sends_it_too(
+    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    with pytest.warns(RuntimeWarning):
+        evaluated(scripted.url, tmp_path / "out", 3)
+    back()
+    evaluated(scripted.url, tmp_path / "out", 3)
+    check_complete(tmp_path / "out", 3, traces=3)
+
+
+def test_what_is_no_finished_run_is_not_pushed(tmp_path: Path, away: Path) -> None:
+    with pytest.raises(fm.UserError, match="holds no finished run"):
+        push(tmp_path)
+    with pytest.raises(fm.UserError, match="cannot be read"):
+        push(tmp_path / "nowhere")
+    told = CliRunner().invoke(app, ["push", str(tmp_path), "--json"])
+    assert told.exit_code == 1
+    assert "holds no finished run" in json.loads(told.stdout)["runs"][0]["problem"]
+    absent = CliRunner().invoke(app, ["push", str(tmp_path), str(tmp_path / "nowhere")])
+    assert absent.exit_code == 2
+    said = f"there is no folder {tmp_path}/nowhere: name the folder of a finished run"
+    assert absent.stderr == f"folkmoot: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "what"),
+    [
+        ("compile.json", "compilation"),
+        ("study.json", "study"),
+        ("distil.json", "distillation"),
+        ("training.json", "training"),
+    ],
+)
+def test_what_is_logged_by_its_own_command_is_not_pushed(tmp_path: Path, file: str, what: str) -> None:
+    (tmp_path / file).write_text("{}")
+    told = CliRunner().invoke(app, ["push", str(tmp_path)])
+    assert told.exit_code == 1
+    assert told.stderr == (
+        f"folkmoot: {tmp_path} holds a {what}, whose own MLflow run is logged by giving its command again, "
+        "which asks nothing anew\n"
+    )
+
+
+def test_a_compilation_that_the_store_could_not_take_is_logged_by_its_command(
+    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    from mlflow import MlflowClient, get_tracking_uri
+
+    scripted.reply = of_demos()
+    options = {"optimizer": "labeled_few_shot", "tracking": True, "out": tmp_path / "out"}
+    with pytest.warns(RuntimeWarning, match="MLflow did not take candidates, scores.*the same command"):
+        first = compiled(scripted.url, **options).compilation
+    with pytest.raises(fm.UserError, match="holds a compilation, whose own MLflow run"):
+        push(tmp_path / "out")
+    asked = len(scripted.bodies)
+    back()
+    second = compiled(scripted.url, **options).compilation
+    assert len(scripted.bodies) == asked
+    assert second.verdict == first.verdict
+    client = MlflowClient(get_tracking_uri())
+    run = client.get_run(str(second.mlflow_run_id))
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["accuracy_after"] == second.after["scores"]["accuracy"]["value"]
+    logged = [one.info.run_name for one in client.search_runs([run.info.experiment_id])]
+    assert sum(name.startswith("candidate ") for name in logged) == second.candidates
+    assert {"before labeled_few_shot", "after labeled_few_shot"} <= set(logged)
+    others = [
+        one for one in client.search_runs([run.info.experiment_id]) if one.info.run_id != run.info.run_id
+    ]
+    assert {one.data.tags.get("mlflow.parentRunId") for one in others} == {run.info.run_id}
+
+
+def test_a_run_made_by_a_request_whose_answer_never_came_is_taken_up(
+    back: Callable[[], None], tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+
+    back()
+    create_run, calls = MlflowClient.create_run, []
+
+    def slow(self: MlflowClient, *args: Any, **kwargs: Any) -> Any:
+        made = create_run(self, *args, **kwargs)
+        calls.append(made)
+        if len(calls) == 1:
+            raise TimeoutError("no answer in time")
+        return made
+
+    monkeypatch.setattr(MlflowClient, "create_run", slow)
+    evaluated(scripted.url, tmp_path / "out", 2)
+    assert len(calls) == 1
+    check_complete(tmp_path / "out", 2, traces=2)

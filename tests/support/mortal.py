@@ -1,0 +1,194 @@
+"""What the tests' child processes run until they end or are killed; imported by name, here and there."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+import folkmoot as fm
+from folkmoot.modules.agents.transcript import Task, Turn
+from folkmoot.modules.protocols.program import Program, prediction_of
+from folkmoot.pipelines.lms.cache import CallCache
+from folkmoot.pipelines.lms.ledger import Entry, Ledger, totals
+from folkmoot.pipelines.lms.store import CallStore
+
+CHOICES = {"A": "bank", "B": "library", "C": "mall"}
+
+
+def questions(n: int, **meta: Callable[[int], Any]) -> list[fm.Question]:
+    """Questions q0, q1, … with the gold answers A, B, C in turn; `meta` gives values by number."""
+    return [
+        fm.Question(
+            id=f"q{i}",
+            question=f"Question {i}?",
+            choices=CHOICES,
+            answer="ABC"[i % 3],
+            meta={name: value(i) for name, value in meta.items()},
+        )
+        for i in range(n)
+    ]
+
+
+class Constant(Program):
+    """Answers A without an LM; `act` runs first."""
+
+    def __init__(self, act: Callable[[Task], Any] | None = None) -> None:
+        super().__init__()
+        self.act = act
+
+    def describe(self) -> dict[str, Any]:
+        return {"program": "constant"}
+
+    async def solve(self, task: Task) -> Any:
+        if self.act is not None:
+            self.act(task)
+        return prediction_of(task, "A", "fiat", [Turn("oracle", 1, "A", "so it is")])
+
+
+def deliberate(url: str, out: Path, n: int) -> Any:
+    """Evaluate a small deliberation with 8 questions in flight."""
+    lm = fm.lm("openai/scripted", api_base=url)
+    program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=2)
+    return fm.evaluate(program, questions(n), lm=lm, out=out, tracking=False, concurrency=8)
+
+
+# Children are forked from a process that has imported everything, so that they live and die quickly.
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(
+    ["folkmoot.pipelines.evaluation.evaluate", "folkmoot.modules.protocols.deliberation"]
+)
+
+
+def in_child(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of this module in a process of its own, and give back what it returned."""
+    here, there = FORKED.Pipe(duplex=False)
+    process = FORKED.Process(target=_send, args=(there, function, arguments))
+    process.start()
+    there.close()
+    try:
+        return here.recv()
+    finally:
+        process.join(60)
+        process.kill()
+
+
+def _send(there: Any, function: Callable[..., Any], arguments: Any) -> None:
+    there.send(function(*arguments))
+
+
+def append_calls(folder: Path, first: int, last: int, step: int) -> None:
+    store = CallStore(folder)
+    for i in range(first, last, step):
+        reply = {"text": f"{i} " * 3000, "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1}
+        store.put(f"{i:064x}", "m", reply)
+    store.close()
+
+
+def fill_cache(folder: Path, first: int, count: int) -> None:
+    cache = CallCache(folder, 10**8)
+    for number in range(first, first + count):
+        reply = {"text": f"{number}", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}
+        cache.put(f"{number:064x}", "m", reply)
+    cache.close()
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """A limit on the size of files: the last write fits in part, as on a disk that fills up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def store_on_a_full_disk(folder: Path) -> tuple[list[int], list[str]]:
+    """Put calls 0 to 4 where not all fit, then call 77 with room again; which were kept, what was said."""
+    kept, said = [], []
+    reply = {"text": "x" * 100, "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1}
+    store = CallStore(folder)
+    with largest_file(600):
+        for i in range(5):
+            try:
+                store.put(f"{i:064x}", "m", reply)
+                kept.append(i)
+            except fm.UserError as problem:
+                said.append(str(problem))
+    store.put(f"{77:064x}", "m", reply)
+    return kept, said
+
+
+def ledger_on_a_full_disk(folder: Path) -> tuple[int, str, int, int]:
+    """Enter calls where not all fit, then one with room again: those that fitted, what was said, the total,
+    and what the file holds in the end."""
+    ledger, fitted, said = Ledger(folder), 0, ""
+    entry = Entry("e", "m", "k", 1, 1, 0.0, None, None, 1, True)
+    with largest_file(1000):
+        try:
+            while True:
+                ledger.add(entry)
+                fitted += 1
+        except fm.UserError as problem:
+            said = str(problem)
+    ledger.add(entry)
+    return fitted, said, ledger.total.calls, totals(folder).calls
+
+
+def evaluate_on_a_full_disk(folder: Path) -> tuple[str, int, int]:
+    """Evaluate where not all rows fit, then again with room; what was said, and the rows before and after."""
+    said = ""
+    with largest_file(3000):
+        try:
+            fm.evaluate(Constant(), questions(40), out=folder, tracking=False)
+        except fm.UserError as problem:
+            said = str(problem)
+    kept = len((folder / "results.jsonl").read_text().splitlines())
+    return (
+        said,
+        kept,
+        fm.evaluate(Constant(), questions(40), out=folder, tracking=False).summary.counts["rows"],
+    )
+
+
+class _Canned:
+    """An LM inside the process, with a long reply that is never twice the same."""
+
+    def __init__(self) -> None:
+        self._number = itertools.count()
+
+    def complete(self, request: Any) -> Any:
+        text = f'{{"reasoning": "{next(self._number):09} {"x" * 10_000}", "answer": "A"}}'
+        message = dspy.lm15.Message.assistant([dspy.lm15.TextPart(text)])
+        usage = dspy.lm15.Usage()
+        return dspy.lm15.Response(
+            id=None, model=request.model, message=message, finish_reason="stop", usage=usage
+        )
+
+
+class _AsyncCanned(_Canned):
+    async def complete(self, request: Any) -> Any:
+        return super().complete(request)
+
+
+def memory_of_an_evaluation(folder: Path, n: int, talks: bool) -> float:
+    """Megabytes by which resident memory grows from evaluating a tenth of n questions to evaluating all."""
+
+    def resident() -> float:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+    lm = dspy.LM("custom/canned", engine=_Canned(), async_engine=_AsyncCanned(), cache=False)
+    program = fm.SingleAgent("cot") if talks else Constant()
+    asked = questions(n)
+    fm.evaluate(program, asked[: n // 10], lm=lm, out=folder / f"small-{talks}", tracking=False)
+    before = resident()
+    result = fm.evaluate(program, asked, lm=lm, out=folder / f"large-{talks}", tracking=False)
+    assert result.summary.counts["rows"] == n
+    return resident() - before

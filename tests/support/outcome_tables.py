@@ -1,0 +1,100 @@
+"""Outcomes for tests: planted ones, recorded ones in the tables' own form, and embeddings without a model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from folkmoot.pipelines.data.embeddings import Embedder
+
+CHANCES = {
+    "cot": {"sums": 0.9, "rivers": 0.2},
+    "self_ask": {"sums": 0.2, "rivers": 0.9},
+    "zero_shot": {"sums": 0.5, "rivers": 0.5},
+}
+"""How often each strategy is right on the questions of each planted group."""
+
+WORDS = {"sums": "add number sum total plus", "rivers": "river bank water source delta"}
+
+
+def planted(
+    n: int, seed: int, *, strategies: bool = True, agents: Sequence[str] = ("m",)
+) -> list[dict[str, Any]]:
+    """Outcome rows of n questions on which `cot` or `self_ask` is mostly right, as their words tell."""
+    rng = random.Random(seed)
+    rows = []
+    for i in range(n):
+        group = rng.choice(list(WORDS))
+        words = " ".join(rng.choices(WORDS[group].split(), k=4))
+        for agent in agents:
+            for strategy, chances in CHANCES.items():
+                right = rng.random() < chances[group]
+                rows.append(
+                    {
+                        "question_id": f"{seed}-{i}",
+                        "question": f"{words} {seed}-{i}?",
+                        "group": group,
+                        "agent": agent if strategies else strategy,
+                        "strategy": strategy if strategies else None,
+                        "answer": "right" if right else rng.choice(["a", "b", "c", None]),
+                        "correct": right,
+                    }
+                )
+    return rows
+
+
+def words_of(texts: Sequence[str]) -> np.ndarray:
+    """Vectors (n, 32) that add up each word's own direction, of length 1."""
+    rows = []
+    for text in texts:
+        total = np.full(32, 1e-3)
+        for word in text.split():
+            seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
+            total += np.random.default_rng(seed).standard_normal(32) * (1.0 if word.isalpha() else 0.1)
+        rows.append(total / np.linalg.norm(total))
+    return np.array(rows, dtype=np.float32)
+
+
+def embed_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every embedding model of this process be `words_of`."""
+    monkeypatch.setattr(Embedder, "_encode", lambda self, texts: words_of(texts))
+
+
+def recorded(
+    path: Path, datasets: Sequence[str] | None = None, *, strategies: bool
+) -> Iterator[dict[str, Any]]:
+    """Outcome rows of a recorded `*.wide.jsonl`: a header, then a question a line with all answers.
+
+    With `strategies`, agents named `LM|STRATEGY` become agent LM with that strategy. Answers that were not
+    recorded are left out.
+    """
+    with open(path, encoding="utf-8") as file:
+        header = json.loads(next(file))
+        for line in file:
+            row = json.loads(line)
+            if datasets is not None and row["dataset"] not in datasets:
+                continue
+            agents = header["agents"]
+            names = agents if isinstance(agents, list) else agents[row["dataset"]]
+            flags = row.get("correct")
+            for place, (name, answer) in enumerate(zip(names, row["answers"], strict=True)):
+                if flags is not None and flags[place] == "-":
+                    continue
+                right = answer == row["gold"] if flags is None else flags[place] == "1"
+                agent, _, strategy = name.partition("|")
+                yield {
+                    "question_id": f"{row['dataset']}/{row['question_id']}",
+                    "question": row["question"],
+                    "group": row["dataset"],
+                    "agent": agent if strategies else name,
+                    "strategy": strategy if strategies else None,
+                    "answer": answer,
+                    "correct": right and answer is not None,
+                }

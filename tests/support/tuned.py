@@ -1,0 +1,107 @@
+"""What the tests of tuning share: an LM whose answers depend on known settings, questions, studies to run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import folkmoot as fm
+from folkmoot.pipelines.tuning.job import Job, work
+from folkmoot.pipelines.tuning.yaml_space import space_of
+
+ROLES = {
+    "explanation": "intuitive",
+    "reasoning": "reasoner",
+    "findings": "retriever",
+    "critique": "critic",
+    "summary": "judge",
+}
+CHOICES = {"A": "bank", "B": "library", "C": "mall"}
+LABELS = "ABC"
+
+
+def questions(first: int, last: int) -> list[fm.Question]:
+    return [
+        fm.Question(id=f"q{i}", question=f"Question {i}?", choices=CHOICES, answer=LABELS[i % 3])
+        for i in range(first, last)
+    ]
+
+
+Rule = Callable[[str, int, int, list[str]], bool]
+"""(role, round, number of the question, who has spoken so far) → whether this speaker is right."""
+
+
+def scripted_by(rule: Rule) -> Callable[[dict[str, Any]], str]:
+    """A reply that is right when the rule says so; who is wrong says something else than the others."""
+
+    def reply(body: dict[str, Any]) -> str:
+        text = "\n".join(message["content"] for message in body["messages"])
+        number = int(re.findall(r"Question: Question (\d+)\?", text)[-1])
+        spoken = re.findall(r"<<<(\w+), round (\d+)", text)
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        role = next((ROLES[name] for name in fields if name in ROLES), "alone")
+        before = [name for name, _ in spoken]
+        right = rule(role, before.count(role) + 1, number, before)
+        wrong = 1 if role in ("critic", "retriever") else 2
+        answer = LABELS[(number + (0 if right else wrong)) % 3]
+        return json.dumps({name: answer if name == "answer" else f"{role} says so" for name in fields})
+
+    return reply
+
+
+def critic_first(role: str, round: int, number: int, before: list[str]) -> bool:
+    """The reasoner is right once a critic has spoken, else now and then; nobody else ever is."""
+    return role == "reasoner" and ("critic" in before or number % 5 == 0)
+
+
+def second_thoughts(role: str, round: int, number: int, before: list[str]) -> bool:
+    """The reasoner is right on 1 of 4 questions in round 1, on 9 of 10 in round 2, and on 1 of 2 later."""
+    if role != "reasoner":
+        return False
+    return (number % 4 == 0, number % 10 != 0, number % 2 == 0)[min(round, 3) - 1]
+
+
+def lm_at(url: str) -> Any:
+    return fm.lm("openai/scripted", api_base=url)
+
+
+ORDERS = {
+    "program": "deliberation",
+    "roles": {"of": ["intuitive", "critic", "reasoner"], "least": 2, "most": 2},
+    "max_rounds": 1,
+    "tie_break": ["majority", "strongest"],
+    "sampling": {"temperature": [None, 0.7]},
+}
+
+
+def study_at(url: str, out: Path, **options: Any) -> Any:
+    """The study over orders that tests kill and resume."""
+    given: dict[str, Any] = {"trials": 12, "lm": lm_at(url), "out": out, "tracking": False, "concurrency": 4}
+    return fm.tune(ORDERS, questions(0, 40), questions(40, 60), **{**given, **options})
+
+
+def work_at(url: str, out: Path, storage: str | None, trials: int) -> None:
+    """One worker of a study, in a process of its own."""
+    space = space_of(ORDERS)
+    lm = lm_at(url)
+    asked = questions(0, 40)
+    work(Job(space, asked, lm, ["accuracy"], out, storage, "study", trials, "tpe", 0, None, 4, False))
+
+
+def settings_of(study: Any) -> list[Any]:
+    """Every place and told setting with its scores: what a study must agree in however it was stopped."""
+    found = [
+        [entry["place"], entry["state"], entry["setting"], entry.get("scores"), entry.get("told_by")]
+        for entry in study.trials
+        if entry["state"] != "given back"
+    ]
+    return sorted(found, key=lambda entry: json.dumps(entry, sort_keys=True))
+
+
+def without_numbers(value: Any) -> Any:
+    """Without Optuna's numbers of trials, which count those that were given back."""
+    text = json.dumps(value)
+    return json.loads(text, object_hook=lambda found: {k: v for k, v in found.items() if k != "trial"})
