@@ -16,8 +16,8 @@ import dspy
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
-from ...modules.reading.question import Question
 from ...modules.protocols.saved import hashes as hashes
+from ...modules.reading.question import Question
 from ..data.load import fingerprint
 from ..lms.named import SAMPLING, lm_identity
 from .rows import RESULTS

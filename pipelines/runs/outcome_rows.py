@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...modules.reading.answers import answer_key, score
 from ...modules.protocols.strategies import STRATEGIES
+from ...modules.reading.answers import answer_key, score
 from .manifest import MANIFEST
 from .summary import GROUPS
 

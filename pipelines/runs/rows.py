@@ -12,8 +12,8 @@ from typing import Any
 
 import dspy
 
-from ...modules.reading.answers import read_number, score
 from ...modules.base.errors import UserError
+from ...modules.reading.answers import read_number, score
 from ...modules.reading.question import Question
 from ..base.jsonl import to_line
 

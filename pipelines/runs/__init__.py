@@ -1,0 +1,1 @@
+"""The folder of a run: what identifies it, its rows, their summary, and outcome tables."""
