@@ -1,6 +1,6 @@
 """Folders that folkmoot wrote before its parts were moved: each is loaded, gone on with or clearly refused.
 
-`before-house` was written by the commit a9e594c and is never made anew: it stands for what users have on disk.
+`before-house` was written by the commit a9e594c and is never made anew: users have such folders on disk.
 Only what users have is used here: `import folkmoot`, the command line, and the scripted LM.
 """
 
