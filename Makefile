@@ -57,7 +57,7 @@ api: $(VENV)/.installed-test
 	$(BIN)/python docs/make_api.py
 
 samples: $(VENV)/.installed-test
-	$(BIN)/python -m folkmoot.pipelines.data.samples.check
+	$(BIN)/python tools/check_samples.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from ...modules.base.errors import UserError
 from ...modules.reading.answers import Kind
@@ -47,7 +51,7 @@ class DatasetSpec:
     evidence: bool = False
     balance: str | None = None
     partner: str | None = None
-    shipped: bool = field(default=False)
+    shipped: bool = False
 
     def split(self, wanted: str | None) -> str:
         """The split of that name, or the default one. Raises UserError if there is no such split."""
@@ -70,132 +74,14 @@ class DatasetSpec:
         )
 
 
-def _sample(kind: Kind) -> DatasetSpec:
-    return DatasetSpec(
-        name=f"sample-{kind}",
-        kind=kind,
-        splits={"train": None, "validation": None, "test": None},
-        default_split="test",
-        licence="Apache-2.0",
-        file=f"{kind}-{{split}}.jsonl",
-        evidence=True,
-        balance="type" if kind == "span" else None,
-        shipped=True,
-    )
+def _spec(
+    name: str, *, aliases: Sequence[str] = (), hub: Mapping[str, str] | None = None, **told: Any
+) -> DatasetSpec:
+    return DatasetSpec(name, aliases=tuple(aliases), hub=Hub(**hub) if hub else None, **told)
 
 
-_HOTPOT_LICENCE = "CC BY-SA 4.0"
-_BOOLQ = Hub("google/boolq", "35b264d03638db9f4ce671b711558bf7ff0f80d5")
-_BOOLQ_SPLITS: dict[str, int | None] = {"train": 9427, "validation": 3270}
-
-SPECS: tuple[DatasetSpec, ...] = (
-    DatasetSpec(
-        name="commonsenseqa",
-        kind="choice",
-        splits={"train": 9741, "validation": 1221},  # the answers of its test split were never published
-        default_split="validation",
-        licence="MIT",
-        file="commonsenseqa-{split}.jsonl",
-        aliases=("csqa", "tau/commonsense_qa"),
-        hub=Hub("tau/commonsense_qa", "94630fe30dad47192a8546eb75f094926d47e155"),
-    ),
-    DatasetSpec(
-        name="arc-challenge",
-        kind="choice",
-        splits={"train": 1119, "validation": 299, "test": 1172},
-        default_split="test",
-        licence="CC BY-SA 4.0",
-        file="arc-challenge-{split}.jsonl",
-        aliases=("arc", "allenai/ai2_arc"),
-        hub=Hub("allenai/ai2_arc", "210d026faf9955653af8916fad021475a3f00453", "ARC-Challenge"),
-    ),
-    DatasetSpec(
-        name="gsm8k",
-        kind="number",
-        splits={"train": 7473, "test": 1319},
-        default_split="test",
-        licence="MIT",
-        file="gsm8k-{split}.jsonl",
-        aliases=("openai/gsm8k",),
-        hub=Hub("openai/gsm8k", "740312add88f781978c0658806c59bc2815b9866", "main"),
-    ),
-    DatasetSpec(
-        name="gsm1k",
-        kind="number",
-        splits={"test": 1205},
-        default_split="test",
-        licence="MIT",
-        file="gsm1k-{split}.jsonl",
-        aliases=("ScaleAI/gsm1k",),
-        hub=Hub("ScaleAI/gsm1k", "bc09569d09a614b9b530edc7f076fb214ac10493"),
-    ),
-    DatasetSpec(
-        name="hotpotqa",
-        kind="span",
-        splits={"train": 90447, "validation": 7405},
-        default_split="validation",
-        licence=_HOTPOT_LICENCE,
-        file="hotpotqa-{split}.jsonl",
-        aliases=("hotpotqa/hotpot_qa",),
-        hub=Hub("hotpotqa/hotpot_qa", "1908d6afbbead072334abe2965f91bd2709910ab", "distractor"),
-        evidence=True,
-        balance="type",
-    ),
-    DatasetSpec(
-        name="hotpotqa-context",
-        kind="span",
-        splits={"train": 400, "validation": 858},
-        default_split="validation",
-        licence=_HOTPOT_LICENCE,
-        file="hotpotqa-{split}-context.jsonl",
-        evidence=True,
-        balance="type",
-    ),
-    DatasetSpec(
-        name="scienceqa",
-        kind="choice",
-        splits={"train": 6508, "validation": 2144, "test": 2224},  # the questions without an image
-        default_split="test",
-        licence="CC BY-NC-SA 4.0",
-        file="scienceqa-{split}.jsonl",
-        aliases=("derek-thomas/ScienceQA",),
-        hub=Hub("derek-thomas/ScienceQA", "f18b0a70359ebfb41f658fd564208d0355b013f4"),
-    ),
-    DatasetSpec(
-        name="com2sense",
-        kind="boolean",
-        splits={"train": 1608, "validation": 782},  # the labels of its test split were never published
-        default_split="validation",
-        licence="none stated",
-        file="com2sense-{split}.jsonl",
-        url="github.com/PlusLabNLP/Com2Sense@15864a7",
-        partner="pair_id",
-    ),
-    DatasetSpec(
-        name="boolq",
-        kind="boolean",
-        splits=_BOOLQ_SPLITS,
-        default_split="validation",
-        licence="CC BY-SA 3.0",
-        file="boolq-{split}.jsonl",
-        aliases=("boolq-closed", "google/boolq"),
-        hub=_BOOLQ,
-        closed_book=True,
-    ),
-    DatasetSpec(
-        name="boolq-open",
-        kind="boolean",
-        splits=_BOOLQ_SPLITS,
-        default_split="validation",
-        licence="CC BY-SA 3.0",
-        file="boolq-{split}.jsonl",
-        hub=_BOOLQ,
-    ),
-    _sample("choice"),
-    _sample("boolean"),
-    _sample("number"),
-    _sample("span"),
-)
+_KNOWN = yaml.safe_load((Path(__file__).parent / "catalogue.yaml").read_text(encoding="utf-8"))
+SPECS: tuple[DatasetSpec, ...] = tuple(_spec(name, **told) for name, told in _KNOWN.items())
 
 
 def _key(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Checks the shipped sample set: `python -m folkmoot.pipelines.data.samples.check [FOLDER]`."""
+"""Checks the shipped sample set: `python tools/check_samples.py [FOLDER]`."""
 
 import argparse
 import ast
@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+SHIPPED = Path(__file__).parents[1] / "pipelines" / "data" / "samples"
 LABELS = "ABCDE"
 CORPUS_FILE = "corpus.jsonl"
 LEAST_DOCUMENTS = 150
@@ -329,7 +330,7 @@ def _share_problems(what: str, count: int, total: int, low: float, high: float) 
 def main() -> int:
     """Checks the folder named on the command line, or the shipped set; the exit code is 1 for problems."""
     parser = argparse.ArgumentParser(description="Check a folkmoot sample set.")
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parent)
+    parser.add_argument("folder", nargs="?", type=Path, default=SHIPPED)
     folder = parser.parse_args().folder
     problems = check(folder)
     print("\n".join(problems) if problems else "The sample set has no problems.")

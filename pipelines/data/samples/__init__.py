@@ -1,1 +1,0 @@
-"""The shipped sample set and its checker."""
