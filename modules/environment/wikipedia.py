@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-import os
 import re
-import threading
 import unicodedata
-import warnings
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +19,7 @@ from yarl import URL
 from ..base.calls import CallError, FatalCallError
 from ..base.errors import UserError
 from ..base.fence import cut, one_line
+from ..base.keyvalue import KeyValue, key_of_texts
 from .addresses import Hosts
 from .base import Environment, Page
 from .mediawiki import MediaWiki
@@ -133,7 +129,6 @@ class WikipediaEnvironment(Environment):
             resolver=resolver,
         )
         self.source = f"wikipedia:{self._client.name}"
-        self._cache = None if cache_dir is None else _Cache(Path(cache_dir), str(address))
         self._flights: dict[tuple[int, str], asyncio.Future[Any]] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> WikipediaEnvironment:
@@ -175,8 +170,18 @@ class WikipediaEnvironment(Environment):
         return list(dict.fromkeys([*listed, *found]))[:n]
 
     async def close(self) -> None:
-        """Close the connections; they are made again if more is asked for."""
+        """Close connections and cache; they are opened again if more is asked for."""
         await self._client.close()
+        if (pages := vars(self).pop("_pages", None)) is not None:
+            pages.close()
+
+    @cached_property
+    def _pages(self) -> KeyValue | None:
+        """What was read from wikis, as JSON; processes may share it."""
+        folder = self._settings["cache_dir"]
+        if folder is None:
+            return None
+        return KeyValue(Path(folder) / "pages.sqlite", "page cache", "pages will be asked for again")
 
     async def _page(self, title: str) -> dict[str, Any] | None:
         name = article_title(title)
@@ -203,8 +208,9 @@ class WikipediaEnvironment(Environment):
     async def _asked(self, parameters: Mapping[str, str], read: Callable[[dict[str, Any]], T]) -> T:
         """What `read` makes of the answer: from the cache, or from whoever is asking the same just now."""
         key = json.dumps([READING, parameters], sort_keys=True)
-        if self._cache is not None and (kept := self._cache.get(key)):
-            return kept[0]  # type: ignore[no-any-return]
+        place = key_of_texts(str(self._client.address), key)
+        if self._pages is not None and (kept := self._pages.get(place)) is not None:
+            return json.loads(kept)  # type: ignore[no-any-return]
         loop = asyncio.get_running_loop()
         while (flight := self._flights.get((id(loop), key))) is not None:
             await asyncio.wait([flight])
@@ -213,8 +219,8 @@ class WikipediaEnvironment(Environment):
         flight = self._flights[id(loop), key] = loop.create_future()
         try:
             found = read(await self._client.ask(parameters))
-            if self._cache is not None:
-                self._cache.put(key, found)
+            if self._pages is not None:
+                self._pages.put(place, json.dumps(found).encode())
             flight.set_result(found)
             return found
         except BaseException as problem:
@@ -232,7 +238,7 @@ class WikipediaEnvironment(Environment):
         query = answer.get("query")
         if isinstance(query, dict) and query.get("interwiki") and not query.get("pages"):
             return None  # a title of another wiki
-        pages = self._pages(answer)
+        pages = self._listed_pages(answer)
         if len(pages) != 1:
             raise self._strange()
         page = pages[0]
@@ -255,7 +261,7 @@ class WikipediaEnvironment(Environment):
 
     def _read_articles(self, answer: dict[str, Any]) -> list[tuple[int, str]]:
         """Place and title of the articles that a generator gave; none without a `query`."""
-        pages = self._pages(answer) if "query" in answer else []
+        pages = self._listed_pages(answer) if "query" in answer else []
         found = []
         for page in pages:
             title, place = page.get("title"), page.get("index", 0)
@@ -265,7 +271,7 @@ class WikipediaEnvironment(Environment):
                 found.append((place, title))
         return found
 
-    def _pages(self, answer: dict[str, Any]) -> list[dict[str, Any]]:
+    def _listed_pages(self, answer: dict[str, Any]) -> list[dict[str, Any]]:
         query = answer.get("query")
         pages = query.get("pages") if isinstance(query, dict) else None
         if not isinstance(pages, list) or not all(isinstance(page, dict) for page in pages):
@@ -324,48 +330,3 @@ def _checked_agent(user_agent: str) -> str:
 def _ambiguous(page: Mapping[str, Any]) -> bool:
     properties = page.get("pageprops")
     return isinstance(properties, dict) and "disambiguation" in properties
-
-
-class _Cache:
-    """What was read from a wiki, one file of checked JSON an answer; processes may share the folder.
-
-    Trouble with the disk costs cached answers only: it warns once, and the wiki is asked.
-    """
-
-    def __init__(self, folder: Path, address: str) -> None:
-        self._folder = folder / "wikipedia"
-        self._address = address
-        self._warned = False
-
-    def get(self, key: str) -> tuple[Any] | None:
-        """What was kept, in a tuple, since it may be None; None if there is nothing, or nothing readable."""
-        try:
-            checksum, _, kept = self._file(key).read_bytes().partition(b"\n")
-            if checksum.decode() == hashlib.sha256(kept).hexdigest():
-                return (json.loads(kept)["found"],)
-        except (OSError, ValueError):
-            pass  # never kept, or damaged: it will be written again
-        return None
-
-    def put(self, key: str, found: Any) -> None:
-        file = self._file(key)
-        part = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}.part")
-        try:
-            kept = json.dumps({"address": self._address, "asked": key, "found": found}).encode()
-            file.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(hashlib.sha256(kept).hexdigest().encode() + b"\n" + kept)
-            part.replace(file)
-        except OSError as problem:
-            with suppress(OSError):
-                part.unlink()
-            if not self._warned:
-                self._warned = True
-                warnings.warn(
-                    f"{self._folder} takes no more pages ({problem.strerror}): they will be asked for again",
-                    RuntimeWarning,
-                    stacklevel=3,
-                )
-
-    def _file(self, key: str) -> Path:
-        name = hashlib.sha256(f"{self._address} {key}".encode()).hexdigest()
-        return self._folder / name[:2] / f"{name}.json"

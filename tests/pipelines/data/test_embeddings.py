@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -83,3 +84,25 @@ def test_a_damaged_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "model").mkdir()
     with pytest.raises(UserError, match="cannot be loaded"):
         Embedder(str(tmp_path / "model"), cache=tmp_path / "cache")(["x"])
+
+
+def test_a_vector_is_computed_once_on_a_machine(
+    hub: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: "/some/blob")
+    encoded: list[str] = []
+
+    def encode(self: Any, texts: list[str], **_: Any) -> Any:
+        encoded.extend(texts)
+        return np.array([[len(text), 1] for text in texts], dtype=np.float32)
+
+    monkeypatch.setattr(Model, "encode", encode)
+    for _ in range(2):
+        found = Embedder("me/own", cache=tmp_path)(["a", "bb", "a"])
+        assert found.tolist() == [[1, 1], [2, 1], [1, 1]]
+    Embedder("me/other", cache=tmp_path)(["a"])
+    assert encoded == ["a", "bb", "a"]
+    assert stat.S_IMODE((tmp_path / "vectors.sqlite").stat().st_mode) == 0o600
+    (tmp_path / "vectors.sqlite").write_bytes(b"no database " * 1000)
+    with pytest.warns(RuntimeWarning, match="the vector cache .* vectors are made again"):
+        assert Embedder("me/own", cache=tmp_path)(["a"]).tolist() == [[1, 1]]

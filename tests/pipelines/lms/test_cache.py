@@ -9,6 +9,7 @@ import threading
 import warnings
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from cli_helpers import evaluate as evaluate_command
@@ -93,7 +94,7 @@ def test_refusals_and_errors_are_not_kept(scripted: ScriptedServer, tmp_path: Pa
         run(scripted, tmp_path / f"{number}", n=1)
     with open_cache() as cache:
         assert cache is not None
-        known = sqlite3.connect(cache.path).execute("SELECT count(*) FROM calls").fetchone()
+        known = sqlite3.connect(cache.path).execute("SELECT count(*) FROM entries").fetchone()
     assert known == (0,)
 
 
@@ -141,7 +142,7 @@ def test_embedded_lms_and_records_have_no_part_in_it(tmp_path: Path, scripted: S
     fm.evaluate(fm.SingleAgent(), questions(5), lm=fm.lm(f"replay/{tmp_path / 'a'}"), tracking=False)
     with open_cache() as cache:
         assert cache is not None
-        assert sqlite3.connect(cache.path).execute("SELECT count(*) FROM calls").fetchone() == (0,)
+        assert sqlite3.connect(cache.path).execute("SELECT count(*) FROM entries").fetchone() == (0,)
 
 
 def test_cached_answers_take_nothing_from_a_budget(scripted: ScriptedServer, tmp_path: Path) -> None:
@@ -186,7 +187,7 @@ def test_threads_share_it(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     cache.close()
-    assert sqlite3.connect(cache.path).execute("SELECT count(*) FROM calls").fetchone() == (500,)
+    assert sqlite3.connect(cache.path).execute("SELECT count(*) FROM entries").fetchone() == (500,)
 
 
 def test_the_first_answer_to_a_request_stays(tmp_path: Path) -> None:
@@ -224,8 +225,8 @@ def test_a_damaged_cache_is_said_once_and_costs_only_calls(scripted: ScriptedSer
 def test_a_damaged_entry_is_a_miss(scripted: ScriptedServer, tmp_path: Path) -> None:
     run(scripted, tmp_path / "a")
     base = sqlite3.connect(tmp_path / "cache" / "calls" / "calls.sqlite")
-    for at, reply in enumerate(["{", '"text"', '{"text": "B"}', "null"], 1):
-        base.execute("UPDATE calls SET reply = ? WHERE at = ?", (reply, at))
+    for at, reply in enumerate([b"{", b'"text"', b'{"text": "B"}', b"null"], 1):
+        base.execute("UPDATE entries SET value = ?, checksum = ? WHERE at = ?", (reply, crc32(reply), at))
     base.commit()
     base.close()
     assert run(scripted, tmp_path / "b").summary.counts["errors"] == 0
@@ -243,7 +244,7 @@ def test_a_cache_that_another_process_holds_is_written_later(tmp_path: Path) -> 
         assert cache.get(key(0)) == REPLY
         other.execute("COMMIT")
         cache.close()
-    assert other.execute("SELECT count(*) FROM calls").fetchone() == (BATCH,)
+    assert other.execute("SELECT count(*) FROM entries").fetchone() == (BATCH,)
     other.close()
 
 
