@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 import dspy
-from dspy.clients._deprecation import adapter_message_call
 from dspy.lm15 import Config, Message, Request
+from dspy.utils.exceptions import AdapterParseError
 
 from ...signatures import frame
 from .profile import DEFAULT_PROFILE, Profile
@@ -31,9 +31,10 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
     ) -> list[dict[str, Any]]:
         profile = profile_of(lm)
         if profile is None:
-            messages = self.format(signature, demos, inputs)
-            with adapter_message_call(lm, messages):
-                return _parse_foreign(signature, lm(messages=messages, **lm_kwargs))
+            try:
+                return list(super().__call__(lm, lm_kwargs, signature, demos, inputs))
+            except AdapterParseError:  # an empty reply
+                return [self.parse(signature, "")]
         reply = lm(_request(lm, profile, lm_kwargs, signature, demos, inputs), **_rollout(lm_kwargs))
         return [_labelled(parse_reply(signature, reply.text or "", profile), inputs, profile)]
 
@@ -42,9 +43,10 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
     ) -> list[dict[str, Any]]:
         profile = profile_of(lm)
         if profile is None:
-            messages = self.format(signature, demos, inputs)
-            with adapter_message_call(lm, messages):
-                return _parse_foreign(signature, await lm.acall(messages=messages, **lm_kwargs))
+            try:
+                return list(await super().acall(lm, lm_kwargs, signature, demos, inputs))
+            except AdapterParseError:
+                return [self.parse(signature, "")]
         if _unobserved(lm):
             # DSPy's own way hands every call to two threads, for nothing that is wanted here.
             return [await ask_unobserved(lm, lm_kwargs, signature, demos, inputs)]
@@ -92,11 +94,6 @@ def _labelled(fields: dict[str, Any], inputs: Mapping[str, Any], profile: Profil
 
 def _rollout(lm_kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {} if lm_kwargs.get("rollout_id") is None else {"rollout_id": lm_kwargs["rollout_id"]}
-
-
-def _parse_foreign(signature: Any, outputs: Sequence[Any]) -> list[dict[str, Any]]:
-    texts = [output.get("text") if isinstance(output, dict) else output for output in outputs]
-    return [parse_reply(signature, text or "", DEFAULT_PROFILE) for text in texts]
 
 
 def _request(

@@ -2,52 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 
-from ...modules.base.calls import CallError, FatalCallError
+from ...modules.base.calls import FatalCallError
 from ...modules.base.connections import LoopSessions, seconds_to_wait
 from ...modules.base.errors import UserError
 from ..base.jsonl import to_json
 from ..base.settings import settings
+from .endpoint import Reply, TransientError, failure_of, plain_address, read_completion
 from .secrets import hiding
 
 CONNECT_SECONDS = 10.0
-_NO_MODEL = ("model_not_found", "model not exist", "invalid model")  # said with a 400 by some providers
-
-
-class TransientError(Exception):
-    """A failure worth another try: 429 (`refused`), 5xx, a time-out or a broken connection.
-
-    `paid` marks an answer that was given, and so billed, but is none that can be read.
-    """
-
-    def __init__(
-        self, reason: str, *, refused: bool = False, paid: bool = False, retry_after: float | None = None
-    ) -> None:
-        super().__init__(reason)
-        self.refused = refused
-        self.paid = paid
-        self.retry_after = retry_after
-
-
-@dataclass(frozen=True)
-class Reply:
-    """One chat completion: its text, why it ended, and the tokens as the endpoint counted them (or None).
-
-    `finish_reason` is the endpoint's own, or `refusal` for a text with which the model declined to answer.
-    """
-
-    text: str
-    finish_reason: str
-    prompt_tokens: int | None
-    completion_tokens: int | None
 
 
 class HttpEndpoint:
@@ -107,7 +77,14 @@ class HttpEndpoint:
             self._takes_schema = status != 200
         if status == 200:
             return read_completion(text, self.name)
-        raise self._failure(status, headers, text)
+        raise failure_of(
+            status,
+            text,
+            name=self.name,
+            model=self.model,
+            key=self._key_hint,
+            retry_after=seconds_to_wait(headers),
+        )
 
     async def aclose(self) -> None:
         """Close this event loop's connections; a loop run by `asyncio.run` does so when it ends."""
@@ -132,30 +109,6 @@ class HttpEndpoint:
                 f"no connection to {self.name} ({type(problem).__name__}: {problem})"
             ) from None
 
-    def _failure(self, status: int, headers: Mapping[str, str], text: str) -> Exception:
-        said = _said(text)
-        if status == 429 and "insufficient_quota" not in text:
-            return TransientError(
-                f"{self.name} answered 429 ({said})", refused=True, retry_after=seconds_to_wait(headers)
-            )
-        if status >= 500 or status == 408:
-            return TransientError(
-                f"{self.name} answered {status} ({said})", retry_after=seconds_to_wait(headers)
-            )
-        if status in (401, 403):
-            return FatalCallError(
-                f"{self.name} refused the key ({status}: {said}): set {self._key_hint} to a valid key"
-            )
-        if status == 404 or (status == 400 and any(mark in text.casefold() for mark in _NO_MODEL)):
-            return FatalCallError(
-                f"{self.name} does not know the model {self.model!r} ({said}): check --lm and --api-base"
-            )
-        if status == 429:
-            return FatalCallError(
-                f"{self.name} has no quota left for this key ({said}): top it up or use another"
-            )
-        return CallError(f"{self.name} refused the request ({status}: {said})")
-
 
 def _made_again(base_url: str, model: str, keyed: bool, key_hint: str, timeout: float) -> HttpEndpoint:
     """The endpoint in another process. Raises UserError when its environment lacks the key."""
@@ -174,69 +127,5 @@ def _session(timeout: float) -> aiohttp.ClientSession:
     )
 
 
-def read_completion(text: str, name: str) -> Reply:
-    """A chat completion in OpenAI's JSON form. Raises TransientError when `text` is none."""
-    try:
-        body = json.loads(text)
-        choice = body["choices"][0]
-        message = choice["message"]
-        said = _text(message.get("content"))
-        reason = str(choice.get("finish_reason") or "stop")
-        if not said and message.get("refusal"):
-            said, reason = _text(message["refusal"]), "refusal"
-        usage = body.get("usage")
-        prompt, completion = (_tokens(usage, name) for name in ("prompt_tokens", "completion_tokens"))
-        return Reply(said, reason, prompt, completion)
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
-        raise TransientError(
-            f"{name} answered 200 with something that is no chat completion ({_said(text)})", paid=True
-        ) from None
-
-
-def _text(content: Any) -> str:
-    """The text of a message, whole or in parts, as valid Unicode. Raises TypeError for anything else."""
-    if isinstance(content, list):
-        content = "".join(part["text"] for part in content if part.get("type") == "text")
-    if content is None:
-        return ""
-    if not isinstance(content, str):
-        raise TypeError(f"the content of a message is text, not {type(content).__name__}")
-    try:
-        content.encode()
-    except UnicodeEncodeError:  # halves of surrogate pairs, which JSON's escapes can spell
-        return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return content
-
-
-def _tokens(usage: Any, name: str) -> int | None:
-    count = usage.get(name) if isinstance(usage, dict) else None
-    return count if isinstance(count, int) and count >= 0 else None
-
-
-def plain_address(base_url: str) -> str:
-    """Where it is, without user info or query: safe to log, and part of the cache key."""
-    parts = urlsplit(base_url)
-    try:
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-    if not usable:
-        raise UserError(f"{place} is no address of an endpoint: give --api-base as http://HOST:PORT/v1")
-    return place
-
-
 def _about_schema(text: str) -> bool:
     return any(word in text for word in ("response_format", "json_schema", "schema", "structured"))
-
-
-def _said(text: str) -> str:
-    """The endpoint's own words in one short line, for an error message."""
-    try:
-        body = json.loads(text)
-        error = body.get("error", body)
-        said = error.get("message", error) if isinstance(error, dict) else error
-    except (ValueError, AttributeError, RecursionError):
-        said = text
-    line = " ".join(str(said).split())
-    return line[:200] or "no message"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from dspy.lm15 import Config, Message, Request, Response, TextPart
@@ -21,9 +21,10 @@ from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
 from ..base.budget import ACCOUNTS, Account, BudgetSpent
 from .cache import ACTIVE_CACHE, CallCache
-from .client import Reply, TransientError
+from .endpoint import Endpoint, Reply, TransientError
 from .ledger import LEDGERS, Entry
 from .limits import AdaptiveLimit
+from .reach import Prices, reach
 from .seen import WATCHED, watch
 from .store import ACTIVE, CallStore
 
@@ -34,17 +35,6 @@ KEEPABLE = frozenset(
 )  # other replies were cut off or refused
 
 _KEY_TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, check_circular=False).encode
-
-
-class Endpoint(Protocol):
-    """Where requests go: one attempt a call, failures as TransientError, CallError or FatalCallError."""
-
-    @property
-    def name(self) -> str: ...
-
-    async def send(self, payload: Mapping[str, Any]) -> Reply: ...
-
-    async def aclose(self) -> None: ...
 
 
 class Engine:
@@ -73,7 +63,7 @@ class Engine:
         *,
         identity: str,
         concurrency: int = 64,
-        prices: tuple[float, float] | None = None,
+        prices: Prices = None,
         store: CallStore | None = None,
         cached: bool = True,
         max_retries: int = MAX_RETRIES,
@@ -134,16 +124,37 @@ class Engine:
         }
 
     @classmethod
+    def reaching(
+        cls,
+        name: str,
+        *,
+        profile: Callable[[Profile], Profile],
+        api_base: str | None = None,
+        timeout: float = 120.0,
+        threads: int | None = None,
+        concurrency: int = 64,
+        prices: Prices = None,
+    ) -> Engine:
+        """The engine that a name leads to; `profile` is given the endpoint's own. Raises UserError."""
+        found = reach(name, api_base=api_base, timeout=timeout, threads=threads)
+        return cls(
+            name,
+            found.endpoint,
+            profile(found.profile),
+            identity=f"{name} at {found.endpoint.name}",
+            concurrency=1 if found.embedded else concurrency,
+            prices=found.prices if found.embedded else prices or found.prices,
+            cached=not found.embedded,
+        )
+
+    @classmethod
     def load_state(cls, state: Mapping[str, Any]) -> Engine:
         """The engine of a saved LM. Raises UserError unless it is where this environment would find it:
         a file that could name an address could send the key there."""
-        from .named import engine_of, lm  # the package imports this module
-
-        model, prices = state["model"], state["prices"]
-        profile, concurrency = Profile(**state["profile"]), state["concurrency"]
-        price = tuple(prices) if prices else None
-        made = engine_of(lm(model, profile=profile, concurrency=concurrency, price=price))
-        if made is None or made.identity != state["identity"]:
+        model, profile = state["model"], Profile(**state["profile"])
+        prices = tuple(state["prices"]) if state["prices"] else None
+        made = cls.reaching(model, profile=lambda _: profile, concurrency=state["concurrency"], prices=prices)
+        if made.identity != state["identity"]:
             raise UserError(
                 f"the saved LM ({state['identity']}) is not where this environment finds {model}: load the "
                 "program without its LMs and set them again"

@@ -10,11 +10,10 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...modules.base.calls import CallError, FatalCallError
 from ...modules.base.connections import seconds_to_wait
 from ...modules.base.errors import UserError
 from ..base.settings import settings
-from .client import Reply, TransientError, plain_address, read_completion
+from .endpoint import Reply, TransientError, failure_of, plain_address, read_completion
 from .secrets import hiding
 
 
@@ -65,28 +64,19 @@ class LiteLLMEndpoint:
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
-        errors = _litellm().exceptions
         try:
             reply = await self._complete(payload)
-        except errors.RateLimitError as problem:
-            raise TransientError(
-                self._said(problem), refused=True, retry_after=_retry_after(problem)
-            ) from None
-        except (errors.AuthenticationError, errors.PermissionDeniedError) as problem:
-            raise FatalCallError(
-                f"{self.model}: the key was refused ({self._said(problem)}): set the provider's key"
-            ) from None
-        except errors.NotFoundError as problem:
-            raise FatalCallError(
-                f"{self.model} is not known to its provider ({self._said(problem)}): check --lm"
-            ) from None
         except TimeoutError:
             raise TransientError(f"no answer from {self.model} within {self.timeout:g} s") from None
-        except errors.openai.OpenAIError as problem:  # the base of LiteLLM's own errors
-            status = getattr(problem, "status_code", None)
-            if isinstance(status, int) and 400 <= status < 500 and status != 408:
-                raise CallError(f"{self.model} refused the request ({self._said(problem)})") from None
-            raise TransientError(self._said(problem), retry_after=_retry_after(problem)) from None
+        except _litellm().exceptions.openai.OpenAIError as problem:  # the base of LiteLLM's own errors
+            raise failure_of(
+                getattr(problem, "status_code", None) or 500,
+                self._hide(str(problem)),
+                name=self.model,
+                model=self.model,
+                key="the provider's key",
+                retry_after=_retry_after(problem),
+            ) from None
         said = json.dumps(reply.model_dump(), default=str, ensure_ascii=False)
         return read_completion(self._hide(said), self.model)
 
@@ -101,9 +91,6 @@ class LiteLLMEndpoint:
                 timeout=self.timeout,
                 **payload,
             )
-
-    def _said(self, problem: BaseException) -> str:
-        return self._hide(" ".join(str(problem).split()))[:200]
 
     async def aclose(self) -> None:
         return None

@@ -10,8 +10,9 @@ from typing import Any
 
 from ...modules.agents.profile import Profile
 from ..base.settings import settings
-from .client import HttpEndpoint, Reply
+from .client import HttpEndpoint
 from .embedded import EmbeddedServer
+from .endpoint import Reply
 from .grammar import reply_grammar
 
 MODEL = "gemma-3-270m"

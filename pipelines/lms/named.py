@@ -6,23 +6,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import dspy
 
 from ...modules.agents.adapter import SAMPLING
-from ...modules.agents.profile import DEFAULT_PROFILE, Profile
+from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
-from ..base.settings import settings as read_settings
-from .client import HttpEndpoint
-from .engine import Endpoint, Engine, SyncEngine
-from .prices import price_per_token
+from .engine import Engine, SyncEngine
+from .reach import DEFAULT_LM
 from .store import CallStore, identity, read_lms
 
-DEFAULT_LM = "local/gemma-3-270m"
 MAX_TOKENS = 1024
 REASONING_TAKES = ("seed",)
-FREE: tuple[float, float] | None = (0.0, 0.0)
 
 __all__ = ["DEFAULT_LM", "SAMPLING", "engine_of", "lm", "lm_identity"]
 
@@ -61,11 +56,6 @@ def lm(
         UserError: unknown name, missing key, missing extra, unusable address or setting.
     """
     name = name or DEFAULT_LM
-    provider, _, model = name.partition("/")
-    if not model:
-        raise UserError(
-            f"{name!r} is no LM name: give PROVIDER/MODEL, such as openai/gpt-4o-mini or {DEFAULT_LM}"
-        )
     unknown = [key for key in sampling if key not in SAMPLING]
     if unknown:
         raise UserError(f"{name} has no setting {unknown[0]!r}: the settings are {', '.join(SAMPLING)}")
@@ -79,27 +69,17 @@ def lm(
         raise UserError(
             f"the price of {name} is {price!r}: give USD per prompt token and per completion token"
         )
-    if provider == "replay":
+    provider, _, model = name.partition("/")
+    if provider == "replay" and model:
         return replayed(Path(model), "*")
-    if provider == "local":
-        if api_base:
-            raise UserError(f"{name} runs inside this process: drop --api-base, or name the model openai/…")
-        endpoint, where, base_profile = _local(model, threads)
-        concurrency, prices = 1, FREE
-    else:
-        endpoint = _remote(name, provider, model, api_base, timeout)
-        where, base_profile = endpoint.name, DEFAULT_PROFILE
-        own = provider == "openai" and endpoint.name != read_settings().default_openai_base_url
-        prices = price or (None if own else price_per_token(name))
-    chosen = _profile(profile or base_profile, answer_form, list_options)
-    engine = Engine(
+    engine = Engine.reaching(
         name,
-        endpoint,
-        chosen,
-        identity=f"{name} at {where}",
+        profile=lambda own: _profile(profile or own, answer_form, list_options),
+        api_base=api_base,
+        timeout=timeout,
+        threads=threads,
         concurrency=concurrency,
-        prices=prices,
-        cached=provider != "local",
+        prices=price,
     )
     made = _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": MAX_TOKENS, **sampling})
     made.addressed = api_base is not None  # a saved program says so, and not where
@@ -147,51 +127,23 @@ def _check_sampling(sampling: Mapping[str, Any]) -> None:
 
 
 def _dspy_lm(name: str, engine: Engine, sampling: dict[str, Any]) -> dspy.LM:
-    taken: tuple[str, ...] = SAMPLING
+    takes: tuple[str, ...] = SAMPLING
     if _reasons(name):
         # Reasoning models of OpenAI refuse a temperature and count their thinking in the token limit.
-        taken = REASONING_TAKES
-        sampling = {key: value for key, value in sampling.items() if key in taken}
+        takes = REASONING_TAKES
+        sampling = {key: value for key, value in sampling.items() if key in takes}
     made = dspy.LM(
         name, engine=SyncEngine(engine), async_engine=engine, cache=False, num_retries=0, **sampling
     )
     made.profile = engine.profile
-    made.takes = taken
+    made.takes = takes
     made.direct = engine  # lets the adapter skip DSPy's bookkeeping when nothing of it is switched on
     return made
 
 
 def _reasons(name: str) -> bool:
-    from dspy.clients.lm import _is_openai_reasoning_model
-
-    return bool(_is_openai_reasoning_model(name))
-
-
-def _local(model: str, threads: int | None) -> tuple[Endpoint, str, Profile]:
-    from .local import LOCAL_PROFILE, MODEL, LocalEndpoint
-
-    if model != MODEL:
-        raise UserError(f"there is no embedded LM {model!r}: the only one is {DEFAULT_LM}")
-    endpoint = LocalEndpoint(threads or read_settings().threads or 1, read_settings().cache)
-    return endpoint, endpoint.name, LOCAL_PROFILE
-
-
-def _remote(name: str, provider: str, model: str, api_base: str | None, timeout: float) -> Endpoint:
-    if provider != "openai":
-        from .hosted import LiteLLMEndpoint
-
-        return LiteLLMEndpoint(name, api_base=api_base, timeout=timeout)
-    env = read_settings()
-    base = api_base or env.openai_base_url
-    parts = urlsplit(base)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError(f"{base!r} is no address of an endpoint: give --api-base as http://HOST:PORT/v1")
-    key = env.openai_key()
-    if key is None and api_base is None and base == env.default_openai_base_url:
-        raise UserError(
-            f"{name} needs a key: set OPENAI_API_KEY, or give --api-base for an endpoint of your own"
-        )
-    return HttpEndpoint(base, model, api_key=key, timeout=timeout)
+    """Whether it is one of OpenAI's reasoning models: DSPy calls the token limit of those by another name."""
+    return "max_completion_tokens" in dspy.LM(name).kwargs
 
 
 def _profile(profile: Profile, answer_form: str | None, list_options: bool | None) -> Profile:

@@ -13,7 +13,7 @@ from dspy.utils.callback import BaseCallback
 
 from ...modules.base.calls import ASKER, Asker, Usage
 from ...modules.base.errors import said_by
-from .client import Reply
+from .endpoint import Reply
 from .secrets import without_keys
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
 from ..base.jsonl import to_line
-from .client import Reply
+from .endpoint import Reply
 
 CALLS = "calls.jsonl"
 LMS = "lms.json"

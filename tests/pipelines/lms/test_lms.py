@@ -1181,8 +1181,8 @@ def test_litellms_names_and_troubles(monkeypatch: pytest.MonkeyPatch) -> None:
         (errors.UnprocessableEntityError, "refused the request"),
         (errors.BadRequestError, "refused the request"),
         (errors.ContextWindowExceededError, "refused the request"),
-        (errors.AuthenticationError, "key was refused"),
-        (errors.NotFoundError, "not known"),
+        (errors.AuthenticationError, "refused the key"),
+        (errors.NotFoundError, "does not know the model"),
     ]:
         import httpx
 

@@ -1,0 +1,136 @@
+"""The protocol of endpoints, with replies and failures; `client`, `hosted` and `local` implement it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from ...modules.base.calls import CallError, FatalCallError
+from ...modules.base.errors import UserError
+
+_NO_MODEL = ("model_not_found", "model not exist", "invalid model")  # said with a 400 by some providers
+
+
+class TransientError(Exception):
+    """A failure worth another try: 429 (`refused`), 5xx, a time-out or a broken connection.
+
+    `paid` marks an answer that was given, and so billed, but is none that can be read.
+    """
+
+    def __init__(
+        self, reason: str, *, refused: bool = False, paid: bool = False, retry_after: float | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.refused = refused
+        self.paid = paid
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One chat completion: its text, why it ended, and the tokens as the endpoint counted them (or None).
+
+    `finish_reason` is the endpoint's own, or `refusal` for a text with which the model declined to answer.
+    """
+
+    text: str
+    finish_reason: str
+    prompt_tokens: int | None
+    completion_tokens: int | None
+
+
+class Endpoint(Protocol):
+    """Where requests go: one attempt a call, failures as TransientError, CallError or FatalCallError."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def send(self, payload: Mapping[str, Any]) -> Reply: ...
+
+    async def aclose(self) -> None: ...
+
+
+def failure_of(
+    status: int, text: str, *, name: str, model: str, key: str, retry_after: float | None
+) -> Exception:
+    """What an answer with this HTTP status means for the call; `key` says which key is to be mended."""
+    said = error_in(text)
+    if status == 429 and "insufficient_quota" not in text:
+        return TransientError(f"{name} answered 429 ({said})", refused=True, retry_after=retry_after)
+    if status >= 500 or status == 408:
+        return TransientError(f"{name} answered {status} ({said})", retry_after=retry_after)
+    if status in (401, 403):
+        return FatalCallError(f"{name} refused the key ({status}: {said}): set {key} to a valid key")
+    if status == 404 or (status == 400 and any(mark in text.casefold() for mark in _NO_MODEL)):
+        return FatalCallError(f"{name} does not know the model {model!r} ({said}): check --lm and --api-base")
+    if status == 429:
+        return FatalCallError(f"{name} has no quota left for this key ({said}): top it up or use another")
+    return CallError(f"{name} refused the request ({status}: {said})")
+
+
+def read_completion(text: str, name: str) -> Reply:
+    """A chat completion in OpenAI's JSON form. Raises TransientError when `text` is none."""
+    try:
+        body = json.loads(text)
+        choice = body["choices"][0]
+        message = choice["message"]
+        said = _text(message.get("content"))
+        reason = str(choice.get("finish_reason") or "stop")
+        if not said and message.get("refusal"):
+            said, reason = _text(message["refusal"]), "refusal"
+        usage = body.get("usage")
+        prompt, completion = (_tokens(usage, name) for name in ("prompt_tokens", "completion_tokens"))
+        return Reply(said, reason, prompt, completion)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+        raise TransientError(
+            f"{name} answered 200 with something that is no chat completion ({error_in(text)})",
+            paid=True,
+        ) from None
+
+
+def _text(content: Any) -> str:
+    """The text of a message, whole or in parts, as valid Unicode. Raises TypeError for anything else."""
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content if part.get("type") == "text")
+    if content is None:
+        return ""
+    if not isinstance(content, str):
+        raise TypeError(f"the content of a message is text, not {type(content).__name__}")
+    try:
+        content.encode()
+    except UnicodeEncodeError:  # halves of surrogate pairs, which JSON's escapes can spell
+        return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return content
+
+
+def _tokens(usage: Any, name: str) -> int | None:
+    count = usage.get(name) if isinstance(usage, dict) else None
+    return count if isinstance(count, int) and count >= 0 else None
+
+
+def plain_address(base_url: str) -> str:
+    """Where it is, without user info or query: safe to log, and part of the cache key."""
+    parts = urlsplit(base_url)
+    try:
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    if not usable:
+        raise UserError(f"{place} is no address of an endpoint: give --api-base as http://HOST:PORT/v1")
+    return place
+
+
+def error_in(text: str) -> str:
+    """The endpoint's own words in one short line, for an error message."""
+    try:
+        body = json.loads(text)
+        error = body.get("error", body)
+        said = error.get("message", error) if isinstance(error, dict) else error
+    except (ValueError, AttributeError, RecursionError):
+        said = text
+    line = " ".join(str(said).split())
+    return line[:200] or "no message"
