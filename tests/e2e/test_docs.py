@@ -1,7 +1,12 @@
-"""Every Python snippet and folkmoot command of the README and docs runs, and what they name exists."""
+"""Every Python snippet and folkmoot command of the README and docs runs, and what they name exists.
+
+By day they run inside the test's process, with a stand-in for the embedded LM; at night each runs as a
+reader runs it, in a process of its own.
+"""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -9,12 +14,18 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_helpers import folkmoot as command
+from cli_helpers import isolate
+from stores import new_store
 
 import folkmoot
+from folkmoot.pipelines.lms.client import Reply
+from folkmoot.pipelines.lms.local import LocalEndpoint
 
 ROOT = Path(folkmoot.__file__).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -61,18 +72,109 @@ def commands() -> list[tuple[str, list[str]]]:
     return found
 
 
+async def stand_in(_: LocalEndpoint, payload: Mapping[str, Any]) -> Reply:
+    """A reply in the embedded LM's form: the first option of every choice, and some words elsewhere."""
+    simple = {"boolean": "yes", "number": "1", "action": "Finish[bank]"}
+    fields = payload.get("fields") or [{"name": "text", "type": "text"}]
+    said = [simple.get(field["type"]) or field.get("options", ["because it fits"])[0] for field in fields]
+    labels = ["", *(f"\n{field['name'].capitalize()}:" for field in fields[1:])]
+    text = "".join(f"{label} {value}" for label, value in zip(labels, said, strict=True))
+    words = sum(len(message["content"].split()) for message in payload["messages"])
+    return Reply(text + "\n", "stop", words, len(text.split()))
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder, a store and a cache of one's own, and the embedded LM replaced by a stand-in."""
+    isolate(tmp_path, monkeypatch)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
+    monkeypatch.setattr(LocalEndpoint, "send", stand_in)
+    known = dict(folkmoot.STRATEGIES)
+    yield
+    folkmoot.STRATEGIES.clear()
+    folkmoot.STRATEGIES.update(known)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """What the commands of the docs find in the folder that they run in."""
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    others = [{**row, "id": f"h{row['id']}", "question": f"Where is tool {row['id']} kept?"} for row in ROWS]
+    (tmp_path / "held-out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in others))
+    (tmp_path / "documents.jsonl").write_text(
+        '{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n'
+    )
+    return tmp_path
+
+
+def words_of(line: str) -> list[str]:
+    """The arguments of a command; the server that stands in for the provider has no known price."""
+    _, *words = shlex.split(line)
+    return [*words, "--price", "openai/gpt-4o-mini=0.15,0.6"] if "USD" in line else words
+
+
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize(("page", "code"), scripts())
+def test_python_snippets_run(page: str, code: str) -> None:
+    exec(compile(code, page, "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize(("page", "lines"), commands())
+def test_commands_run(
+    page: str, lines: list[str], folder: Path, scripted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    for line in lines:
+        done = command(*words_of(line))
+        assert done.exit_code == 0, f"{page}: {line}\n{done.output}\n{done.exception}"
+
+
+@pytest.mark.nightly
 @needs_local
 @pytest.mark.local_lm
 @pytest.mark.parametrize(("page", "code"), scripts())
-def test_python_snippets_run(page: str, code: str, tmp_path: Path) -> None:
+def test_python_snippets_run_in_a_process_of_their_own(page: str, code: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, f"{page}: {done.stderr}"
 
 
+@pytest.mark.nightly
+@needs_local
+@pytest.mark.local_lm
+@pytest.mark.parametrize(("page", "lines"), commands())
+def test_commands_run_in_processes_of_their_own(
+    page: str, lines: list[str], folder: Path, scripted: Any
+) -> None:
+    env = {**os.environ, "OPENAI_BASE_URL": scripted.url, "OPENAI_API_KEY": "none"}
+    env["FOLKMOOT_CACHE"] = str(folder / "cache")
+    env.pop("MLFLOW_TRACKING_URI", None)
+    for line in lines:
+        done = subprocess.run(
+            [str(Path(sys.executable).with_name("folkmoot")), *words_of(line)],
+            cwd=folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{page}: {line}\n{done.stderr}"
+
+
 @pytest.mark.parametrize("page", files())
-def test_files_of_a_page_pass_their_tests(page: str, tmp_path: Path) -> None:
+def test_files_of_a_page_pass_their_tests(page: str, pytester: pytest.Pytester) -> None:
+    for name, code in files()[page].items():
+        (pytester.path / name).write_text(code)
+    done = pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", "-p", "no:xdist")
+    assert done.ret == 0, f"{page}: {done.stdout}"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("page", files())
+def test_files_of_a_page_pass_their_tests_in_a_process_of_their_own(page: str, tmp_path: Path) -> None:
     for name, code in files()[page].items():
         (tmp_path / name).write_text(code)
     done = subprocess.run(
@@ -83,34 +185,6 @@ def test_files_of_a_page_pass_their_tests(page: str, tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, f"{page}: {done.stdout}"
-
-
-@needs_local
-@pytest.mark.local_lm
-@pytest.mark.parametrize(("page", "lines"), commands())
-def test_commands_run(page: str, lines: list[str], tmp_path: Path, scripted: Any) -> None:
-    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    others = [{**row, "id": f"h{row['id']}", "question": f"Where is tool {row['id']} kept?"} for row in ROWS]
-    (tmp_path / "held-out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in others))
-    (tmp_path / "documents.jsonl").write_text(
-        '{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n'
-    )
-    env = {**os.environ, "OPENAI_BASE_URL": scripted.url, "OPENAI_API_KEY": "none"}
-    env["FOLKMOOT_CACHE"] = str(tmp_path / "cache")
-    env.pop("MLFLOW_TRACKING_URI", None)
-    for line in lines:
-        program, *arguments = shlex.split(line)
-        if "USD" in line:  # the server that stands in for the provider has no known price
-            arguments += ["--price", "openai/gpt-4o-mini=0.15,0.6"]
-        done = subprocess.run(
-            [str(Path(sys.executable).with_name(program)), *arguments],
-            cwd=tmp_path,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, f"{page}: {line}\n{done.stderr}"
 
 
 def test_links_between_pages_lead_somewhere() -> None:
@@ -136,12 +210,7 @@ def test_every_dependency_is_explained() -> None:
         assert name in explained, f"{name} is not in docs/dependencies.md"
 
 
-def test_the_api_reference_is_up_to_date() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "import make_api; print(make_api.page(), end='')"],
-        cwd=ROOT / "docs",
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.stdout == (ROOT / "docs" / "api.md").read_text(), "run make api"
+def test_the_api_reference_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    make_api = importlib.import_module("make_api")
+    assert make_api.page() == (ROOT / "docs" / "api.md").read_text(), "run make api"

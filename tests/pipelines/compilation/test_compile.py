@@ -242,7 +242,7 @@ PROTOCOL_NAMES = [
 ]
 PAIRS = [(name, PROTOCOL_NAMES[place % len(PROTOCOL_NAMES)]) for place, name in enumerate(NAMES)]
 OTHERS = [
-    pytest.param(name, protocol, marks=pytest.mark.slow)
+    pytest.param(name, protocol, marks=pytest.mark.nightly)
     for name in NAMES
     for protocol in PROTOCOL_NAMES
     if (name, protocol) not in PAIRS

@@ -90,7 +90,7 @@ def test_a_killed_compilation_ends_as_an_undisturbed_one(tmp_path: Path, name: s
     check_kills(tmp_path, name, 2, 0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "name", ["bootstrap_rs", "copro", "mipro", "gepa", "infer_rules", "simba", "better_together"]
 )

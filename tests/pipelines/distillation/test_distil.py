@@ -454,7 +454,7 @@ def test_killed_it_goes_on_where_it_was(tmp_path: Path, scripted: ScriptedServer
     killed_and_resumed(tmp_path, scripted, [50])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_many_times(tmp_path: Path, scripted: ScriptedServer, seed: int) -> None:
     killed_and_resumed(tmp_path, scripted, np.random.default_rng(seed).integers(1, 60, 5).tolist())

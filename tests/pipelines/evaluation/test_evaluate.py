@@ -750,7 +750,7 @@ def test_killed_at_random_points_nothing_is_lost_or_asked_twice(tmp_path: Path) 
     killed_and_resumed(tmp_path, deaths=6, n=60, seed=seed)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(5))
 def test_killed_many_times(tmp_path: Path, seed: int) -> None:
     killed_and_resumed(tmp_path, deaths=6, n=90, seed=seed)
@@ -794,7 +794,7 @@ except KeyboardInterrupt:
 # Memory -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_many_questions_take_little_memory(tmp_path: Path) -> None:
     if not Path("/proc/self/statm").exists():
         pytest.skip("resident memory is read from /proc, which this system does not have")

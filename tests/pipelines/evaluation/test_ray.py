@@ -24,7 +24,7 @@ from folkmoot.modules.agents.transcript import Task
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed: make test-ray")
-pytestmark = pytest.mark.slow  # every run starts two processes, which import all they need
+pytestmark = pytest.mark.nightly  # every run starts two processes, which import all they need
 
 CANARY = "sk-canary-5b1e0c77f2a94d"
 

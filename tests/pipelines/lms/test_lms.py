@@ -1153,7 +1153,7 @@ def test_bad_names_and_settings_fail_at_once(name: str, settings: dict[str, Any]
     assert "\n" not in str(failed.value)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_litellms_names_and_troubles(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(variable, raising=False)

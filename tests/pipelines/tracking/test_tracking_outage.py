@@ -141,7 +141,7 @@ def test_a_server_killed_and_started_again_during_a_run_gets_everything(
     check_complete(tmp_path / "out", 40, traces=20)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_server_that_stops_answering_for_a_while_holds_nothing_up(
     server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,7 +155,7 @@ def test_a_server_that_stops_answering_for_a_while_holds_nothing_up(
     check_complete(tmp_path / "out", 40, traces=20)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_many_traces_survive_a_server_that_is_killed_and_comes_back(
     server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,7 +166,7 @@ def test_many_traces_survive_a_server_that_is_killed_and_comes_back(
     check_complete(tmp_path / "out", 200, traces=200)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_server_that_is_down_all_the_time_gets_the_run_from_the_next_one(
     server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,7 +108,7 @@ def test_sixty_settings_for_little_more_than_one_deepest_run(scripted: Any, tmp_
     ("roles", "rounds"),
     [
         (["intuitive", "critic", "reasoner"], 12),
-        pytest.param(["intuitive", "critic"], 15, marks=pytest.mark.slow),
+        pytest.param(["intuitive", "critic"], 15, marks=pytest.mark.nightly),
     ],
 )
 def test_sixty_settings_of_agents_who_never_agree(

@@ -209,7 +209,7 @@ def test_killed_in_training_a_study_goes_on_to_the_same_result(
     killed_at((25,), whole, server, tmp_path / "killed")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_killed_again_and_again(whole: Any, server: ScriptedServer, tmp_path: Path) -> None:
     killed_at((5, 60, 110, 170, 240), whole, server, tmp_path / "killed")
 
@@ -248,7 +248,7 @@ def test_who_wants_the_network_that_another_trains_waits(server: ScriptedServer,
     assert tensors[0].read_bytes() == tensors[1].read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_workers_end_as_one(whole: Any, server: ScriptedServer, tmp_path: Path) -> None:
     study = study_of(server.url, tmp_path / "out", workers=2)
     assert without_homes(study.report["best"]["setting"]) == whole.report["best"]["setting"]

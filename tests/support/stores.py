@@ -1,0 +1,44 @@
+"""MLflow stores for tests: copies of one empty store, because making its tables takes a second or two."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from importlib.metadata import version
+from pathlib import Path
+
+
+def new_store(folder: Path, name: str = "mlflow.db") -> str:
+    """The address of a store of its own in this folder, with all tables and nothing in them."""
+    shutil.copyfile(_template(), folder / name)
+    return f"sqlite:///{folder / name}"
+
+
+def _template() -> Path:
+    """Made once on a machine for each version of MLflow, by the first process that asks."""
+    kept = Path(tempfile.gettempdir(), f"folkmoot-test-stores-{os.getuid()}")
+    kept.mkdir(mode=0o700, exist_ok=True)
+    path = kept / f"mlflow-{version('mlflow')}.db"
+    if path.exists():
+        return path
+    with (kept / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            _make(path)
+    return path
+
+
+def _make(path: Path) -> None:
+    from mlflow import MlflowClient
+
+    fresh = path.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    MlflowClient(f"sqlite:///{fresh}").search_experiments()
+    # The default experiment names the folder that it was made in; MLflow makes one where there is none.
+    with closing(sqlite3.connect(fresh)) as database, database:
+        database.execute("DELETE FROM experiments")
+    os.replace(fresh, path)
