@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 MYPY_ROOT := $(VENV)/mypy-root
 
-.PHONY: demo test test-slow test-ray lint types bench bench-fast api samples clean
+.PHONY: demo test test-nightly test-slow test-ray lint types bench bench-fast api samples clean
 
 $(VENV)/.installed-local: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -27,10 +27,13 @@ demo: $(VENV)/.installed-local
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not nightly"
 
-test-slow: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m slow
+# What the day leaves out, and every property once more with many examples.
+test-nightly: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m "nightly or hypothesis" --hypothesis-profile=nightly
+
+test-slow: test-nightly
 
 test-ray: $(VENV)/.installed-test
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[ray]'

@@ -24,7 +24,7 @@ from folkmoot.pipelines.testing.contract import ProtocolContract
 from folkmoot.signatures.roles import Judge
 from folkmoot.signatures.strategies import ChainOfThought, Simple
 
-# The protocols there are ------------------------------------------------------------------------------------
+# The protocols there are; those that differ from another one in words or a setting alone wait for the night
 
 
 class TestSimple(ProtocolContract):
@@ -32,11 +32,13 @@ class TestSimple(ProtocolContract):
         return fm.SingleAgent("simple")
 
 
+@pytest.mark.nightly
 class TestChainOfThought(ProtocolContract):
     def program(self) -> Program:
         return fm.SingleAgent("cot")
 
 
+@pytest.mark.nightly
 class TestRole(ProtocolContract):
     def program(self) -> Program:
         return fm.SingleAgent(role="critic")
@@ -47,6 +49,7 @@ class TestSelfConsistency(ProtocolContract):
         return fm.SingleAgent("self_consistency", samples=3)
 
 
+@pytest.mark.nightly
 class TestMajorityEnsemble(ProtocolContract):
     def program(self) -> Program:
         return fm.Ensemble(["simple", "cot"])
@@ -62,11 +65,13 @@ class TestJudgedDeliberation(ProtocolContract):
         return fm.Deliberation(["intuitive", "reasoner"], tie_break="judge")
 
 
+@pytest.mark.nightly
 class TestStrongestDeliberation(ProtocolContract):
     def program(self) -> Program:
         return fm.Deliberation(["critic", "reasoner"], tie_break="strongest:critic", max_rounds=2)
 
 
+@pytest.mark.nightly
 class TestMajorityDeliberation(ProtocolContract):
     def program(self) -> Program:
         return fm.Deliberation(["intuitive", "retriever"], tie_break="majority", max_rounds=2)
@@ -77,6 +82,7 @@ class TestLeastToMost(ProtocolContract):
         return fm.SingleAgent("least_to_most")
 
 
+@pytest.mark.nightly
 class TestDecomposition(ProtocolContract):
     def program(self) -> Program:
         return fm.SingleAgent("decomposition")
