@@ -1,4 +1,4 @@
-"""The file of a saved program: written whole, and read as a plain, modest JSON file or not at all."""
+"""The file of a saved program: read as a plain, modest JSON file or not at all."""
 
 from __future__ import annotations
 
@@ -17,20 +17,6 @@ ADDRESSES = frozenset(
     ("api_base", "base_url", "model_list", "api_key", "headers", "extra_headers", "default_headers")
 )
 """Names under which an LM's address or key could stand; a saved program has none."""
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that nobody ever sees half of it."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with scratch.open("w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, path)
-    except OSError:
-        scratch.unlink(missing_ok=True)
-        raise
 
 
 def read_document(folder: Path) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The index of a corpus: which document has a title and which fit a query; built once, then memory-mapped."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -9,7 +8,6 @@ import shutil
 import unicodedata
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,6 +19,7 @@ from bm25s.stopwords import STOPWORDS_EN
 
 from ..base.errors import UserError
 from ..base.fence import one_line
+from ..base.files import locked
 
 KIND = f"1, bm25s {bm25s.__version__}"
 """The kind of index written here; others are built anew.
@@ -277,7 +276,7 @@ def open_index(path: Path, index_dir: Path) -> CorpusIndex:
         if (index := _unchanged(path, index_dir)) is not None:
             return index
         index_dir.mkdir(parents=True, exist_ok=True)
-        with _alone(index_dir):
+        with locked(index_dir):
             return _shared_or_built(path, index_dir)
     except OSError as error:
         place, reason = error.filename or index_dir, error.strerror or error
@@ -334,16 +333,6 @@ def _shared_or_built(path: Path, index_dir: Path) -> CorpusIndex:
         shutil.rmtree(building, ignore_errors=True)
     kept = load(folder)  # mapped, so that the arrays just built can be given back
     return index if kept is None else kept
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)  # let go by the system if this process dies
-        yield
-    finally:
-        os.close(handle)
 
 
 def save(index: CorpusIndex, folder: Path, about: dict[str, Any]) -> None:

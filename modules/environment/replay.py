@@ -16,6 +16,7 @@ from typing import Any
 
 from ..base.errors import UserError
 from ..base.fence import cut
+from ..base.files import whole_lines
 from .base import Environment, Page
 
 VERSION = 1
@@ -224,12 +225,8 @@ class _Record:
 
     def _scan(self, file: int) -> None:
         """Take in the complete lines that were added since the last look."""
-        with open(os.dup(file), "rb") as reader:
-            reader.seek(self._read_to)
-            for line in reader:
-                if not line.endswith(b"\n"):
-                    break
-                self._take(line)
+        for _, line in whole_lines(file, self._read_to):
+            self._take(line)
 
     def _take(self, line: bytes) -> None:
         try:

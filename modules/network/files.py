@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from safetensors.torch import save as write_tensors
 from torch import Tensor
 
 from ..base.errors import UserError
+from ..base.files import write_whole
 from ..reading.voting import LOWEST_TRUST
 from .config import NetworkConfig
 from .fused import FusedPolicies
@@ -46,8 +46,8 @@ def save(state: NetworkState, folder: str | Path) -> None:
         "tensors_sha256": hashlib.sha256(tensors).hexdigest(),
         "versions": {name: _version(name) for name in _PACKAGES},
     }
-    write_whole(place / TENSORS, tensors)
-    write_whole(place / SETTINGS, (json.dumps(about, indent=2) + "\n").encode())
+    write(place / TENSORS, tensors)
+    write(place / SETTINGS, (json.dumps(about, indent=2) + "\n").encode())
 
 
 def load(folder: str | Path) -> NetworkState:
@@ -91,14 +91,11 @@ def tensors_of(state: NetworkState) -> dict[str, Tensor]:
     return state.policies.weights() | found
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that nobody ever sees half of it."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+def write(path: Path, content: bytes) -> None:
+    """Write a file whole. Raises UserError when it cannot be written."""
     try:
-        scratch.write_bytes(content)
-        scratch.replace(path)
+        write_whole(path, content)
     except OSError as problem:
-        scratch.unlink(missing_ok=True)
         raise UserError(
             f"{path} cannot be written ({problem.strerror}): check the folder and its space."
         ) from None

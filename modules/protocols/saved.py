@@ -17,7 +17,8 @@ from ..agents.adapter import SAMPLING, profile_of
 from ..agents.retrieval import Retrieval
 from ..agents.seat import Seat
 from ..base.errors import UserError
-from ..base.saved_file import ADDRESSES, FILE, check_document, read_document, write_whole
+from ..base.files import write_whole
+from ..base.saved_file import ADDRESSES, FILE, check_document, read_document
 
 if TYPE_CHECKING:
     from .program import Program
@@ -189,7 +190,7 @@ def write(program: Program, folder: Path) -> None:
             keep = getattr(part, "save_tensors", None)
             if keep is not None:
                 keep(folder if part is program else folder / str(part.describe()["learned"]))
-        write_whole(folder / FILE, dumped(saved))
+        write_whole(folder / FILE, dumped(saved), sync=True)
     except OSError as problem:
         raise UserError(
             f"{folder} cannot be written ({problem.strerror}): check the folder and its space"

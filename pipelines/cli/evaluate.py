@@ -23,9 +23,17 @@ from ..base.budget import ACCOUNTS, Account, BudgetSpent, open_account
 from ..base.wording import counted
 from ..data import catalogue
 from ..data import load as data
-from ..evaluation.check import ASYNCIO, check_engine, check_folder, check_writable
+from ..evaluation.check import (
+    ASYNCIO,
+    all_failed,
+    check_engine,
+    check_folder,
+    check_shown,
+    check_train,
+    check_weighted,
+    check_writable,
+)
 from ..evaluation.evaluate import CONCURRENCY, SUMMARY, Progress, evaluate
-from ..evaluation.overlap import all_failed, check_shown, check_train, check_weighted
 from ..evaluation.plan import Plan as Forecast
 from ..evaluation.plan import left_of
 from ..evaluation.plan import plan as forecast

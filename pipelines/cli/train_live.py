@@ -17,8 +17,8 @@ from ..base.budget import ACCOUNTS, Account, BudgetSpent, open_account
 from ..base.wording import counted
 from ..data import catalogue
 from ..data import load as data
+from ..evaluation.check import check_train
 from ..evaluation.evaluate import Evaluation, evaluate
-from ..evaluation.overlap import check_train
 from ..evaluation.plan import Plan, plan
 from ..lms.ledger import totals
 from ..lms.named import engine_of

@@ -12,7 +12,7 @@ from typing import Any
 
 import dspy
 
-from ...modules.base.calls import Usage, bound, metered
+from ...modules.base.calls import Usage, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
@@ -21,13 +21,15 @@ from ...optimizers.prompts.metric import Metric
 from ...optimizers.prompts.optimizers import Bench, PromptOptimizer
 from ...optimizers.prompts.proposer import ProposalAdapter, Proposer
 from ...optimizers.prompts.student import Desk, Halted, Student
-from ..base.budget import ACCOUNTS, Account, BudgetSpent
+from ..base.budget import Account, BudgetSpent
+from ..base.journal import write_json
 from ..base.wording import counted
-from ..evaluation.evaluate import Evaluation, Progress, evaluate, taken_at_once
-from ..lms.cache import ACTIVE_CACHE
-from ..lms.ledger import LEDGERS, Ledger, totals
-from ..lms.store import ACTIVE, CallStore
-from ..runs.manifest import write_json
+from ..evaluation.answering import taken_at_once
+from ..evaluation.earlier import Evaluation
+from ..evaluation.evaluate import evaluate
+from ..lms.ledger import totals
+from ..runs.books import Books
+from ..runs.progress import Progress
 from .budget import first_share, kept_back, minus, without_reserve
 from .outcome import Compilation, compared, judged, summed
 from .record import CANDIDATES, PROMPTS, Lines, Proposals, logged, prompts_page
@@ -66,10 +68,7 @@ class Work:
     chosen: PromptOptimizer
     preset: str
     folder: Path
-    ledger: Ledger
-    store: CallStore
-    cache: Any
-    account: Account | None
+    books: Books
     tracker: CompileTracker | NoCompileTracker
     seed: int
     concurrency: int
@@ -112,7 +111,7 @@ class Work:
                 if best.name == self.candidates.first:
                     self.after = self.before
                 else:
-                    total = (self.account,) if self.account is not None else ()
+                    total = (self.books.account,) if self.books.account is not None else ()
                     self.after = self._evaluate(best.program, validation, AFTER, total, best.name)
         except (KeyboardInterrupt, UserError) as problem:
             self.problem = problem
@@ -128,10 +127,10 @@ class Work:
 
     def _share_out(self) -> tuple[Account, ...]:
         """Accounts of the first comparison and of the optimizer, opened now so that time counts from here."""
-        if self.account is None:
+        total = self.books.account
+        if total is None:
             self._first: tuple[Account, ...] = ()
             return ()
-        total = self.account
         self._first = (Account(first_share(total.budget), totals(self.folder / BEFORE)), total)
         spent = minus(total.spent, self._spent_after())
         return (Account(total.budget, spent), total)
@@ -179,7 +178,7 @@ class Work:
                 lm=self.lm,
                 concurrency=self.concurrency,
                 out=self.folder / name / candidate,
-                cache=self.cache is not None,
+                cache=self.books.cache is not None,
                 tracking=self.tracking,
                 parent=self.tracker.run_id,
                 settings={**self.settings, "command": "compile", "run_name": f"{name} {self.chosen.name}"},
@@ -198,13 +197,7 @@ class Work:
     @contextmanager
     def _within(self) -> Iterator[None]:
         """What every call of this run is made in, in whatever thread."""
-        with (
-            bound(ACTIVE, (self.store, *_outer(ACTIVE.get(), self.store))),
-            bound(LEDGERS, (self.ledger, *_outer(LEDGERS.get(), self.ledger))),
-            bound(ACCOUNTS, self._accounts),
-            bound(ACTIVE_CACHE, self.cache),
-            metered() as usage,
-        ):
+        with self.books.used(self._accounts), metered() as usage:
             try:
                 yield
             finally:
@@ -334,9 +327,9 @@ class Work:
             after=summed(self.after),
             comparison=None if pair is None else pair.to_dict(),
             candidates=len(self.candidates),
-            calls_made=self.ledger.total.calls,
+            calls_made=self.books.paid.calls,
             calls_saved=self.usage.cached_calls,
-            paid=self.ledger.total.to_dict(),
+            paid=self.books.paid.to_dict(),
             settings={**self.chosen.presets[self.preset], "seed": self.seed, **about["questions"]},
             seconds=round(time.monotonic() - began, 3),
             stopped=self.stopped,
@@ -366,7 +359,3 @@ class Work:
             return None
         low, high = chosen.interval()
         return {"value": chosen.score, "low": low, "high": high, "n": len(chosen.scores)}
-
-
-def _outer(bound_already: tuple[Any, ...], own: Any) -> tuple[Any, ...]:
-    return tuple(one for one in bound_already if one is not own)

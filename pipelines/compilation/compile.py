@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 import random
-import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import dspy
 
 from ...modules.agents.adapter import profile_of
-from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import PromptOptimizer, optimizer_of
-from ..base.budget import Account, Budget, open_account
+from ..base.budget import Budget
+from ..base.journal import plain, write_json
 from ..data import load as data
-from ..evaluation.check import listed
-from ..evaluation.evaluate import CONCURRENCY
-from ..evaluation.overlap import check_train
-from ..lms.cache import open_cache
-from ..lms.ledger import Ledger
+from ..evaluation.answering import CONCURRENCY, seat_engines
+from ..evaluation.check import check_train, listed
 from ..lms.named import engine_of, lm_identity
-from ..lms.store import CallStore
-from ..runs.manifest import git_commit, hashes, lms_of, versions, write_json
+from ..runs.books import open_books
+from ..runs.folder import RunFolder, out_folder, unwritable
+from ..runs.manifest import hashes, lms_of, made_with
 from .attempt import COMPILE, Told, Work
-from .tracking import CompileTracker, NoCompileTracker, start_compile_run
+from .tracking import NoCompileTracker, start_compile_run
 
 DEFAULT_OPTIMIZER, DEFAULT_PRESET = "mipro", "light"
 MOST_QUESTIONS = {"light": 100, "medium": 300, "heavy": 1000}
 """The most training questions that are learned from, and the most that candidates are chosen by."""
 
-_SAME = {
+_FIELDS = {
     "program_hash": "program",
     "lms": "LM",
     "prompt_lm": "prompt LM",
@@ -49,6 +43,12 @@ _SAME = {
     "preset": "preset",
     "seed": "seed",
 }
+COMPILATION = RunFolder(
+    "compilation",
+    COMPILE,
+    {name: f"its {what} differs" for name, what in _FIELDS.items()},
+    dict.fromkeys(("calls.jsonl", "results.jsonl", "run.json"), "something else than a compilation"),
+)
 
 
 def compile(
@@ -113,34 +113,37 @@ def compile(
     warned += advice(program, chosen, language_model)
     for warning in warned:
         warnings.warn(warning, stacklevel=2)
-    keep = tempfile.TemporaryDirectory(prefix="folkmoot-") if out is None else None
-    folder = Path(keep.name if keep else str(out))
-    about = {
-        "program": program.describe(),
-        **hashes(program),
-        "lms": seated,
-        "prompt_lm": (lm_identity(prompt_lm) or {"name": prompt_lm.model}) if chosen.proposes else None,
-        "train_fingerprint": data.fingerprint(train),
-        "validation_fingerprint": data.fingerprint(validation) if validation else None,
-        "optimizer": optimizer,
-        "preset": preset,
-        "seed": seed,
-        "questions": {"learn": len(learn), "select": len(select), "validation": len(validation)},
-        "settings": dict(settings or {}),
-        "versions": dict(versions()),
-        "git_commit": git_commit(),
-    }
-    about = json.loads(json.dumps(about, default=str))
-    with ExitStack() as held:
-        if keep is not None:
-            held.push(lambda kind, *_: keep.cleanup() if kind else None)
-        tracker = held.enter_context(_folder(folder, about, tracking=tracking))
-        ledger = Ledger(folder)
-        held.callback(ledger.close)
-        store = CallStore(folder)
-        held.callback(store.close)
-        opened = held.enter_context(open_cache(cache))
-        account = _account(budget, program, [language_model, prompt_lm], ledger.total)
+    about = plain(
+        {
+            "program": program.describe(),
+            **hashes(program),
+            "lms": seated,
+            "prompt_lm": (lm_identity(prompt_lm) or {"name": prompt_lm.model}) if chosen.proposes else None,
+            "train_fingerprint": data.fingerprint(train),
+            "validation_fingerprint": data.fingerprint(validation) if validation else None,
+            "optimizer": optimizer,
+            "preset": preset,
+            "seed": seed,
+            "questions": {"learn": len(learn), "select": len(select), "validation": len(validation)},
+            "settings": dict(settings or {}),
+            **made_with(),
+        }
+    )
+    with (
+        out_folder(out) as (folder, keep),
+        COMPILATION.opened(folder, about),
+        _disk_errors(folder),
+        open_books(
+            folder,
+            records=[folder],
+            cache=cache,
+            budget=budget,
+            engines=[*seat_engines(program, language_model), engine_of(prompt_lm)],
+        ) as books,
+    ):
+        tracker = start_compile_run(about) if tracking else NoCompileTracker()
+        about["mlflow_run_id"] = tracker.run_id or about["mlflow_run_id"]
+        write_json(folder / COMPILE, {**about, "result": None})
         work = Work(
             program=program,
             lm=language_model,
@@ -148,10 +151,7 @@ def compile(
             chosen=chosen,
             preset=preset,
             folder=folder,
-            ledger=ledger,
-            store=store,
-            cache=opened,
-            account=account,
+            books=books,
             tracker=tracker,
             seed=seed,
             concurrency=concurrency,
@@ -230,62 +230,9 @@ def advice(program: Program, chosen: PromptOptimizer, lm: Any) -> list[str]:
     return [f"{', '.join(sorted(plain))} is asked without instructions, which {chosen.name} writes: {rest}"]
 
 
-def _account(
-    budget: str | Budget | None, program: Program, lms: Sequence[Any], spent: Usage
-) -> Account | None:
-    if budget is None:
-        return None
-    used = [seat.predict.lm or lms[0] for seat in program.seats().values()]
-    return open_account(budget, [engine_of(one) for one in (*used, lms[1])], spent)
-
-
 @contextmanager
-def _folder(
-    folder: Path, about: dict[str, Any], *, tracking: bool
-) -> Iterator[CompileTracker | NoCompileTracker]:
-    """The folder of a compilation with its MLflow run, for one process at a time."""
+def _disk_errors(folder: Path) -> Iterator[None]:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY)
+        yield
     except OSError as problem:
-        raise UserError(f"{folder} cannot be written ({problem.strerror}): choose another --out") from None
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"another process is writing to {folder}: wait for it, or choose another --out"
-            ) from None
-        try:
-            about["mlflow_run_id"] = _resumed(folder, about)
-            tracker = start_compile_run(about) if tracking else NoCompileTracker()
-            about["mlflow_run_id"] = tracker.run_id or about["mlflow_run_id"]
-            write_json(folder / COMPILE, {**about, "result": None})
-            yield tracker
-        except OSError as problem:
-            raise UserError(
-                f"{problem.filename or folder} cannot be written ({problem.strerror or problem}): make room, "
-                "or choose another --out, and run it again"
-            ) from None
-    finally:
-        os.close(lock)
-
-
-def _resumed(folder: Path, about: Mapping[str, Any]) -> str | None:
-    """The MLflow run of the compilation that the folder holds. Raises UserError when that is another one."""
-    path = folder / COMPILE
-    if not path.exists():
-        if any((folder / name).exists() for name in ("calls.jsonl", "results.jsonl", "run.json")):
-            raise UserError(f"{folder} holds something else than a compilation: choose another --out")
-        return None
-    try:
-        earlier = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError):
-        raise UserError(f"{path} is damaged: choose another --out, or delete the folder") from None
-    for key, what in _SAME.items():
-        if earlier.get(key) != about[key]:
-            raise UserError(
-                f"{folder} holds another compilation (its {what} differs): choose another --out, or delete it"
-            )
-    found = earlier.get("mlflow_run_id")
-    return found if isinstance(found, str) else None
+        raise unwritable(problem, folder, "make room, or choose another --out, and run it again") from None

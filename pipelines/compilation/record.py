@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
@@ -12,55 +11,33 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
-from ..base.jsonl import to_line
+from ..base.journal import Journal, records
 
 CANDIDATES, PROPOSALS, LOG, PROMPTS = "candidates.jsonl", "proposals.jsonl", "optimizer.log", "prompts.md"
 
 
 class Lines:
-    """A file of JSON objects, one a line and one a name; what a killed process left torn is passed over.
-
-    Thread-safe. Raises UserError when the disk takes no more, OSError when the file cannot be opened.
-    """
+    """A journal with one line a name, the first one that was written. Thread-safe; raises as `Journal`."""
 
     def __init__(self, path: Path, name: str) -> None:
-        self._path, self._name = path, name
+        self._name = name
         self._lock = threading.Lock()
         self.known: dict[str, dict[str, Any]] = {}
-        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        with open(path, "rb") as file:
-            self._torn = False
-            for line in file:
-                self._torn = not line.endswith(b"\n")
-                try:
-                    found = json.loads(line)
-                    self.known.setdefault(str(found[name]), found)
-                except (ValueError, TypeError, KeyError, RecursionError):
-                    continue
+        for found in records(path, (name,)):
+            self.known.setdefault(str(found[name]), found)
+        self._journal = Journal(path)
+        self.close = self._journal.close
 
     def add(self, row: Mapping[str, Any]) -> bool:
         """Append a row, unless there is one of its name; whether it was appended."""
-        name, line = str(row[self._name]), to_line(row)
+        name = str(row[self._name])
         with self._lock:
             if name in self.known:
                 return False
-            try:
-                whole = b"\n" + line if self._torn else line
-                self._torn = os.write(self._file, whole) != len(whole)
-            except OSError as problem:
-                raise self._unwritable(problem.strerror) from None
-            if self._torn:
-                raise self._unwritable("no room is left")
+            self._journal.append(row)
             self.known[name] = dict(row)
         return True
-
-    def close(self) -> None:
-        os.close(self._file)
-
-    def _unwritable(self, reason: str | None) -> UserError:
-        return UserError(f"{self._path} could not be written ({reason}): make room and run the command again")
 
 
 class Proposals:
@@ -68,6 +45,7 @@ class Proposals:
 
     def __init__(self, folder: Path) -> None:
         self._lines = Lines(folder / PROPOSALS, "key")
+        self.close = self._lines.close
 
     def get(self, key: str) -> str | None:
         found = self._lines.known.get(key)
@@ -75,9 +53,6 @@ class Proposals:
 
     def put(self, key: str, text: str) -> None:
         self._lines.add({"key": key, "text": text})
-
-    def close(self) -> None:
-        self._lines.close()
 
 
 @contextmanager

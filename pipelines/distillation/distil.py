@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,25 +11,30 @@ from typing import Any
 
 import dspy
 
-from ...modules.base.calls import Usage, bound
+from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.protocols.router import ALWAYS, Router
 from ...modules.protocols.single import SingleAgent
 from ...modules.reading.question import Question
 from ...optimizers.statistics.noninferiority import CONFIDENCE, fewest_questions
-from ..base.budget import ACCOUNTS, Budget, open_account
+from ..base.budget import Budget
+from ..base.journal import write_json
 from ..base.wording import counted
 from ..comparison.match_budget import questions_of
 from ..data import load as data
-from ..evaluation.earlier import earlier
-from ..evaluation.evaluate import CONCURRENCY, Evaluation, Progress, evaluate
+from ..evaluation.answering import CONCURRENCY
+from ..evaluation.earlier import Evaluation, earlier
+from ..evaluation.evaluate import evaluate
 from ..lms.ledger import LEDGER, totals
 from ..lms.named import engine_of
 from ..lms.named import lm as make_one
-from ..lms.store import ACTIVE, CALLS, CallStore
+from ..lms.store import CALLS
 from ..programs.registry import MakeLM
-from ..runs.manifest import lms_of, write_json
+from ..runs.books import open_books
+from ..runs.folder import RunFolder
+from ..runs.manifest import lms_of
+from ..runs.progress import Progress
 from ..tracking.values import run_name
 from .candidates import Candidate, Parts, candidates, split
 from .price import PerToken, price_of
@@ -53,7 +57,7 @@ FEWEST = 4  # questions that a run must have to be split at all
 DISTIL = "distil"  # sub-folder of the run
 SELECTION, HELD_OUT = "selection", "held-out"  # sub-folders of the evaluations
 Show = Callable[[str, Progress], None]
-_SAME = {
+_FIELDS = {
     "program_hash": "team",
     "data_fingerprint": "data",
     "lm": "LM",
@@ -61,6 +65,7 @@ _SAME = {
     "seed": "seed",
     "parts": "questions",
 }
+DISTILLATION = RunFolder("distillation", REPORT, {k: f"its {what} differs" for k, what in _FIELDS.items()})
 
 
 @dataclass(frozen=True)
@@ -220,18 +225,21 @@ def carry_out(
     progress: Show | None = None,
 ) -> Distilled:
     """Do what was planned; see `distil`."""
-    _open(plan)
-    with ExitStack() as held:
-        if budget is not None:
-            account = open_account(budget, [engine_of(plan.lm)], _spent(plan.out))
-            held.enter_context(bound(ACCOUNTS, (account, *ACCOUNTS.get())))
-        if (plan.run.folder / CALLS).is_file():  # what the team asked in the same words is not asked again
-            recorded = CallStore(plan.run.folder, readonly=True)
-            held.callback(recorded.close)
-            held.enter_context(bound(ACTIVE, (recorded, *ACTIVE.get())))
+    team = plan.run.folder
+    with (
+        DISTILLATION.opened(plan.out, plan.about),
+        open_books(
+            replayed=team if (team / CALLS).is_file() else None,  # what the team asked is not asked again
+            budget=budget,
+            engines=[engine_of(plan.lm)],
+            spent=_spent(plan.out),
+        ),
+        ExitStack() as held,
+    ):
         tracker = _tracked(plan) if tracking else None
         if tracker is not None:
             held.push(lambda kind, *_: tracker.stop("FAILED") if kind else None)
+        if tracker is not None or not (plan.out / REPORT).exists():
             write_json(plan.out / REPORT, plan.about)
 
         def run(one: Candidate, part: str, questions: Sequence[Question]) -> Evaluation:
@@ -315,34 +323,6 @@ def _prices(plan: Plan) -> PerToken:
     used = [plan.lm, *(seat.predict.lm for seat in plan.team.seats().values())]
     engines = [engine for engine in map(engine_of, used) if engine is not None]
     return {engine.model: engine.prices for engine in engines if engine.prices is not None}
-
-
-def _open(plan: Plan) -> None:
-    """Make the folder, or go on with it. Raises UserError when it holds another distillation."""
-    path, known = plan.out / REPORT, None
-    try:
-        plan.out.mkdir(parents=True, exist_ok=True)
-        if path.exists():
-            known = dict(json.loads(path.read_text(encoding="utf-8")))
-            if not known.keys() >= _SAME.keys():
-                raise ValueError
-        else:
-            write_json(path, plan.about)
-    except OSError as problem:
-        raise UserError(
-            f"{plan.out} cannot be written ({problem.strerror or problem}): choose another --out"
-        ) from None
-    except (ValueError, TypeError):
-        raise UserError(f"{path} is damaged: choose another --out, or delete the file") from None
-    if known is None:
-        return
-    wanted = json.loads(json.dumps(plan.about, default=str))
-    for key, what in _SAME.items():
-        if known.get(key) != wanted[key]:
-            raise UserError(
-                f"{plan.out} holds another distillation (its {what} differs): choose another --out"
-            )
-    plan.about["mlflow_run_id"] = known.get("mlflow_run_id")
 
 
 def _tracked(plan: Plan) -> DistilTracker:

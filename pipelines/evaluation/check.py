@@ -1,4 +1,4 @@
-"""What an evaluation checks before any call: program, questions, engine, and the folder it is to fill."""
+"""What is checked before any LM is asked: program, questions, engine, the folder, and leaks of answers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
-from ..data.load import check_contexts, check_ids
+from ..base.wording import common_error
+from ..data import load as data
 from ..runs.manifest import open_run
+from ..runs.rows import RESULTS, read_rows
+from .ray_engine import check_ray
 
 ASYNCIO, RAY = ENGINES = ("asyncio", "ray")
 
@@ -33,8 +37,8 @@ def checked(questions: Any) -> list[Question]:
     found = listed(questions)
     if not found:
         raise UserError("there are no questions to evaluate: check the data, --split and --limit")
-    check_contexts(found)
-    check_ids(found)
+    data.check_contexts(found)
+    data.check_ids(found)
     for question in found:
         if question.answer is None:
             raise UserError(
@@ -72,8 +76,6 @@ def check_engine(engine: str, workers: int | None, program: Program, lm: Any, *,
     if engine not in ENGINES:
         raise UserError(f"there is no engine {engine!r}: choose {' or '.join(ENGINES)}")
     if engine == RAY:
-        from .ray_engine import check_ray
-
         check_ray(program, lm, workers)
         if budget:
             raise UserError(
@@ -86,8 +88,6 @@ def check_engine(engine: str, workers: int | None, program: Program, lm: Any, *,
 def check_folder(folder: Path, program: Program, questions: Sequence[Question], lm: Any) -> None:
     """Raises UserError for a folder that holds another run or cannot be written; writes nothing."""
     check_writable(folder)
-    if not folder.exists():  # `open_run` would make it
-        return
     try:
         open_run(folder, program, questions, lm, {})
     except OSError as problem:
@@ -105,3 +105,50 @@ def check_writable(folder: Path, option: str = "--out") -> None:
         raise UserError(f"{folder} cannot be written ({place} is a file): choose another {option}")
     if not os.access(place, os.W_OK | os.X_OK):
         raise UserError(f"{place} cannot be written (no permission): choose another {option}")
+
+
+def check_train(train: Sequence[Question], questions: Sequence[Question]) -> list[str]:
+    """Warnings on training questions that are test questions, too; the same data twice is refused."""
+    same = [test for learnt, test in data.overlap(train, questions) if learnt == test]
+    if same:
+        raise UserError(
+            f"{len(same)} of {len(questions)} test questions are training questions (the first is "
+            f"{same[0]!r}): evaluate on another split than --train"
+        )
+    warning = data.check_overlap(train, questions) if train else None
+    return [warning] if warning else []
+
+
+def check_shown(shown: set[str], train: Sequence[Question], questions: Sequence[Question]) -> None:
+    """Raises UserError when a demonstration gives away the answer to a test question."""
+    leaks = data.overlap([question for question in train if question.id in shown], questions)
+    if leaks:
+        raise UserError(
+            f"the demonstration {leaks[0][0]!r} has the text of test question {leaks[0][1]!r}: "
+            "choose another --demo-seed"
+        )
+
+
+def check_weighted(
+    out: Path, weights: str, program: Ensemble, train: Sequence[Question], language_model: Any
+) -> None:
+    """Raises UserError when the folder of a run whose weights are to be fitted cannot be used.
+
+    Which program `out` is to hold, the weights decide; those are fitted in its sub-folder by majority.
+    """
+    check_writable(out)
+    vote, program.vote = program.vote, "majority"
+    try:
+        check_folder(out / weights, program, train, language_model)
+    finally:
+        program.vote = vote
+
+
+def all_failed(out: Path) -> str:
+    """Why a run has no answer at all: the reason that most of its rows share."""
+    found = common_error(read_rows(out / RESULTS))
+    if found is None:
+        return f"no question is finished; what there is is kept in {out}"
+    reason, times = found
+    why = f"because {reason}" if times > 1 else f"the first because {reason}"
+    return f"every question failed, {why}; mend the cause, and --retry-errors asks again"

@@ -1,18 +1,51 @@
-"""Opens the folder of an earlier run, so that its rows and scores can be used again."""
+"""A finished evaluation, of now or of an earlier run whose folder is opened again."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ..base.journal import read_object
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS, read_rows
-from ..runs.summary import summarise
-from .evaluate import SUMMARY, Evaluation
+from ..runs.summary import SUMMARY, Summary, summarise
 
 _DESCRIBED = ("program", "program_hash", "lms", "data_fingerprint", "questions", "settings")
+
+
+class Evaluation:
+    """A finished evaluation: its `summary`, and its `rows`, read from disk one at a time.
+
+    `summary.scores["accuracy"]` has `value`, `low` and `high`, the ends of the 95% interval.
+    """
+
+    def __init__(self, folder: Path, summary: Summary, keep: Any = None, sender: Any = None) -> None:
+        self.folder = folder
+        self.summary = summary
+        self._keep = keep  # a temporary folder lives as long as its evaluation
+        self._sender = sender
+
+    def wait_for_traces(self, seconds: float | None = None) -> bool:
+        """Wait until MLflow has the traces, and say whether it does. Many are still on their way when an
+        evaluation ends; a process waits for them before it ends."""
+        return self._sender is None or bool(self._sender.wait(seconds))
+
+    @property
+    def rows(self) -> Iterator[dict[str, Any]]:
+        yield from read_rows(self.folder / RESULTS)  # holds on to self, and so to a temporary folder
+
+    @property
+    def accuracy(self) -> float:
+        return float(self.summary.scores["accuracy"]["value"])
+
+    def __repr__(self) -> str:
+        if not self.summary.counts["rows"]:
+            return "Evaluation(no question is finished)"
+        accuracy = self.summary.scores["accuracy"]
+        interval = f"[{accuracy['low']:.1%}, {accuracy['high']:.1%}]"
+        return f"Evaluation({accuracy['value']:.1%} {interval}, n={self.summary.counts['rows']})"
 
 
 def earlier(run: Evaluation | str | Path) -> Evaluation:
@@ -27,34 +60,23 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
     if isinstance(run, Evaluation):
         return run
     if not isinstance(run, str | Path):
-        raise UserError(f"a run is {_short(run)}: pass an evaluation, or the name of the folder of one")
+        given = "None" if run is None else f"a {type(run).__name__}"
+        raise UserError(f"a run is {given}: pass an evaluation, or the name of the folder of one")
     folder = Path(run).expanduser()
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}: name one that an evaluation wrote")
-    described = _read(folder / MANIFEST)
+    described = read_object(folder / MANIFEST)
     if described is None or any(key not in described for key in _DESCRIBED):
         raise UserError(f"{folder} holds no run ({MANIFEST} is missing or damaged): name a run's folder")
-    told = _read(folder / SUMMARY) or {}
+    written = read_object(folder / SUMMARY) or {}
     rows = folder / RESULTS
     summary = summarise(
         read_rows(rows) if rows.exists() else (),
         described["questions"],
-        lambda _: told.get("report") or {},  # what only the program itself can work out
+        lambda _: written.get("report") or {},  # what only the program itself can work out
         described,
     )
-    summary.paid, summary.stopped = told.get("paid"), told.get("stopped")
+    summary.paid, summary.stopped = written.get("paid"), written.get("stopped")
     if not summary.counts["rows"]:
         raise UserError(f"{folder} has no finished row yet: run its evaluation first")
     return Evaluation(folder, summary)
-
-
-def _short(value: object) -> str:
-    return str(value) if value is None else f"a {type(value).__name__}"
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None

@@ -2,108 +2,42 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import dspy
-from dspy.utils.exceptions import (
-    LMAuthError,
-    LMBillingError,
-    LMConfigurationError,
-    LMError,
-    LMUnsupportedModelError,
-)
 
-from ...modules.base.calls import FatalCallError, Usage, asking, bound, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import run_sync
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
-from ..base.budget import ACCOUNTS, Budget, BudgetSpent, open_account
+from ..base.budget import ACCOUNTS, Budget, BudgetSpent
+from ..base.journal import write_json
 from ..base.wording import counted
-from ..lms.cache import ACTIVE_CACHE, open_cache
-from ..lms.ledger import LEDGERS, Ledger
-from ..lms.named import SAMPLING, engine_of
-from ..lms.secrets import without_keys
+from ..lms.named import SAMPLING
 from ..lms.seen import SeenCall, foreign_calls
-from ..lms.store import ACTIVE, CallStore, write_lms
-from ..runs.manifest import open_run, save_run, write_json
-from ..runs.rows import RESULTS, RowFile, error_row, read_rows, rewrite, row_of
-from ..runs.summary import Summary, summarise
+from ..lms.store import ACTIVE
+from ..runs.books import open_books
+from ..runs.folder import out_folder, unwritable
+from ..runs.manifest import RUN, described, save_run
+from ..runs.progress import Progress as Progress
+from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
+from ..runs.summary import SUMMARY as SUMMARY
+from ..runs.summary import summarise
 from ..runs.traces import TraceFile, sample
 from ..tracking.tracker import NoTracker, Tracker, start_tracking
+from .answering import CONCURRENCY as CONCURRENCY
+from .answering import answer_row as answer_row
+from .answering import each_in_turn, seat_engines
+from .answering import taken_at_once as taken_at_once
 from .check import ASYNCIO, RAY, check_concurrency, check_engine, check_program, checked
-
-SUMMARY = "summary.json"
-CONCURRENCY = 64
-_HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
-
-
-@dataclass
-class Progress:
-    """Where a running evaluation stands; handed to `progress` at the start and after every row."""
-
-    total: int
-    done: int = 0
-    resumed: int = 0
-    correct: int = 0
-    errors: int = 0
-    seconds: float = 0.0
-    usage: Usage = field(default_factory=Usage)
-
-    @property
-    def seconds_left(self) -> float | None:
-        """None until this run has finished a question of its own."""
-        new = self.done - self.resumed
-        return self.seconds / new * (self.total - self.done) if new else None
-
-    def count(self, row: Mapping[str, Any], *, resumed: bool = False) -> None:
-        self.done += 1
-        self.resumed += resumed
-        self.correct += bool(row["correct"])
-        self.errors += bool(row["error"])
-        if not resumed:
-            self.usage.add(Usage(**row["usage"]))
-
-
-class Evaluation:
-    """A finished evaluation: its `summary`, and its `rows`, read from disk one at a time.
-
-    `summary.scores["accuracy"]` has `value`, `low` and `high`, the ends of the 95% interval.
-    """
-
-    def __init__(self, folder: Path, summary: Summary, keep: Any = None, sender: Any = None) -> None:
-        self.folder = folder
-        self.summary = summary
-        self._keep = keep  # a temporary folder lives as long as its evaluation
-        self._sender = sender
-
-    def wait_for_traces(self, seconds: float | None = None) -> bool:
-        """Wait until MLflow has the traces, and say whether it does. Many are still on their way when an
-        evaluation ends; a process waits for them before it ends."""
-        return self._sender is None or bool(self._sender.wait(seconds))
-
-    @property
-    def rows(self) -> Iterator[dict[str, Any]]:
-        yield from read_rows(self.folder / RESULTS)  # holds on to self, and so to a temporary folder
-
-    @property
-    def accuracy(self) -> float:
-        return float(self.summary.scores["accuracy"]["value"])
-
-    def __repr__(self) -> str:
-        if not self.summary.counts["rows"]:
-            return "Evaluation(no question is finished)"
-        accuracy = self.summary.scores["accuracy"]
-        interval = f"[{accuracy['low']:.1%}, {accuracy['high']:.1%}]"
-        return f"Evaluation({accuracy['value']:.1%} {interval}, n={self.summary.counts['rows']})"
+from .earlier import Evaluation as Evaluation
+from .ray_engine import answer_on_ray
 
 
 def evaluate(
@@ -166,32 +100,21 @@ def evaluate(
     check_engine(engine, workers, program, language_model, budget=budget is not None or bool(ACCOUNTS.get()))
     _warn_of_sampling(program, language_model)
     wanted = sample([question.id for question in questions], traces) if tracking else frozenset()
-    keep = tempfile.TemporaryDirectory(prefix="folkmoot-") if out is None else None
-    folder = Path(keep.name if keep else str(out))
-    with ExitStack() as held:
-        if keep is not None:  # it outlives this block only when all went well
-            held.push(lambda kind, *_: keep.cleanup() if kind else None)
-        try:
-            run = open_run(folder, program, questions, language_model, dict(settings or {}))
-            run["mlflow_parent_id"] = parent
-            ledger = Ledger(folder)
-            held.callback(ledger.close)
-            if budget is not None:
-                account = open_account(budget, _engines(program, language_model), ledger.total)
-                held.enter_context(bound(ACCOUNTS, (account, *ACCOUNTS.get())))
-            rows = RowFile(folder, retry_errors=retry_errors)
-            held.callback(rows.close)
-            traced = TraceFile(folder, wanted, folder / RESULTS)
-            held.callback(traced.close)
-            stores = [CallStore(folder), *([CallStore(Path(record))] if record is not None else [])]
-            for store in stores:
-                held.callback(store.close)
-                write_lms(store.folder, run["lms"])
-            save_run(folder, run)
-        except OSError as problem:
-            raise _unwritable(problem, folder, "choose another --out") from None
-        held.enter_context(bound(LEDGERS, (ledger, *LEDGERS.get())))
-        held.enter_context(bound(ACTIVE_CACHE, held.enter_context(open_cache(cache))))
+    engines = seat_engines(program, language_model)
+    run = described(program, questions, language_model, settings or {}) | {"mlflow_parent_id": parent}
+    with (
+        out_folder(out) as (folder, keep),
+        RUN.opened(folder, run),
+        open_books(
+            folder,
+            records=(folder, *([Path(record)] if record is not None else [])),
+            lms=run["lms"],
+            cache=cache,
+            budget=budget,
+            engines=engines,
+        ) as books,
+        _files(folder, run, wanted, retry_errors) as (rows, traced),
+    ):
         tracker: Tracker = NoTracker()
         if tracking:
             model = None if parent else program  # of candidates and trials, only the winner is worth a model
@@ -203,41 +126,29 @@ def evaluate(
             state.count(row, resumed=True)
         job = _Job(program, rows, traced, state, max_failures, tracker, progress)
         waiting = [question for question in questions if question.id not in rows.done]
-        in_flight = min(concurrency, taken_at_once(program, language_model))
         stopped: BaseException | None = None
-        token = ACTIVE.set((*stores, *ACTIVE.get()))
+        # DSPy would keep the last 10,000 calls in its history and again in its trace.
+        watching = {"callbacks": foreign_calls(wanted, engines)}
         try:
-            # DSPy would keep the last 10,000 calls in its history and again in its trace.
-            watching = {"callbacks": foreign_calls(wanted, _engines(program, language_model))}
             with dspy.context(lm=language_model, disable_history=True, trace=None, **watching):
                 if engine == RAY:
-                    from .ray_engine import answer_on_ray
-
                     job.tell()
-                    answer_on_ray(
-                        program,
-                        language_model,
-                        waiting,
-                        ACTIVE.get(),
-                        job.take,
-                        concurrency=concurrency,
-                        workers=workers,
-                    )
+                    among = {"concurrency": concurrency, "workers": workers}
+                    answer_on_ray(program, language_model, waiting, ACTIVE.get(), job.take, **among)
                 else:
+                    in_flight = min(concurrency, taken_at_once(program, language_model))
                     run_sync(job.answer_all, waiting, in_flight)
         except BaseException as problem:
             stopped = problem  # whatever it was: what is finished is summed up before it goes on its way
-        finally:
-            ACTIVE.reset(token)
         try:
             rewrite(folder / RESULTS, [question.id for question in questions])
             summary = summarise(read_rows(folder / RESULTS), len(questions), program.report, run)
-            summary.paid = ledger.total.to_dict()
+            summary.paid = books.paid.to_dict()
             summary.stopped = job.stopped or _why(stopped)
             write_json(folder / SUMMARY, summary.to_dict())
         except OSError as problem:
             tracker.stop("FAILED")
-            raise stopped or _unwritable(problem, folder, "make room and run it again") from None
+            raise stopped or unwritable(problem, folder, "make room and run it again") from None
         status = "FAILED" if stopped else "FINISHED"
         if job.stopped or isinstance(stopped, KeyboardInterrupt | UserError):
             status = "KILLED"
@@ -245,6 +156,21 @@ def evaluate(
         if stopped is not None:
             raise stopped
     return Evaluation(folder, summary, keep, tracker.sender)
+
+
+@contextmanager
+def _files(
+    folder: Path, run: Mapping[str, Any], wanted: frozenset[str], retry_errors: bool
+) -> Iterator[tuple[RowFile, TraceFile]]:
+    """The files of rows and traces, and `run.json`, written once both could be read back."""
+    with ExitStack() as held:
+        try:
+            rows = held.enter_context(closing(RowFile(folder, retry_errors=retry_errors)))
+            traced = held.enter_context(closing(TraceFile(folder, wanted, folder / RESULTS)))
+            save_run(folder, run)
+        except OSError as problem:
+            raise unwritable(problem, folder) from None
+        yield rows, traced
 
 
 @dataclass
@@ -262,17 +188,10 @@ class _Job:
     stopped: str | None = None  # by a budget
 
     async def answer_all(self, questions: Sequence[Question], in_flight: int) -> None:
-        """A fixed number of workers take questions in order; the first fatal problem ends them all."""
         self.tell()
-        waiting = iter(questions)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(in_flight, len(questions))):
-                    group.create_task(self._work(waiting))
-        except BaseExceptionGroup as problems:
-            raise problems.exceptions[0] from None
+        await each_in_turn(questions, in_flight, self._work)
 
-    async def _work(self, waiting: Iterator[Question]) -> None:
+    async def _work(self, waiting: Iterable[Question]) -> None:
         for question in waiting:
             try:
                 with self.traced.watching(question.id) as seen:
@@ -303,41 +222,6 @@ class _Job:
             self.progress(self.state)
 
 
-async def answer_row(program: Program, question: Question) -> dict[str, Any]:
-    """The row of a question, answered or failed. Raises what every other question would meet, too."""
-    began = time.monotonic()
-    with asking(question=question.id), metered() as usage:
-        try:
-            prediction = await program.acall(**question.inputs())
-            return row_of(question, prediction, time.monotonic() - began)
-        except FatalCallError:
-            raise
-        except LMError as problem:
-            said = without_keys(said_by(problem), _seated(program))
-            if isinstance(problem, _HOPELESS):  # of an LM that is not ours
-                raise UserError(f"the LM cannot be used ({said}): check its name and key") from None
-            return error_row(question, said, usage.to_dict(), time.monotonic() - began)
-        except Exception as problem:
-            problem.add_note(f"This happened at question {question.id!r}; finished rows are kept.")
-            raise
-
-
-def taken_at_once(program: Program, language_model: Any) -> int:
-    """The most calls that any LM of the program takes at once: more questions in flight would only wait."""
-    limits = [engine.concurrency if engine else CONCURRENCY for engine in _engines(program, language_model)]
-    return max(limits, default=CONCURRENCY)
-
-
-def _engines(program: Program, language_model: Any) -> list[Any]:
-    """The engine of every seat's LM, None for an LM that is not ours."""
-    return [engine_of(seated) for seated in _seated(program, language_model)]
-
-
-def _seated(program: Program, language_model: Any = None) -> list[Any]:
-    """The LM of every seat: its own, the given one, or the one that DSPy is set to."""
-    return [seat.predict.lm or language_model or dspy.settings.lm for seat in program.seats().values()]
-
-
 def _why(stopped: BaseException | None) -> str | None:
     """What ended a run early, in a line; None when nothing did."""
     if stopped is None:
@@ -345,11 +229,6 @@ def _why(stopped: BaseException | None) -> str | None:
     if isinstance(stopped, UserError):
         return said_by(stopped)
     return "interrupted" if isinstance(stopped, KeyboardInterrupt) else type(stopped).__name__
-
-
-def _unwritable(problem: OSError, folder: Path, advice: str) -> UserError:
-    where = problem.filename or folder
-    return UserError(f"{where} cannot be written ({problem.strerror or problem}): {advice}")
 
 
 def _warn_of_sampling(program: Program, lm: Any) -> None:

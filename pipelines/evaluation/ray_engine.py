@@ -23,6 +23,7 @@ from ..lms.ledger import LEDGERS
 from ..lms.named import engine_of
 from ..lms.store import CallStore
 from ..runs.rows import error_row
+from .answering import seat_engines
 from .ray_worker import Call, Event, Known, Paid, Ready, Row, Stop, Worker, raised_again
 
 MOST_DEATHS = 3
@@ -86,7 +87,7 @@ def answer_on_ray(
     with _cluster(workers) as (ray, cpus):
         if workers is not None and workers > cpus:
             raise UserError(f"the Ray cluster has {cpus} CPUs, one a worker: give at most --workers {cpus}")
-        engines = [engine_of(seat.predict.lm or lm) for seat in program.seats().values()]
+        engines = seat_engines(program, lm)
         shared = [engine for engine in engines if engine and not engine.model.startswith("local/")]
         number = min(workers or cpus, len(questions), concurrency, *(one.concurrency for one in shared))
         records = {key: line for store in stores for key, line in store.items()}

@@ -17,8 +17,8 @@ from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ..lms.cache import ACTIVE_CACHE, open_cache
 from ..lms.ledger import LEDGERS, Entry
-from ..lms.named import engine_of
 from ..lms.store import ACTIVE
+from .answering import answer_row, seat_engines, taken_at_once
 
 MOST_RECORDS = 20_000  # own calls that a worker remembers, for questions that ask the same
 
@@ -89,8 +89,6 @@ class Worker:
         self, parcel: Sequence[Any], place: int, workers: int, concurrency: int, cached: bool
     ) -> AsyncIterator[list[Event]]:
         """Answer what is given, until the process is ended; yields what has happened as soon as it has."""
-        from .evaluate import taken_at_once
-
         try:
             (program, lm), records = await asyncio.gather(*parcel)
             _split_limits(program, lm, place, workers)
@@ -118,8 +116,6 @@ class Worker:
                     task.cancel()
 
     async def _work(self, program: Program, relay: Relay) -> None:
-        from .evaluate import answer_row
-
         while True:
             known = await self._questions.get()
             relay.learn(known.calls)
@@ -195,7 +191,6 @@ def _stop(problem: Exception) -> Stop:
 
 def _split_limits(program: Program, lm: Any, place: int, workers: int) -> None:
     """A worker's part of every LM's calls in flight; the embedded LM is each worker's own."""
-    engines = [engine_of(seat.predict.lm or lm) for seat in program.seats().values()]
-    for engine in {id(engine): engine for engine in engines if engine is not None}.values():
+    for engine in {id(one): one for one in seat_engines(program, lm) if one is not None}.values():
         if not engine.model.startswith("local/"):
             engine.concurrency = share(engine.concurrency, place, workers)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.keyvalue import KeyValue
-from ..base.jsonl import to_json
+from ..base.journal import to_json
 from ..base.settings import settings
 from .store import REPLY_FIELDS
 

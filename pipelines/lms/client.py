@@ -12,7 +12,7 @@ import aiohttp
 from ...modules.base.calls import FatalCallError
 from ...modules.base.connections import LoopSessions, seconds_to_wait
 from ...modules.base.errors import UserError
-from ..base.jsonl import to_json
+from ..base.journal import to_json
 from ..base.settings import settings
 from .endpoint import Reply, TransientError, failure_of, plain_address, read_completion
 from .secrets import hiding

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -13,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.calls import Usage
-from ...modules.base.errors import UserError
-from ..base.jsonl import to_line
+from ..base.journal import Journal, records
 
 LEDGER = "ledger.jsonl"
 
@@ -46,56 +43,26 @@ class Entry:
 class Ledger:
     """`DIR/ledger.jsonl`, appended in one write a call; `total` sums up what it held and what was added.
 
-    A process killed while writing leaves at most one torn line, which readers skip. Thread-safe. Raises
-    OSError when it cannot be opened.
+    Thread-safe. Raises OSError when it cannot be opened.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / LEDGER
-        self._lock = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
         self.total = totals(folder)
-        self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        size = os.fstat(self._file).st_size
-        self._torn = bool(size) and os.pread(self._file, 1, size - 1) != b"\n"
+        self._lock = threading.Lock()
+        self._journal = Journal(folder / LEDGER)
+        self.close = self._journal.close
 
     def add(self, entry: Entry) -> None:
-        """Raises UserError when the disk takes no more."""
-        record = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **vars(entry)}
-        line = to_line(record)
+        """Write a paid call down. Raises UserError when the disk takes no more."""
         with self._lock:
             self.total.add(entry.usage)  # paid for, whether or not the disk takes it
-            whole = b"\n" + line if self._torn else line
-            try:
-                written = os.write(self._file, whole)
-            except OSError as problem:
-                raise self._unwritable(problem.strerror) from None
-            self._torn = written != len(whole)
-            if self._torn:
-                raise self._unwritable(f"only {written} of {len(whole)} bytes fitted")
-
-    def close(self) -> None:
-        os.close(self._file)
-
-    def _unwritable(self, reason: str | None) -> UserError:
-        return UserError(f"{self._path} could not be written ({reason}): make room and run the command again")
+        self._journal.append({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **vars(entry)})
 
 
 def read_ledger(folder: Path) -> Iterator[dict[str, Any]]:
     """The ledger's lines in order, the torn ones left out; none when there is no ledger."""
-    try:
-        file = open(folder / LEDGER, "rb")  # noqa: SIM115
-    except FileNotFoundError:
-        return
-    with file:
-        for line in file:
-            try:
-                record = json.loads(line)
-                whole = line.endswith(b"\n") and record.keys() == _FIELDS
-            except (ValueError, AttributeError, RecursionError):
-                continue
-            if whole:
-                yield record
+    return records(folder / LEDGER, _FIELDS)
 
 
 def totals(folder: Path) -> Usage:

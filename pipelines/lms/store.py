@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import asdict, fields
 from functools import partial
@@ -14,7 +15,8 @@ from typing import Any
 
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
-from ..base.jsonl import to_line
+from ...modules.base.files import whole_lines
+from ..base.journal import Journal, parsed, plain, unwritten, write_json
 from .endpoint import Reply
 
 CALLS = "calls.jsonl"
@@ -25,9 +27,8 @@ REPLY_FIELDS = frozenset(field.name for field in fields(Reply))
 class CallStore:
     """Calls by key in `DIR/calls.jsonl`, one JSON object a line, appended in one write each.
 
-    A process killed while writing leaves at most one torn last line, which is skipped when read. Several
-    processes may append to the same folder; a miss looks at what others have added since. Only byte positions
-    are held in memory. Thread-safe.
+    Several processes may append to the same folder; a miss looks at what others have added since. Only byte
+    positions are held in memory. Thread-safe.
     """
 
     def __init__(self, folder: Path, *, readonly: bool = False) -> None:
@@ -38,7 +39,7 @@ class CallStore:
         self._places: dict[bytes, tuple[int, int]] = {}
         self._read_to = 0
         self._file: int | None = None
-        self._torn = False
+        self._journal: Journal | None = None
         if readonly and not self._path.is_file():
             raise UserError(
                 f"{folder} holds no recorded calls ({CALLS} is missing): name a folder written by --record"
@@ -79,80 +80,56 @@ class CallStore:
 
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
         """Append a reply, unless there is one for this key. Raises UserError when the disk takes no more."""
-        record = {"key": key, "model": model, "reply": reply}
-        line = to_line(record)
+        name = bytes.fromhex(key)
         with self._lock:
             try:
                 self._scan()
-                if bytes.fromhex(key) in self._places:
+                if name in self._places:
                     return
-                if self._torn:
-                    self._end_torn_line()
-                written = os.write(self._descriptor(), line)
+                if self._journal is None:
+                    self._journal = Journal(self._path)
+                start, length = self._journal.write({"key": key, "model": model, "reply": reply})
             except OSError as problem:
-                raise self._unwritable(problem.strerror) from None
-            if written != len(line):
-                self._torn = True
-                raise self._unwritable(f"only {written} of {len(line)} bytes fitted")
-            start = os.lseek(self._descriptor(), 0, os.SEEK_CUR) - len(line)
+                raise unwritten(self._path, problem) from None
             if start == self._read_to:  # nobody else has written in between: no need to read it back
-                self._places[bytes.fromhex(key)] = (start, len(line))
-                self._read_to += len(line)
+                self._places[name] = start, length
+                self._read_to += length
 
     def close(self) -> None:
         with self._lock:
+            if self._journal is not None:
+                self._journal.close()
+                self._journal = None
             if self._file is not None:
                 os.close(self._file)
                 self._file = None
 
     def _descriptor(self) -> int:
         if self._file is None:
-            flags = os.O_RDONLY if self.readonly else os.O_RDWR | os.O_APPEND | os.O_CREAT
-            self._file = os.open(self._path, flags, 0o644)
-            if not self.readonly:
-                self._end_torn_line()
+            self._file = os.open(self._path, os.O_RDONLY)
         return self._file
-
-    def _unwritable(self, reason: str | None) -> UserError:
-        return UserError(f"{self._path} could not be written ({reason}): make room and run the command again")
-
-    def _end_torn_line(self) -> None:
-        assert self._file is not None
-        size = os.fstat(self._file).st_size
-        if size and os.pread(self._file, 1, size - 1) != b"\n":
-            os.write(self._file, b"\n")
-        self._torn = False
 
     def _scan(self) -> None:
         """Index the complete lines that were added since the last look."""
         if self._file is None and not self._path.exists():
             return
         descriptor = self._descriptor()
-        size = os.fstat(descriptor).st_size
-        if size <= self._read_to:
+        if os.fstat(descriptor).st_size <= self._read_to:
             return
-        with open(os.dup(descriptor), "rb", closefd=True) as file:
-            file.seek(self._read_to)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                start, self._read_to = self._read_to, self._read_to + len(line)
-                try:
-                    record = json.loads(line)
-                    if record["reply"].keys() == REPLY_FIELDS:
-                        self._places.setdefault(bytes.fromhex(record["key"]), (start, len(line)))
-                except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                    continue  # a torn line of a killed process: its call was never acknowledged
+        for start, line in whole_lines(descriptor, self._read_to):
+            self._read_to = start + len(line)
+            record = parsed(line, ("key", "reply"))
+            # A torn line is that of a killed process: its call was never acknowledged.
+            with suppress(ValueError, TypeError, AttributeError):
+                if record is not None and record["reply"].keys() == REPLY_FIELDS:
+                    self._places.setdefault(bytes.fromhex(record["key"]), (start, len(line)))
 
 
 def write_lms(folder: Path, lms: Mapping[str, Mapping[str, Any]]) -> None:
     """Note which LM answered in which seat (`*`: all others), so that `replay/DIR` asks the same way."""
-    if (folder / LMS).exists() and read_lms(folder) != json.loads(json.dumps(lms)):
+    if (folder / LMS).exists() and read_lms(folder) != plain(lms):
         raise UserError(f"{folder} is the record of a run with other LMs: choose another folder to record to")
-    text = json.dumps(lms, indent=2, sort_keys=True)
-    temporary = folder / f".{LMS}.{os.getpid()}"
-    temporary.write_text(text + "\n")
-    os.replace(temporary, folder / LMS)
+    write_json(folder / LMS, lms)
 
 
 def read_lms(folder: Path) -> dict[str, dict[str, Any]]:

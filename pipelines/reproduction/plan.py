@@ -14,8 +14,8 @@ from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ..base.budget import Account, open_account
 from ..data import load as data
+from ..evaluation.check import check_train
 from ..evaluation.evaluate import CONCURRENCY
-from ..evaluation.overlap import check_train
 from ..evaluation.plan import Plan as Forecast
 from ..evaluation.plan import left_of
 from ..evaluation.plan import plan as forecast
@@ -23,6 +23,7 @@ from ..lms.ledger import totals
 from ..lms.named import engine_of
 from ..programs.networks import default_embedding
 from ..programs.registry import program_of
+from ..runs.folder import RunFolder
 from ..runs.manifest import MANIFEST, lms_of, open_run
 from .lms import PaperLMs
 from .presets import Paper, Preset, Row, Sample, Selection, identity, select
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs")
 TRAINING_CALLS = "training"
+_TRAINED = RunFolder(
+    "run", "training.json", {"lms": "its LM differs", "data_fingerprint": "its data differs"}
+)
 
 
 @dataclass
@@ -335,19 +339,10 @@ def _check_folder(
 ) -> None:
     """Raises UserError when the folder holds another run."""
     if training is None:
-        if (folder / MANIFEST).exists():
-            open_run(folder, program, questions, lm, {})
-        return
-    from ..training.train import ABOUT, read_about
-
-    if (folder / ABOUT).exists():
-        about = read_about(folder)
-        same = {"lms": lms_of(program, lm), "data_fingerprint": data.fingerprint(training.questions)}
-        for key, what in (("lms", "LM"), ("data_fingerprint", "data")):
-            if about.get(key) != json.loads(json.dumps(same[key], default=str)):
-                raise UserError(
-                    f"{folder} holds another run (its {what} differs): choose another --out, or delete it"
-                )
+        open_run(folder, program, questions, lm, {})
+    else:
+        known = {"lms": lms_of(program, lm), "data_fingerprint": data.fingerprint(training.questions)}
+        _TRAINED.earlier(folder, known)
 
 
 def _default_out(paper: Paper, request: Request) -> Path:

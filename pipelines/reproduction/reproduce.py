@@ -8,13 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.calls import FatalCallError, bound
+from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
-from ..base.budget import ACCOUNTS, BudgetSpent
-from ..evaluation.earlier import earlier
-from ..evaluation.evaluate import SUMMARY, Evaluation, Progress, evaluate
-from ..runs.manifest import MANIFEST, write_json
+from ..base.budget import BudgetSpent
+from ..base.journal import write_json
+from ..evaluation.earlier import Evaluation, earlier
+from ..evaluation.evaluate import evaluate
+from ..runs.books import open_books
+from ..runs.folder import claimed
+from ..runs.manifest import MANIFEST
+from ..runs.progress import Progress
 from ..runs.rows import RESULTS
+from ..runs.summary import SUMMARY
 from .lms import PaperLMs
 from .measures import Measured, derived, measured
 from .plan import Plan, Request, Run, plan
@@ -142,14 +147,10 @@ def run(planned: Plan, show: Show) -> Reproduction:
     request, selection = planned.request, planned.selection
     account = planned.account()
     folder = planned.out / selection.paper.id / selection.table.id
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise UserError(f"{folder} cannot be written ({problem.strerror}): choose another --out") from None
     stopped, code, answered = None, 0, False
-    trackers = start_tables(planned) if request.tracking and planned.runs else {}
-    try:
-        with bound(ACCOUNTS, (account,) if account is not None else ()):
+    with claimed(folder), open_books(account=account):
+        trackers = start_tables(planned) if request.tracking and planned.runs else {}
+        try:
             for one in planned.runs:
                 parent = trackers.get(str(one.settings["data"]))
                 result = _evaluated(one, request, parent.run_id if parent else None, show)
@@ -157,29 +158,29 @@ def run(planned: Plan, show: Show) -> Reproduction:
                 if result.summary.stopped:
                     stopped, code = result.summary.stopped, 1
                     break
-    except BudgetSpent as problem:
-        stopped, code = str(problem), 1
-    except KeyboardInterrupt:
-        stopped, code = (
-            f"interrupted: what is finished is kept in {planned.out}; the same command goes on",
-            130,
-        )
-    except UserError as problem:
-        if not answered and (isinstance(problem, FatalCallError) or not _any_rows(planned)):
+        except BudgetSpent as problem:
+            stopped, code = str(problem), 1
+        except KeyboardInterrupt:
+            stopped, code = (
+                f"interrupted: what is finished is kept in {planned.out}; the same command goes on",
+                130,
+            )
+        except UserError as problem:
+            if not answered and (isinstance(problem, FatalCallError) or not _any_rows(planned)):
+                _stop(trackers)
+                raise
+            stopped, code = str(problem), 1
+        except BaseException:
             _stop(trackers)
             raise
-        stopped, code = str(problem), 1
-    except BaseException:
-        _stop(trackers)
-        raise
-    everything = lines(planned, selection.table.rows.values())
-    chosen = {row.id for row in selection.rows}
-    pictures = plots(selection.table, everything, planned.folders, folder)
-    shown = [line for line in everything if line.row in chosen]
-    found = Reproduction(selection.table.name, planned.out, shown, planned.notes, pictures, stopped, code)
-    write_json(folder / TABLE, {**found.to_dict(), "rows": [line.to_dict() for line in everything]})
-    for tracker in trackers.values():
-        tracker.end(found, folder, "KILLED" if stopped else "FINISHED")
+        everything = lines(planned, selection.table.rows.values())
+        chosen = {row.id for row in selection.rows}
+        pictures = plots(selection.table, everything, planned.folders, folder)
+        shown = [line for line in everything if line.row in chosen]
+        found = Reproduction(selection.table.name, planned.out, shown, planned.notes, pictures, stopped, code)
+        write_json(folder / TABLE, {**found.to_dict(), "rows": [line.to_dict() for line in everything]})
+        for tracker in trackers.values():
+            tracker.end(found, folder, "KILLED" if stopped else "FINISHED")
     return found
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -19,64 +17,62 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes as hashes
 from ...modules.reading.question import Question
 from ..data.load import fingerprint
+from ..base.journal import plain
+from ..base.journal import write_json as write_json
 from ..lms.named import SAMPLING, lm_identity
+from .folder import RunFolder
 from .rows import RESULTS
 
 MANIFEST = "run.json"
 PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy", "xllamacpp")
-_SAME = {"program_hash": "program", "lms": "LM", "data_fingerprint": "data"}
+RUN = RunFolder(
+    "run",
+    MANIFEST,
+    {
+        "program_hash": "its program differs",
+        "lms": "its LM differs",
+        "data_fingerprint": "its data differs",
+    },
+    {RESULTS: f"rows but not of which run ({MANIFEST} is missing)"},
+)
+
+
+def described(
+    program: Program, questions: Sequence[Question], lm: Any, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What `run.json` says of a run: a JSON-able dict of program, program_hash, prompt_hash, lms (seat →
+    identity), data_fingerprint, questions, settings, versions and git_commit."""
+    found: dict[str, Any] = plain(
+        {
+            "program": program.describe(),
+            **hashes(program),
+            "lms": lms_of(program, lm),
+            "data_fingerprint": fingerprint(questions),
+            "questions": len(questions),
+            "settings": settings,
+            **made_with(),
+        }
+    )
+    return found
 
 
 def open_run(
-    folder: Path, program: Program, questions: Sequence[Question], lm: Any, settings: dict[str, Any]
+    folder: Path, program: Program, questions: Sequence[Question], lm: Any, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Make the folder and describe the run that is to fill it.
-
-    Returns a JSON-able dict: program, program_hash, prompt_hash, lms (seat → identity), data_fingerprint,
-    questions, settings, versions, git_commit and, when resuming, mlflow_run_id. Raises UserError when the
-    folder holds another run.
-    """
-    run: dict[str, Any] = {
-        "program": program.describe(),
-        **hashes(program),
-        "lms": lms_of(program, lm),
-        "data_fingerprint": fingerprint(questions),
-        "questions": len(questions),
-        "settings": settings,
-        "versions": dict(versions()),
-        "git_commit": git_commit(),
-    }
-    run = json.loads(json.dumps(run, default=str))
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / MANIFEST
-    if path.exists():
-        try:
-            earlier = dict(json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError):
-            raise UserError(f"{path} is damaged: choose another --out, or delete the folder") from None
-        for key, what in _SAME.items():
-            if earlier.get(key) != run[key]:
-                raise UserError(
-                    f"{folder} holds another run (its {what} differs): choose another --out, or delete it"
-                )
-        run["mlflow_run_id"] = earlier.get("mlflow_run_id")
-    elif (folder / RESULTS).exists() and (folder / RESULTS).stat().st_size:
-        raise UserError(
-            f"{folder} holds rows but not of which run ({MANIFEST} is missing): choose another --out"
-        )
-    return run
+    """What a run is of that is to fill a folder, with the `mlflow_run_id` of an earlier attempt; see
+    `described`. Writes nothing. Raises UserError when the folder holds another run."""
+    run = described(program, questions, lm, settings)
+    earlier = RUN.earlier(folder, run)
+    return run | ({"mlflow_run_id": earlier.get("mlflow_run_id")} if earlier else {})
 
 
 def save_run(folder: Path, run: Mapping[str, Any]) -> None:
     write_json(folder / MANIFEST, run)
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write atomically: a reader sees the old file or the new one, whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n"
-    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
-    os.replace(temporary, path)
+def made_with() -> dict[str, Any]:
+    """What every description of a run says of its making: versions, and the commit of the user's folder."""
+    return {"versions": dict(versions()), "git_commit": git_commit()}
 
 
 def lms_of(program: Program, lm: Any) -> dict[str, Any]:

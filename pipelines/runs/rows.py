@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,9 +11,10 @@ from typing import Any
 import dspy
 
 from ...modules.base.errors import UserError
+from ...modules.base.files import cut_torn_line
 from ...modules.reading.answers import read_number, score
 from ...modules.reading.question import Question
-from ..base.jsonl import to_line
+from ..base.journal import Journal
 
 RESULTS = "results.jsonl"
 NEEDED = frozenset(("id", "kind", "answer", "gold", "correct", "usage", "seconds", "error"))  # to sum rows up
@@ -83,59 +82,30 @@ def _strict(prediction: dspy.Prediction) -> bool:
 class RowFile:
     """`DIR/results.jsonl` while an evaluation runs: one write a row, read back on resuming.
 
-    One process at a time has the folder: of two that append, the first to finish would drop the rows of the
-    other. With `retry_errors`, rows that are errors are removed first. Raises UserError for a folder in use
-    and for a damaged file, OSError when it cannot be opened.
+    The folder is claimed: of two processes that append, the first to finish would drop the rows of the other.
+    With `retry_errors`, rows that are errors are removed first. Raises UserError for a damaged file, OSError
+    when it cannot be opened.
     """
 
     def __init__(self, folder: Path, *, retry_errors: bool = False) -> None:
         self.path = folder / RESULTS
-        self.done: set[str] = set()
-        self._folder = os.open(folder, os.O_RDONLY)
-        try:
-            self._take_folder()
-            self._drop_torn_line()
-            if retry_errors:
-                kept = [row["id"] for row in read_rows(self.path) if not row["error"]]
-                rewrite(self.path, kept)
-            self.done.update(row["id"] for row in read_rows(self.path))
-            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND)
-        except BaseException:
-            os.close(self._folder)
-            raise
+        if retry_errors and self.path.exists():
+            cut_torn_line(self.path)
+            rewrite(self.path, [row["id"] for row in read_rows(self.path) if not row["error"]])
+        self._journal = Journal(self.path, alone=True)
+        self.done = {row["id"] for row in read_rows(self.path)}
+        self.close = self._journal.close
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row, whole or not at all. Raises UserError when the disk takes no more."""
-        line = to_line(row)
         try:
-            start = os.fstat(self._file).st_size
-            written = os.write(self._file, line)
-            if written != len(line):
-                os.ftruncate(self._file, start)
-                raise OSError(errno.ENOSPC, f"only {written} of {len(line)} bytes fitted")
+            self._journal.write(row)
         except OSError as problem:
             raise UserError(
                 f"{self.path} could not be written ({problem.strerror}): {len(self.done)} rows are kept; "
                 "make room and run the same command again"
             ) from None
         self.done.add(row["id"])
-
-    def close(self) -> None:
-        os.close(self._file)
-        os.close(self._folder)
-
-    def _take_folder(self) -> None:
-        try:
-            fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # gone with the process, however it dies
-        except BlockingIOError:
-            raise UserError(
-                f"another process is writing to {self.path.parent}: wait for it, or choose another --out"
-            ) from None
-
-    def _drop_torn_line(self) -> None:
-        with open(self.path, "a+b") as file:
-            file.seek(0)
-            file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:

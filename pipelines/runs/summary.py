@@ -12,6 +12,7 @@ from ...modules.base.calls import Usage
 from ...modules.reports.forensics import ForensicTally
 from ...optimizers.statistics.statistics import bootstrap_mean, wilson
 
+SUMMARY = "summary.json"
 GROUPS = ("subject", "grade", "grade_band", "type", "topic", "domain")
 MOST_GROUPS = 30
 BOOTSTRAP_SEED = 0

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ...modules.base.calls import bound
 from ...modules.base.errors import UserError
-from ..base.jsonl import to_line
+from ...modules.base.files import whole_lines
+from ..base.journal import Journal, parsed
 from ..lms.seen import WATCHED, SeenCall
 from .rows import read_rows
 
 TRACES = "traces.jsonl"
 DEFAULT_TRACES = 20
+_FIELDS = ("row", "began", "ended", "calls")
 
 
 def sample(ids: Sequence[str], rate: float | None) -> frozenset[str]:
@@ -48,7 +48,7 @@ class TraceFile:
 
     So a question that has a row has its trace, whenever the process is killed. What a resumed run finds
     answered without one gets a trace of its row alone. A line for a question that has one already replaces
-    it. The disk refusing a line stops no run: `problem` says so.
+    it. The disk refusing a line stops no run.
 
     Args:
         folder: the run's; its rows have been read back.
@@ -58,17 +58,15 @@ class TraceFile:
 
     def __init__(self, folder: Path, wanted: frozenset[str], rows: Path) -> None:
         self.wanted = wanted
-        self.problem: OSError | None = None
-        self._file: int | None = None
+        self._journal: Journal | None = None
         if not wanted:
             return
         path = folder / TRACES
-        known = _mend(path)
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND)
+        self._journal = Journal(path, alone=True)
+        known = frozenset(record["row"]["id"] for record, _ in read_traces(path))
         for row in read_rows(rows) if wanted - known else ():
-            if row["id"] in wanted and row["id"] not in known:
-                now = time.time_ns()
-                self._write(row, now - int(row["seconds"] * 1e9), now, [])
+            if row["id"] not in known:
+                self.keep(row)
 
     @contextmanager
     def watching(self, question: str) -> Iterator[list[SeenCall] | None]:
@@ -79,24 +77,16 @@ class TraceFile:
 
     def keep(self, row: Mapping[str, Any], seen: Sequence[SeenCall] | None = None) -> None:
         """Write the trace of a question that is answered or has failed, if it is to have one."""
-        if row["id"] in self.wanted:
-            now = time.time_ns()
-            self._write(row, now - int(row["seconds"] * 1e9), now, seen or [])
+        if self._journal is None or row["id"] not in self.wanted:
+            return
+        ended = time.time_ns()
+        began = ended - int(row["seconds"] * 1e9)
+        with suppress(UserError):
+            self._journal.append({"row": row, "began": began, "ended": ended, "calls": _calls(seen or [])})
 
     def close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-
-    def _write(self, row: Mapping[str, Any], began: int, ended: int, seen: Sequence[SeenCall]) -> None:
-        line = to_line({"row": row, "began": began, "ended": ended, "calls": _calls(seen)})
-        assert self._file is not None
-        try:
-            start = os.fstat(self._file).st_size
-            if os.write(self._file, line) != len(line):
-                os.ftruncate(self._file, start)
-                raise OSError("not all of a trace fitted")
-        except OSError as problem:
-            self.problem = problem
+        if self._journal is not None:
+            self._journal.close()
 
 
 def _calls(seen: Sequence[SeenCall]) -> list[dict[str, Any]]:
@@ -120,28 +110,6 @@ def _calls(seen: Sequence[SeenCall]) -> list[dict[str, Any]]:
 
 def read_traces(path: Path, offset: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
     """The whole lines from a place in the file on, each with the place after it; damaged ones are skipped."""
-    try:
-        file = open(path, "rb")  # noqa: SIM115
-    except FileNotFoundError:
-        return
-    with file:
-        file.seek(offset)
-        for line in file:
-            if not line.endswith(b"\n"):
-                return  # still being written
-            offset += len(line)
-            try:
-                record = json.loads(line)
-                whole = record.keys() >= {"row", "began", "ended", "calls"}
-            except (ValueError, AttributeError, RecursionError):
-                continue
-            if whole:
-                yield record, offset
-
-
-def _mend(path: Path) -> frozenset[str]:
-    """Drop the torn line of a killed process; the ids of the questions that have traces."""
-    with open(path, "a+b") as file:
-        file.seek(0)
-        file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
-    return frozenset(record["row"]["id"] for record, _ in read_traces(path))
+    for start, line in whole_lines(path, offset):
+        if (record := parsed(line, _FIELDS)) is not None:
+            yield record, start + len(line)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import dspy
 
-from ...modules.base.calls import CallError, FatalCallError, bound
+from ...modules.base.calls import CallError, FatalCallError
 from ...modules.base.errors import UserError
 from ...modules.network.state import NetworkState
 from ...modules.protocols.strategy_network import StrategyNetwork
@@ -17,10 +16,8 @@ from ...modules.reading.question import Question
 from ...optimizers.policy.training import TrainingQuestion, TrainingSettings
 from ..data.embeddings import Embedder
 from ..data.load import fingerprint
-from ..lms.cache import ACTIVE_CACHE, open_cache
-from ..lms.ledger import LEDGERS, Ledger
-from ..lms.store import ACTIVE, CallStore, write_lms
 from ..programs.networks import Unanswered
+from ..runs.books import open_books
 from ..runs.manifest import lms_of
 from ..runs.summary import GROUPS
 from .train import Progress, Trained, described, learn, training_folder
@@ -76,35 +73,15 @@ def live(
         for question, vector in zip(questions, vectors, strict=True)
     ]
     with training_folder(Path(out), about, tracking=tracking) as (folder, tracker):
-        with kept_calls(folder / CALLS, about["lms"], record, cache), _asking(lm):
+        kept = folder / CALLS
+        records = [kept, *([Path(record)] if record is not None else [])]
+        # DSPy would keep the last 10,000 calls in its history and again in its trace.
+        quiet = dspy.context(lm=lm or dspy.settings.lm, disable_history=True, trace=None)
+        with open_books(kept, records=records, lms=about["lms"], cache=cache), quiet:
             log = learn(folder, state, asked, _told(network, questions), training, tracker, progress)
         network.save(folder)
         tracker.end(log.steps, None, folder)
     return Trained(folder, state, log, about)
-
-
-@contextmanager
-def kept_calls(
-    folder: Path, lms: Mapping[str, Any], record: str | Path | None, cache: bool
-) -> Iterator[None]:
-    """Keep every LM call of the block in `folder`, as an evaluation does: its answer and what it cost."""
-    with ExitStack() as held:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            ledger = Ledger(folder)
-            held.callback(ledger.close)
-            stores = [CallStore(folder), *([CallStore(Path(record))] if record is not None else [])]
-            for store in stores:
-                held.callback(store.close)
-                write_lms(store.folder, lms)
-        except OSError as problem:
-            raise UserError(
-                f"{problem.filename or folder} cannot be written ({problem.strerror}): choose another --out"
-            ) from None
-        held.enter_context(bound(LEDGERS, (ledger, *LEDGERS.get())))
-        held.enter_context(bound(ACTIVE_CACHE, held.enter_context(open_cache(cache))))
-        held.enter_context(bound(ACTIVE, (*stores, *ACTIVE.get())))
-        yield
 
 
 def fresh_network(
@@ -113,13 +90,6 @@ def fresh_network(
     """An untrained network of these settings, with the embedding model that they name."""
     embed = Embedder(config.embedding)
     return StrategyNetwork(NetworkState.fresh(config, embed.width), embed, samples=samples, sampling=sampling)
-
-
-@contextmanager
-def _asking(lm: Any) -> Iterator[None]:
-    # DSPy would keep the last 10,000 calls in its history and again in its trace.
-    with dspy.context(lm=lm or dspy.settings.lm, disable_history=True, trace=None):
-        yield
 
 
 def _told(network: StrategyNetwork, questions: Sequence[Question]) -> Asked:

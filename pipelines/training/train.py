@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,10 +26,12 @@ from ...optimizers.policy.training import (
     configured,
     train,
 )
+from ..base.journal import read_object, write_json
 from ..base.wording import counted
 from ..data.embeddings import Embedder
 from ..plots.network import graphs_plot, network_plot, rewards_plot, trust_plot
-from ..runs.manifest import git_commit, versions, write_json
+from ..runs.folder import RunFolder
+from ..runs.manifest import made_with
 from ..runs.outcomes import Outcomes
 from .scores import Drawn, Fixed, Numbers, network_scores, verdict_of
 from .tracking import NoTrainingTracker, TrainingTracker, start_training_run
@@ -43,13 +43,17 @@ LAST = 20
 DRAWS = 32
 """How often choices that are sampled are drawn for each test question."""
 
-_SAME = {
-    "kind": "kind",
-    "network": "network",
-    "training": "settings",
-    "data_fingerprint": "questions",
-    "lms": "LMs",
-}
+TRAINING = RunFolder(
+    "training",
+    ABOUT,
+    {
+        "kind": "other kind",
+        "network": "other network",
+        "training": "other settings",
+        "data_fingerprint": "other questions",
+        "lms": "other LMs",
+    },
+)
 
 Embed = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 Progress = Callable[[Mapping[str, Any]], None]
@@ -222,19 +226,7 @@ def training_folder(
 
     Raises UserError for the folder of another training, one in use, and one that cannot be written.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        held = os.open(folder, os.O_RDONLY)
-    except OSError as problem:
-        raise UserError(f"{folder} cannot be written ({problem.strerror}): choose another --out") from None
-    try:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"another process is writing to {folder}: wait for it, or choose another --out"
-            ) from None
-        about["mlflow_run_id"] = _resumed(folder, about)
+    with TRAINING.opened(folder, about):
         tracker = start_training_run(about) if tracking else NoTrainingTracker()
         about["mlflow_run_id"] = tracker.run_id
         write_json(folder / ABOUT, about)
@@ -244,8 +236,6 @@ def training_folder(
             stopped = isinstance(problem, KeyboardInterrupt | UserError)
             tracker.stop("KILLED" if stopped else "FAILED")
             raise
-    finally:
-        os.close(held)
 
 
 def described(
@@ -264,18 +254,14 @@ def described(
         "preset": preset,
         "given": {name: value for name, value in given.items() if value is not None},
         "data": data,
-        "versions": dict(versions()),
-        "git_commit": git_commit(),
+        **made_with(),
     }
 
 
 def read_about(folder: Path) -> dict[str, Any]:
     """What `training.json` says of a trained network. Raises UserError when it is not there or damaged."""
-    try:
-        found = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found = None
-    if not isinstance(found, dict):
+    found = read_object(folder / ABOUT)
+    if found is None:
         raise UserError(f"{folder} holds no training ({ABOUT} is missing or damaged): name a trained network")
     return found
 
@@ -347,17 +333,3 @@ def _fitted(outcomes: Outcomes, given: Mapping[str, Any]) -> dict[str, Any]:
         raise UserError(f"the outcomes have {count} agents, not {wanted}: leave agents out of the settings")
     found = {"alike": count == 1, **given, "strategies": outcomes.strategies or ("",)}
     return found | ({"agents": count} if count > 1 else {})
-
-
-def _resumed(folder: Path, about: Mapping[str, Any]) -> str | None:
-    """The MLflow run of the training that the folder holds, None for a new one."""
-    if not (folder / ABOUT).exists():
-        return None
-    earlier, now = read_about(folder), json.loads(json.dumps(about, default=str))
-    for key, what in _SAME.items():
-        if earlier.get(key) != now.get(key):
-            raise UserError(
-                f"{folder} holds another training (other {what}): choose another --out, or delete it"
-            )
-    found = earlier.get("mlflow_run_id")
-    return found if isinstance(found, str) else None

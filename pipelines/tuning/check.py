@@ -11,7 +11,7 @@ from ...modules.reading.question import Question
 from ...optimizers.structure.front import MAXIMISED, OBJECTIVES
 from ...optimizers.structure.search import SAMPLERS
 from ..data import load as data
-from ..evaluation.overlap import check_train
+from ..evaluation.check import check_train
 from ..runs.manifest import lms_of
 from .job import engines_of
 from .network import check_networks

@@ -11,7 +11,7 @@ from dspy.utils.callback import BaseCallback
 
 import folkmoot as fm
 from folkmoot.modules.agents import direct
-from folkmoot.pipelines.base.jsonl import to_json
+from folkmoot.pipelines.base.journal import to_json
 
 CHOICES = {"A": "bank", "B": "mall"}
 UNWATCHED = {"disable_history": True, "trace": None}

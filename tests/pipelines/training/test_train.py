@@ -281,7 +281,7 @@ def test_another_training_is_not_mixed_in(tables: tuple[Path, Path], tmp_path: P
     other = write(tmp_path / "other.jsonl", *planted(60, 3))
     assert "(other questions)" in refused(trained((other, tables[1]), tmp_path / "net"))
     (tmp_path / "net" / "training.json").write_text("{")
-    assert "missing or damaged" in refused(trained(tables, tmp_path / "net"))
+    assert "training.json is damaged" in refused(trained(tables, tmp_path / "net"))
 
 
 @pytest.mark.parametrize(

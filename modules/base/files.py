@@ -1,0 +1,67 @@
+"""Files that outlive a killed process: replaced whole, read line by line as far as they are whole, locked."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None:
+    """Replace a file: a reader sees the old one or the new one, whole.
+
+    With `sync` that holds for a power cut, too. Lone halves of surrogate pairs are written as escapes.
+    """
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    raw = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
+    try:
+        with open(scratch, "wb") as file:
+            file.write(raw)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise
+
+
+def whole_lines(file: Path | int, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """The complete lines of a file, by its path or descriptor, from a place on, each with its own place.
+
+    A last line without an end is still being written, or torn by a kill: it is left out. A file that is not
+    there has no lines.
+    """
+    try:
+        lines = open(file, "rb", closefd=not isinstance(file, int))  # noqa: SIM115
+    except FileNotFoundError:
+        return
+    with lines:
+        lines.seek(start)
+        for line in lines:
+            if not line.endswith(b"\n"):
+                return
+            yield start, line
+            start += len(line)
+
+
+def cut_torn_line(file: Path | int) -> None:
+    """Drop the last line of a file that nobody else writes to, if a kill left it without an end."""
+    os.truncate(file, sum(len(line) for _, line in whole_lines(file)))
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold a folder, or a lock file that is made if it is not there, against all others who lock it.
+
+    The lock goes with the process, however that ends. Raises BlockingIOError when somebody else has it and
+    `wait` is False, and another OSError when the path cannot be opened.
+    """
+    file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(file)

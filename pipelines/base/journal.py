@@ -1,0 +1,110 @@
+"""JSON on disk: a file written at once, and a journal of one object a line that survives being killed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import threading
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ...modules.base.errors import UserError
+from ...modules.base.files import cut_torn_line, whole_lines, write_whole
+
+
+def to_json(value: Any) -> bytes:
+    """UTF-8 without line ends; lone halves of surrogate pairs, which UTF-8 lacks, as escapes.
+
+    Raises TypeError for what JSON cannot hold.
+    """
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # also for surrogates, and for whole numbers beyond 64 bits
+        return json.dumps(value).encode()
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write atomically: a reader sees the old file or the new one, whole."""
+    write_whole(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def plain(value: Any) -> Any:
+    """The value as it comes back from a JSON file."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file; None when the file is missing, unreadable, or holds something else."""
+    try:
+        return parsed(path.read_bytes())
+    except OSError:
+        return None
+
+
+def parsed(text: bytes, fields: Collection[str] = ()) -> dict[str, Any] | None:
+    """The object that a file or a line holds; None for a damaged one and one that lacks a field."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and found.keys() >= set(fields) else None
+
+
+def records(file: Path | int, fields: Collection[str] = (), start: int = 0) -> Iterator[dict[str, Any]]:
+    """The objects of a journal from a place on; lines that are torn, damaged or lack a field are left out."""
+    for _, line in whole_lines(file, start):
+        if (found := parsed(line, fields)) is not None:
+            yield found
+
+
+class Journal:
+    """A file of JSON objects, one a line, that is only added to, each line in one write. Thread-safe.
+
+    Several processes may add to one journal. Of a process killed while writing at most one line is torn: it
+    is ended before the next one, and readers pass it over. A journal that is written `alone` loses it.
+
+    Raises OSError when the file cannot be opened.
+    """
+
+    def __init__(self, path: Path, *, alone: bool = False) -> None:
+        self.path = path
+        self._alone = alone
+        self._lock = threading.Lock()
+        self.file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        if alone:
+            cut_torn_line(self.file)
+        size = os.fstat(self.file).st_size
+        self._torn = bool(size) and os.pread(self.file, 1, size - 1) != b"\n"
+
+    def append(self, record: Any) -> tuple[int, int]:
+        """Add a line; its place and length. Raises UserError when the disk takes no more."""
+        try:
+            return self.write(record)
+        except OSError as problem:
+            raise unwritten(self.path, problem) from None
+
+    def write(self, record: Any) -> tuple[int, int]:
+        """As `append`, but raises OSError."""
+        line = to_json(record) + b"\n"
+        with self._lock:
+            whole = b"\n" + line if self._torn else line
+            start = os.fstat(self.file).st_size
+            written = os.write(self.file, whole)
+            self._torn = written != len(whole)
+            if self._torn:
+                if self._alone:
+                    os.ftruncate(self.file, start)
+                    self._torn = False
+                raise OSError(errno.ENOSPC, f"only {written} of {len(whole)} bytes fitted")
+            return os.lseek(self.file, 0, os.SEEK_CUR) - len(line), len(line)
+
+    def close(self) -> None:
+        os.close(self.file)
+
+
+def unwritten(path: Path, problem: OSError) -> UserError:
+    return UserError(f"{path} could not be written ({problem.strerror}): make room and run the command again")

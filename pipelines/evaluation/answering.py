@@ -1,0 +1,76 @@
+"""One question to a program, and what comes of it: a row, or what ends the run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+import dspy
+from dspy.utils.exceptions import (
+    LMAuthError,
+    LMBillingError,
+    LMConfigurationError,
+    LMError,
+    LMUnsupportedModelError,
+)
+
+from ...modules.base.calls import FatalCallError, asking, metered
+from ...modules.base.errors import UserError, said_by
+from ...modules.protocols.program import Program
+from ...modules.reading.question import Question
+from ..lms.named import engine_of
+from ..lms.secrets import without_keys
+from ..runs.rows import error_row, row_of
+
+CONCURRENCY = 64
+_HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
+
+
+async def each_in_turn(
+    questions: Sequence[Question], in_flight: int, work: Callable[[Iterable[Question]], Awaitable[None]]
+) -> None:
+    """A fixed number of workers take questions in order; the first problem ends them all and is raised."""
+    waiting = iter(questions)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(in_flight, len(questions))):
+                group.create_task(work(waiting))  # type: ignore[arg-type]
+    except BaseExceptionGroup as problems:
+        raise problems.exceptions[0] from None
+
+
+async def answer_row(program: Program, question: Question) -> dict[str, Any]:
+    """The row of a question, answered or failed. Raises what every other question would meet, too."""
+    began = time.monotonic()
+    with asking(question=question.id), metered() as usage:
+        try:
+            prediction = await program.acall(**question.inputs())
+            return row_of(question, prediction, time.monotonic() - began)
+        except FatalCallError:
+            raise
+        except LMError as problem:
+            said = without_keys(said_by(problem), _seated(program))
+            if isinstance(problem, _HOPELESS):  # of an LM that is not ours
+                raise UserError(f"the LM cannot be used ({said}): check its name and key") from None
+            return error_row(question, said, usage.to_dict(), time.monotonic() - began)
+        except Exception as problem:
+            problem.add_note(f"This happened at question {question.id!r}; finished rows are kept.")
+            raise
+
+
+def taken_at_once(program: Program, language_model: Any) -> int:
+    """The most calls that any LM of the program takes at once: more questions in flight would only wait."""
+    engines = seat_engines(program, language_model)
+    return max((one.concurrency if one else CONCURRENCY for one in engines), default=CONCURRENCY)
+
+
+def seat_engines(program: Program, language_model: Any) -> list[Any]:
+    """The engine of every seat's LM, None for an LM that is not ours."""
+    return [engine_of(seated) for seated in _seated(program, language_model)]
+
+
+def _seated(program: Program, language_model: Any = None) -> list[Any]:
+    """The LM of every seat: its own, the given one, or the one that DSPy is set to."""
+    return [seat.predict.lm or language_model or dspy.settings.lm for seat in program.seats().values()]

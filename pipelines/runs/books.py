@@ -1,0 +1,97 @@
+"""The books of a run: the ledger of what it pays, the records of its calls, the call cache and its budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ...modules.base.calls import Usage, bound
+from ..base.budget import ACCOUNTS, Account, Budget, open_account
+from ..lms.cache import ACTIVE_CACHE, CallCache, open_cache
+from ..lms.ledger import LEDGERS, Ledger
+from ..lms.store import ACTIVE, CallStore, write_lms
+from .folder import unwritable
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Books:
+    """Open books; what is None or empty is not kept."""
+
+    ledger: Ledger | None = None
+    stores: tuple[CallStore, ...] = ()
+    cache: CallCache | None = None
+    account: Account | None = None
+
+    @property
+    def paid(self) -> Usage:
+        """What the ledger has."""
+        return self.ledger.total if self.ledger is not None else Usage()
+
+    @contextmanager
+    def used(self, accounts: Iterable[Account]) -> Iterator[None]:
+        """Every call of the block goes through these books, in whatever thread, and is paid from `accounts`."""
+        with (
+            bound(ACTIVE, _before(self.stores, ACTIVE.get())),
+            bound(LEDGERS, _before((self.ledger,) if self.ledger else (), LEDGERS.get())),
+            bound(ACCOUNTS, tuple(accounts)),
+            bound(ACTIVE_CACHE, self.cache),
+        ):
+            yield
+
+
+@contextmanager
+def open_books(
+    ledger: Path | None = None,
+    *,
+    records: Iterable[Path] = (),
+    replayed: Path | None = None,
+    lms: Mapping[str, Any] | None = None,
+    cache: bool | None = None,
+    account: Account | None = None,
+    budget: str | Budget | None = None,
+    engines: Iterable[Any] = (),
+    spent: Usage | None = None,
+    option: str = "--out",
+) -> Iterator[Books]:
+    """Keep the books of every call in the block, beside those of the runs around it.
+
+    Args:
+        ledger: folder of the ledger.
+        records: folders that get every call, and answer those that they have.
+        replayed: folder that only answers.
+        lms: what the records note of the LMs, seat → identity.
+        cache: whether the user's call cache answers; None leaves that as it is.
+        account: what the calls are paid from.
+        budget: ceilings of an account that is opened here.
+        engines: those of the LMs that the budget is to hold for.
+        spent: what of the budget is gone; None takes what the ledger has.
+        option: the option of the command line that names the folders.
+
+    Raises UserError for folders that cannot be written and a budget that cannot be held.
+    """
+    with ExitStack() as held:
+        try:
+            book = held.enter_context(closing(Ledger(ledger))) if ledger is not None else None
+            stores = tuple(held.enter_context(closing(CallStore(folder))) for folder in records)
+            for store in stores if lms is not None else ():
+                write_lms(store.folder, lms or {})
+        except OSError as problem:
+            raise unwritable(problem, ledger or next(iter(records)), f"choose another {option}") from None
+        if replayed is not None:
+            stores = (*stores, held.enter_context(closing(CallStore(replayed, readonly=True))))
+        if budget is not None:
+            account = open_account(budget, engines, Books(book).paid if spent is None else spent)
+        known = ACTIVE_CACHE.get() if cache is None else held.enter_context(open_cache(cache))
+        books = Books(book, stores, known, account)
+        held.enter_context(books.used(_before((account,) if account else (), ACCOUNTS.get())))
+        yield books
+
+
+def _before(own: tuple[T, ...], outer: tuple[T, ...]) -> tuple[T, ...]:
+    """The own ones first; none stands twice."""
+    return (*own, *(one for one in outer if not any(one is mine for mine in own)))
