@@ -41,7 +41,6 @@ HEAVY = {
 HEAVY_FOR_COMMANDS = {*HEAVY, "dspy", "optuna", "aiohttp", "numpy", "pydantic_settings"}
 
 UPWARD: list[str] = [
-    "pipelines/tracking/tracker -> pipelines/evaluation/evaluate",
     "pipelines/tracking/tracker -> pipelines/plots/dialogues",
     "pipelines/tracking/tracker -> pipelines/plots/evaluation",
     "pipelines/tracking/tracker -> pipelines/plots/network",
@@ -52,10 +51,6 @@ CIRCLES: list[str] = [
     "modules/network/state",
     "modules/protocols/program",
     "modules/protocols/saved",
-    "pipelines/evaluation/check",
-    "pipelines/evaluation/evaluate",
-    "pipelines/evaluation/ray_engine",
-    "pipelines/evaluation/ray_worker",
     "pipelines/programs/registry",
     "pipelines/programs/saved",
     "pipelines/reproduction/plots",
@@ -77,8 +72,6 @@ LATE: list[str] = [
     "pipelines/cli/report -> modules/base/fence",
     "pipelines/cli/train -> pipelines/programs/networks",
     "pipelines/data/hub -> pipelines/data/catalogue",
-    "pipelines/evaluation/check -> pipelines/evaluation/ray_engine",
-    "pipelines/evaluation/evaluate -> pipelines/evaluation/ray_engine",
     "pipelines/programs/networks -> pipelines/data/embeddings",
     "pipelines/programs/registry -> pipelines/programs/saved",
     "pipelines/reporting/report -> pipelines/reporting/tracking",
@@ -129,7 +122,6 @@ TWICE: list[str] = [
     "summed",
     "told",
     "verdict",
-    "write_whole",
 ]
 NAMING_MLFLOW: list[str] = [
     "pipelines/compilation/attempt",

@@ -46,8 +46,8 @@ def save(state: NetworkState, folder: str | Path) -> None:
         "tensors_sha256": hashlib.sha256(tensors).hexdigest(),
         "versions": {name: _version(name) for name in _PACKAGES},
     }
-    write(place / TENSORS, tensors)
-    write(place / SETTINGS, (json.dumps(about, indent=2) + "\n").encode())
+    write_file(place / TENSORS, tensors)
+    write_file(place / SETTINGS, (json.dumps(about, indent=2) + "\n").encode())
 
 
 def load(folder: str | Path) -> NetworkState:
@@ -91,7 +91,7 @@ def tensors_of(state: NetworkState) -> dict[str, Tensor]:
     return state.policies.weights() | found
 
 
-def write(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
     """Write a file whole. Raises UserError when it cannot be written."""
     try:
         write_whole(path, content)

@@ -56,7 +56,7 @@ class Checkpoints:
         training.state.save(scratch)
         states = training.optimizer.state_dict()["state"]
         tensors = {f"{k}.{name}": part for k, parts in states.items() for name, part in parts.items()}
-        files.write(scratch / _OPTIMIZER, write_tensors(tensors))
+        files.write_file(scratch / _OPTIMIZER, write_tensors(tensors))
         progress = {
             "identity": self.identity,
             "done": training.done,
@@ -66,7 +66,7 @@ class Checkpoints:
             # With full information all is asked for anew at the start, for nothing.
             "known": [] if training.settings.full_information else training.known.rows(),
         }
-        files.write(scratch / _PROGRESS, json.dumps(progress).encode())
+        files.write_file(scratch / _PROGRESS, json.dumps(progress).encode())
         shutil.rmtree(final, ignore_errors=True)
         scratch.rename(final)
         for old in self._all():

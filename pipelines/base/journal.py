@@ -32,7 +32,7 @@ def write_json(path: Path, value: Any) -> None:
     write_whole(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
-def plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """The value as it comes back from a JSON file."""
     return json.loads(json.dumps(value, default=str))
 

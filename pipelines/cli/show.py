@@ -20,8 +20,8 @@ from ...optimizers.statistics.statistics import wilson
 from ..base.wording import counted, shows
 
 if TYPE_CHECKING:
-    from ..evaluation.evaluate import Progress
     from ..evaluation.plan import Plan
+    from ..runs.progress import Progress
 
 PLAIN_WIDTH = 160  # columns where there is no terminal to ask
 TOLD = ("questions", "errors", "accuracy", "accuracy_excluding_errors")  # lines of every result

@@ -18,14 +18,14 @@ from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import PromptOptimizer, optimizer_of
 from ..base.budget import Budget
-from ..base.journal import plain, write_json
+from ..base.journal import as_json, write_json
 from ..data import load as data
 from ..evaluation.answering import CONCURRENCY, seat_engines
 from ..evaluation.check import check_train, listed
 from ..lms.named import engine_of, lm_identity
 from ..runs.books import open_books
-from ..runs.folder import RunFolder, out_folder, unwritable
-from ..runs.manifest import hashes, lms_of, made_with
+from ..runs.folder import out_folder, unwritable
+from ..runs.manifest import RunFolder, hashes, lms_of, made_with
 from .attempt import COMPILE, Told, Work
 from .tracking import NoCompileTracker, start_compile_run
 
@@ -113,7 +113,7 @@ def compile(
     warned += advice(program, chosen, language_model)
     for warning in warned:
         warnings.warn(warning, stacklevel=2)
-    about = plain(
+    about = as_json(
         {
             "program": program.describe(),
             **hashes(program),

@@ -32,8 +32,7 @@ from ..lms.named import lm as make_one
 from ..lms.store import CALLS
 from ..programs.registry import MakeLM
 from ..runs.books import open_books
-from ..runs.folder import RunFolder
-from ..runs.manifest import lms_of
+from ..runs.manifest import RunFolder, lms_of
 from ..runs.progress import Progress
 from ..tracking.values import run_name
 from .candidates import Candidate, Parts, candidates, split

@@ -24,7 +24,7 @@ from ..lms.seen import SeenCall, foreign_calls
 from ..lms.store import ACTIVE
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
-from ..runs.manifest import RUN, described, save_run
+from ..runs.manifest import RUN, manifest_of, save_run
 from ..runs.progress import Progress as Progress
 from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY as SUMMARY
@@ -101,7 +101,7 @@ def evaluate(
     _warn_of_sampling(program, language_model)
     wanted = sample([question.id for question in questions], traces) if tracking else frozenset()
     engines = seat_engines(program, language_model)
-    run = described(program, questions, language_model, settings or {}) | {"mlflow_parent_id": parent}
+    run = manifest_of(program, questions, language_model, settings or {}) | {"mlflow_parent_id": parent}
     with (
         out_folder(out) as (folder, keep),
         RUN.opened(folder, run),
@@ -133,8 +133,15 @@ def evaluate(
             with dspy.context(lm=language_model, disable_history=True, trace=None, **watching):
                 if engine == RAY:
                     job.tell()
-                    among = {"concurrency": concurrency, "workers": workers}
-                    answer_on_ray(program, language_model, waiting, ACTIVE.get(), job.take, **among)
+                    answer_on_ray(
+                        program,
+                        language_model,
+                        waiting,
+                        ACTIVE.get(),
+                        job.take,
+                        concurrency=concurrency,
+                        workers=workers,
+                    )
                 else:
                     in_flight = min(concurrency, taken_at_once(program, language_model))
                     run_sync(job.answer_all, waiting, in_flight)

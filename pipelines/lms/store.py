@@ -16,7 +16,7 @@ from typing import Any
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
 from ...modules.base.files import whole_lines
-from ..base.journal import Journal, parsed, plain, unwritten, write_json
+from ..base.journal import Journal, as_json, parsed, unwritten, write_json
 from .endpoint import Reply
 
 CALLS = "calls.jsonl"
@@ -127,7 +127,7 @@ class CallStore:
 
 def write_lms(folder: Path, lms: Mapping[str, Mapping[str, Any]]) -> None:
     """Note which LM answered in which seat (`*`: all others), so that `replay/DIR` asks the same way."""
-    if (folder / LMS).exists() and read_lms(folder) != plain(lms):
+    if (folder / LMS).exists() and read_lms(folder) != as_json(lms):
         raise UserError(f"{folder} is the record of a run with other LMs: choose another folder to record to")
     write_json(folder / LMS, lms)
 

@@ -34,7 +34,7 @@ class Books:
 
     @contextmanager
     def used(self, accounts: Iterable[Account]) -> Iterator[None]:
-        """Every call of the block goes through these books, in whatever thread, and is paid from `accounts`."""
+        """Every call of the block goes through these books and is paid from `accounts`; also in threads."""
         with (
             bound(ACTIVE, _before(self.stores, ACTIVE.get())),
             bound(LEDGERS, _before((self.ledger,) if self.ledger else (), LEDGERS.get())),

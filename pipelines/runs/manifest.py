@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,15 +18,71 @@ from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes as hashes
 from ...modules.reading.question import Question
-from ..data.load import fingerprint
-from ..base.journal import plain
+from ..base.journal import as_json, parsed
 from ..base.journal import write_json as write_json
+from ..data.load import fingerprint
 from ..lms.named import SAMPLING, lm_identity
-from .folder import RunFolder
+from .folder import claimed, unwritable
 from .rows import RESULTS
 
 MANIFEST = "run.json"
 PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy", "xllamacpp")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """How the folders of one kind of run are told apart.
+
+    Args:
+        what: the kind's name, such as `compilation`.
+        file: the JSON file that says what a folder is of.
+        same: of the fields of that file those that have to be equal, each with what to say when one is not.
+        others: files that mean something else where that file is missing, each with what the folder holds.
+    """
+
+    what: str
+    file: str
+    same: Mapping[str, str]
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    def earlier(self, folder: Path, about: Mapping[str, Any]) -> dict[str, Any]:
+        """What the folder says of an earlier attempt at the same run; empty for a new one. Writes nothing.
+
+        Raises UserError for a damaged file, another run and files of others, OSError for an unreadable one.
+        """
+        path = folder / self.file
+        try:
+            known = parsed(path.read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            for name, held in self.others.items():
+                if (folder / name).exists() and (folder / name).stat().st_size:
+                    raise UserError(f"{folder} holds {held}: choose another --out") from None
+            return {}
+        if known is None:
+            raise UserError(f"{path} is damaged: choose another --out, or delete the folder")
+        now = as_json(about)
+        for key, differs in self.same.items():
+            if known.get(key) != now.get(key):
+                raise UserError(
+                    f"{folder} holds another {self.what} ({differs}): choose another --out, or delete it"
+                )
+        return known
+
+    @contextmanager
+    def opened(self, folder: Path, about: dict[str, Any]) -> Iterator[None]:
+        """The folder for this process alone; `about` gets the MLflow run of an earlier attempt, or None.
+
+        Raises UserError as `earlier` and `claimed`.
+        """
+        with claimed(folder):
+            try:
+                found = self.earlier(folder, about).get("mlflow_run_id")
+            except OSError as problem:
+                raise unwritable(problem, folder) from None
+            about["mlflow_run_id"] = found if isinstance(found, str) else None
+            yield
+
+
 RUN = RunFolder(
     "run",
     MANIFEST,
@@ -37,12 +95,12 @@ RUN = RunFolder(
 )
 
 
-def described(
+def manifest_of(
     program: Program, questions: Sequence[Question], lm: Any, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What `run.json` says of a run: a JSON-able dict of program, program_hash, prompt_hash, lms (seat →
     identity), data_fingerprint, questions, settings, versions and git_commit."""
-    found: dict[str, Any] = plain(
+    found: dict[str, Any] = as_json(
         {
             "program": program.describe(),
             **hashes(program),
@@ -60,8 +118,8 @@ def open_run(
     folder: Path, program: Program, questions: Sequence[Question], lm: Any, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What a run is of that is to fill a folder, with the `mlflow_run_id` of an earlier attempt; see
-    `described`. Writes nothing. Raises UserError when the folder holds another run."""
-    run = described(program, questions, lm, settings)
+    `manifest_of`. Writes nothing. Raises UserError when the folder holds another run."""
+    run = manifest_of(program, questions, lm, settings)
     earlier = RUN.earlier(folder, run)
     return run | ({"mlflow_run_id": earlier.get("mlflow_run_id")} if earlier else {})
 

@@ -16,7 +16,7 @@ import dspy
 
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
-from ..evaluation.evaluate import Progress
+from ..runs.progress import Progress
 from ..runs.rows import RESULTS, read_rows
 from .base import Contract, check_outcome, check_rows, check_same, model, nothing_left_running
 from .replies import agreeing, drawn, text_of

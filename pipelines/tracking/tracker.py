@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
     from ...modules.protocols.program import Program
-    from ..evaluation.evaluate import Progress
+    from ..runs.progress import Progress
     from ..runs.summary import Summary
 
 START_SECONDS = 30.0

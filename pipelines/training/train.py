@@ -30,8 +30,7 @@ from ..base.journal import read_object, write_json
 from ..base.wording import counted
 from ..data.embeddings import Embedder
 from ..plots.network import graphs_plot, network_plot, rewards_plot, trust_plot
-from ..runs.folder import RunFolder
-from ..runs.manifest import made_with
+from ..runs.manifest import RunFolder, made_with
 from ..runs.outcomes import Outcomes
 from .scores import Drawn, Fixed, Numbers, network_scores, verdict_of
 from .tracking import NoTrainingTracker, TrainingTracker, start_training_run
