@@ -36,8 +36,8 @@ def fields_of(signature: Any) -> Fields:
     named, options, plain = [], {}, True
     for name, info in outputs.items():
         described = (info.json_schema_extra or {}).get("desc", "")
-        told = "" if name == "answer" or described.startswith("${") else f" ({described})"
-        named.append(f'"{name}"{told}')
+        hint = "" if name == "answer" or described.startswith("${") else f" ({described})"
+        named.append(f'"{name}"{hint}')
         if get_origin(info.annotation) is Literal:
             options[name] = tuple(str(option) for option in get_args(info.annotation))
         elif info.annotation is not str:

@@ -99,8 +99,8 @@ def _user_text(signature: Any, inputs: Mapping[str, Any], profile: Profile, *, d
     parts = [*_material(inputs, profile), _orders(signature)]
     correction = inputs.get("correction")
     if correction and not demo:
-        told = frame.UNREADABLE if "answer" in signature.output_fields else frame.UNUSABLE
-        parts.append(told.format(problem=correction, form=_form(inputs, profile)))
+        problem = frame.UNREADABLE if "answer" in signature.output_fields else frame.UNUSABLE
+        parts.append(problem.format(problem=correction, form=_form(inputs, profile)))
     return "\n\n".join(parts)
 
 

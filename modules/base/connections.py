@@ -1,16 +1,65 @@
-"""What HTTP clients share: one pooled session per event loop, and how long to wait before another try."""
+"""What HTTP clients share: a session per event loop, one call for equal requests, waits between tries."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import weakref
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import aiohttp
+
+T = TypeVar("T")
+
+
+def of_loop(held: WeakKeyDictionary[asyncio.AbstractEventLoop, T], make: Callable[[], T]) -> T:
+    """What is held for the running event loop, made when it is first asked for."""
+    loop = asyncio.get_running_loop()
+    found = held.get(loop)
+    if found is None:
+        for old in [old for old in held if old.is_closed()]:
+            del held[old]  # what is held mostly refers to its loop, so a dead loop never leaves by itself
+        found = held[loop] = make()
+    return found
+
+
+class SingleFlight:
+    """Makes equal requests once: whoever asks while one is under way in the same event loop gets its outcome.
+
+    Exceptions are shared, too, but for those of the types `own`, which concern one asker alone: like an asker
+    who is cancelled, these leave the request to the next.
+    """
+
+    def __init__(self, own: type[Exception] | tuple[type[Exception], ...] = ()) -> None:
+        self._own = own
+        self._flights: dict[tuple[int, str], asyncio.Future[Any]] = {}
+
+    async def __call__(self, key: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
+        """What `make` gave, and whether it was called for this asker."""
+        loop = asyncio.get_running_loop()
+        place = id(loop), key
+        while (flight := self._flights.get(place)) is not None:
+            await asyncio.wait([flight])
+            if not flight.cancelled():
+                return flight.result(), False
+        flight = self._flights[place] = loop.create_future()
+        try:
+            found = await make()
+            flight.set_result(found)
+            return found, True
+        except BaseException as problem:
+            if isinstance(problem, Exception) and not isinstance(problem, self._own):
+                flight.set_exception(problem)
+                flight.exception()  # nobody may be waiting, and that is fine
+            else:
+                flight.cancel()
+            raise
+        finally:
+            del self._flights[place]
 
 
 class LoopSessions:
@@ -28,12 +77,8 @@ class LoopSessions:
 
     async def session(self) -> aiohttp.ClientSession:
         """The running loop's session."""
-        loop = asyncio.get_running_loop()
-        held = self._held.get(loop)
-        if held is None:
-            for old in [old for old in self._held if old.is_closed()]:
-                del self._held[old]  # a session refers to its loop, so a dead loop never leaves by itself
-            held = self._held[loop] = _Held(self._make())
+        held = of_loop(self._held, lambda: _Held(self._make()))
+        if not held.started:
             await held.start()
         return held.session
 
@@ -54,9 +99,11 @@ class _Held:
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self.session = session
+        self.started = False
         self._generator = self._hold()
 
     async def start(self) -> None:
+        self.started = True
         await anext(self._generator)
 
     async def close(self) -> None:

@@ -297,7 +297,7 @@ def _unchanged(path: Path, index_dir: Path) -> CorpusIndex | None:
             same = json.loads(meta.read_bytes())["file"] == file
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        if same and (index := load(meta.parent)) is not None:
+        if same and (index := load_index(meta.parent)) is not None:
             return index
     return None
 
@@ -314,7 +314,7 @@ def _shared_or_built(path: Path, index_dir: Path) -> CorpusIndex:
     building = index_dir / f".building-{os.getpid()}"
     building.mkdir()
     try:
-        index = load(folder)
+        index = load_index(folder)
         if index is not None:  # the same content under another name or time: remember those
             meta = json.loads((folder / META).read_bytes())
             _write(building / META, json.dumps({**meta, "file": file}).encode())
@@ -325,17 +325,17 @@ def _shared_or_built(path: Path, index_dir: Path) -> CorpusIndex:
             raise UserError(
                 f"{path}: the corpus changed while it was being indexed; start again once it is done."
             )
-        save(index, building, {"kind": KIND, "file": file, "sha256": content})
+        save_index(index, building, {"kind": KIND, "file": file, "sha256": content})
         shutil.rmtree(folder, ignore_errors=True)
         building.rename(folder)
         _sync(index_dir)
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    kept = load(folder)  # mapped, so that the arrays just built can be given back
+    kept = load_index(folder)  # mapped, so that the arrays just built can be given back
     return index if kept is None else kept
 
 
-def save(index: CorpusIndex, folder: Path, about: dict[str, Any]) -> None:
+def save_index(index: CorpusIndex, folder: Path, about: dict[str, Any]) -> None:
     """Write `index` to an empty folder as JSON and npy files; META, with every file's size, comes last."""
     index.bm25.save(folder, allow_pickle=False, show_progress=False)
     for name in _ARRAYS:
@@ -349,7 +349,7 @@ def save(index: CorpusIndex, folder: Path, about: dict[str, Any]) -> None:
     _sync(folder)
 
 
-def load(folder: Path) -> CorpusIndex | None:
+def load_index(folder: Path) -> CorpusIndex | None:
     """The index kept in `folder`, its arrays mapped; None if missing, damaged or of another kind."""
     try:
         meta = json.loads((folder / META).read_bytes())

@@ -14,7 +14,7 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from ..base.calls import CallError, FatalCallError
-from ..base.connections import LoopSessions, back_off, seconds_to_wait
+from ..base.connections import LoopSessions, back_off, of_loop, seconds_to_wait
 from ..base.fence import cut, one_line
 from .addresses import CheckedResolver, Hosts, PrivateAddressError
 
@@ -85,12 +85,7 @@ class MediaWiki:
         Raises CallError, naming host and reason, when this request fails for good, FatalCallError when every
         other would, too.
         """
-        loop = asyncio.get_running_loop()
-        if loop not in self._slots:
-            for old in [old for old in self._slots if old.is_closed()]:
-                del self._slots[old]  # a semaphore refers to its loop, so a dead loop never leaves by itself
-            self._slots[loop] = asyncio.Semaphore(CONNECTIONS)
-        async with self._slots[loop]:
+        async with of_loop(self._slots, lambda: asyncio.Semaphore(CONNECTIONS)):
             return await self._persist(parameters)
 
     async def close(self) -> None:

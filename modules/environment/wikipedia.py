@@ -17,6 +17,7 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from ..base.calls import CallError, FatalCallError
+from ..base.connections import SingleFlight
 from ..base.errors import UserError
 from ..base.fence import cut, one_line
 from ..base.keyvalue import KeyValue, key_of_texts
@@ -129,7 +130,7 @@ class WikipediaEnvironment(Environment):
             resolver=resolver,
         )
         self.source = f"wikipedia:{self._client.name}"
-        self._flights: dict[tuple[int, str], asyncio.Future[Any]] = {}
+        self._flights = SingleFlight()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> WikipediaEnvironment:
         return self  # connections and requests in flight are shared by all copies of a program
@@ -211,27 +212,14 @@ class WikipediaEnvironment(Environment):
         place = key_of_texts(str(self._client.address), key)
         if self._pages is not None and (kept := self._pages.get(place)) is not None:
             return json.loads(kept)  # type: ignore[no-any-return]
-        loop = asyncio.get_running_loop()
-        while (flight := self._flights.get((id(loop), key))) is not None:
-            await asyncio.wait([flight])
-            if not flight.cancelled():  # else whoever asked was stopped, and this one asks
-                return flight.result()  # type: ignore[no-any-return]
-        flight = self._flights[id(loop), key] = loop.create_future()
-        try:
+
+        async def ask() -> T:
             found = read(await self._client.ask(parameters))
             if self._pages is not None:
                 self._pages.put(place, json.dumps(found).encode())
-            flight.set_result(found)
             return found
-        except BaseException as problem:
-            if isinstance(problem, Exception):
-                flight.set_exception(problem)
-                flight.exception()  # nobody may be waiting, and that is fine
-            else:
-                flight.cancel()
-            raise
-        finally:
-            del self._flights[id(loop), key]
+
+        return (await self._flights(key, ask))[0]
 
     def _read_page(self, answer: dict[str, Any]) -> dict[str, Any] | None:
         """Title, text, revision and whether it is a disambiguation; None if there is no such article."""

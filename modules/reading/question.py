@@ -41,13 +41,11 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     context: str | list[str] | None
     kind: Kind
     meta: dict[str, Any]
-    _store: dict[str, Any]
     _input_keys: frozenset[str]
 
     def __init__(self, base: Mapping[str, Any] | dspy.Example | None = None, **fields: Any) -> None:
-        known = base._store if isinstance(base, dspy.Example) else dict(base or {})
-        super().__init__({**known, **fields})
-        self._store = _checked(self._store)
+        known = base.items(include_dspy=True) if isinstance(base, dspy.Example) else base or {}
+        super().__init__(_checked({**dict(known), **fields}))
         input_keys = getattr(base, "_input_keys", None)
         # One set for nearly all questions: of its own, it would be a fifth of a question's memory.
         self._input_keys = (
@@ -57,7 +55,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     def __repr__(self) -> str:
         """Alike in every process: DSPy's optimizers show it to LMs, and a set has no order of its own."""
         keys = ", ".join(map(repr, sorted(self._input_keys)))
-        return f"Question({self._store}) (input_keys={{{keys}}})"
+        return f"Question({dict(self.items(include_dspy=True))}) (input_keys={{{keys}}})"
 
     def inputs(self) -> dspy.Example:
         return dspy.Example(self).inputs()
@@ -73,7 +71,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
 
     def to_row(self) -> dict[str, Any]:
         """The row on disk: id, question, choices, answer, context, meta, and kind if inference differs."""
-        row = {name: self._store[name] for name in ("id", "question", "choices", "answer", "context", "meta")}
+        row = {name: self[name] for name in ("id", "question", "choices", "answer", "context", "meta")}
         if self.kind != infer_kind(self.answer, self.choices):
             row["kind"] = self.kind
         return dspy.Example(row).toDict()  # type: ignore[no-any-return]

@@ -25,15 +25,15 @@ from .settings import TrainingSettings
 _PREFIX, _PROGRESS, _OPTIMIZER = "step-", "training.json", "optimizer.safetensors"
 
 
-def fingerprint(
+def training_fingerprint(
     state: NetworkState, questions: Sequence[TrainingQuestion], settings: TrainingSettings
 ) -> str:
     """What tells a training from others: the network that it begins with, its settings and questions.
 
     How often a checkpoint is written is no part of it.
     """
-    told = {**settings.to_dict(), "checkpoint_every": None}
-    digest = hashlib.sha256(json.dumps([state.config.to_dict(), told]).encode())
+    learning = {**settings.to_dict(), "checkpoint_every": None}
+    digest = hashlib.sha256(json.dumps([state.config.to_dict(), learning]).encode())
     for name, tensor in sorted(files.tensors_of(state).items()):
         digest.update(name.encode() + tensor.numpy().tobytes())
     for question in questions:

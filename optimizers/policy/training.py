@@ -15,7 +15,7 @@ import torch
 from ...modules.base.errors import UserError
 from ...modules.network.state import NetworkState
 from .batches import Training, TrainingLog
-from .checkpoint import Checkpoints, fingerprint
+from .checkpoint import Checkpoints, training_fingerprint
 from .known_answers import Answer, KnownAnswers, Outcome, TrainingQuestion
 from .settings import AUTO, PRESETS, TrainingSettings, configured
 from .vote_weights import fit_vote
@@ -62,7 +62,9 @@ def train(
     config = state.config
     known = KnownAnswers(questions, config.agents, len(config.strategies), answer)
     checkpoints = (
-        None if checkpoint is None else Checkpoints(checkpoint, fingerprint(state, questions, settings))
+        None
+        if checkpoint is None
+        else Checkpoints(checkpoint, training_fingerprint(state, questions, settings))
     )
     with _one_thread():
         untouched = copy.deepcopy(state) if settings.epochs == AUTO else state

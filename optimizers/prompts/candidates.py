@@ -48,7 +48,7 @@ class Candidates:
     Args:
         given: the program as it was given; it is the first candidate.
         selection: the questions by which candidates are chosen.
-        finished: told of every candidate once it has a score on all of them.
+        finished: called with every candidate once it has a score on all of them.
     """
 
     def __init__(
@@ -152,9 +152,9 @@ def prompts_of(program: Program) -> dict[str, dict[str, Any]]:
         for name, predictor in program.named_predictors()
     }
     if isinstance(program, NearestDemos):
-        for name, told in found.items():
+        for name, prompts in found.items():
             inner = name.removeprefix("program.")
-            told["demos"] = [dict(one.demos[inner]) for one in program.pool if inner in one.demos]
+            prompts["demos"] = [dict(one.demos[inner]) for one in program.pool if inner in one.demos]
     return found
 
 
@@ -179,7 +179,7 @@ def name_of(program: Program) -> str:
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
-def row_of(candidate: Candidate, complete: bool) -> dict[str, Any]:
+def candidate_row(candidate: Candidate, complete: bool) -> dict[str, Any]:
     """The candidate as it stands in `candidates.jsonl`."""
     low, high = candidate.interval() if candidate.scores else (0.0, 1.0)
     return {

@@ -8,7 +8,7 @@ from typing import Any
 from ...modules.base.fence import cut, disarm, one_line
 from ...modules.reading.answers import score
 from ...modules.reading.question import Question
-from ...signatures import feedback as told
+from ...signatures import feedback as words
 
 MAX_QUOTE_CHARS = 300
 DECIDERS = ("judge", "supervisor")
@@ -17,7 +17,7 @@ Turn = Mapping[str, Any]
 
 
 def feedback(question: Question, prediction: Mapping[str, Any], seat: str | None = None) -> str:
-    """What to tell whoever rewrites the instructions of `seat` (None: of the program) about this question.
+    """What to say to whoever rewrites the instructions of `seat` (None: of the program) about this question.
 
     The lines say what the right answer is and what became of it: each agent's answers by round, who turned
     from right to wrong or back and after whom, what a judge, supervisor or evaluator missed, and which
@@ -41,7 +41,7 @@ class _Account:
         self.gold = self.shown(question.answer)
 
     def lines(self) -> Iterator[str]:
-        yield told.GOLD.format(gold=self.gold)
+        yield words.GOLD.format(gold=self.gold)
         yield self._outcome()
         if self.prediction.get("error"):
             return
@@ -58,7 +58,7 @@ class _Account:
     def shown(self, answer: Any) -> str:
         """An answer as it is named here: a label with its option, or the quoted phrase."""
         if answer is None:
-            return told.ABSTAINED
+            return words.ABSTAINED
         option = (self.question.choices or {}).get(answer)
         if option is not None:
             return f"{one_line(disarm(str(answer)))} ({quoted(option, 80)})"
@@ -66,21 +66,21 @@ class _Account:
 
     def _judged(self, answer: str | None) -> str:
         if answer is None:
-            return told.ABSTAINED
-        return (told.RIGHT if self.right(answer) else told.WRONG).format(answer=self.shown(answer))
+            return words.ABSTAINED
+        return (words.RIGHT if self.right(answer) else words.WRONG).format(answer=self.shown(answer))
 
     def _outcome(self) -> str:
         answer, question = self.prediction.get("answer"), self.question
         if error := self.prediction.get("error"):
-            return told.FAILED.format(error=quoted(error, 120))
+            return words.FAILED.format(error=quoted(error, 120))
         decided_by = one_line(str(self.prediction.get("decided_by")))
         if answer is None:
-            return told.UNREAD.format(decided_by=decided_by)
+            return words.UNREAD.format(decided_by=decided_by)
         judged = score(answer, str(question.answer), question.kind, question.choices)
         shown = self.shown(answer)
         if judged.f1 and not judged.correct:
-            return told.PARTLY.format(answer=shown, f1=judged.f1, decided_by=decided_by)
-        return (told.WON if judged.correct else told.LOST).format(answer=shown, decided_by=decided_by)
+            return words.PARTLY.format(answer=shown, f1=judged.f1, decided_by=decided_by)
+        return (words.WON if judged.correct else words.LOST).format(answer=shown, decided_by=decided_by)
 
     def _said(self) -> Iterator[str]:
         """Each agent's answers, in the order given; of one agent alone the outcome has said it."""
@@ -89,9 +89,9 @@ class _Account:
             return
         for agent in agents:
             answers = [self._judged(turn["answer"]) for turn in self.spoken if turn["agent"] == agent]
-            yield told.SAID.format(agent=agent, answers=", then ".join(answers))
+            yield words.SAID.format(agent=agent, answers=", then ".join(answers))
         if not any(self.right(turn["answer"]) for turn in self.spoken):
-            yield told.NOBODY
+            yield words.NOBODY
 
     def _swayed(self) -> Iterator[str]:
         """Who turned from wrong to right or back, and whose answers it had heard by then."""
@@ -105,12 +105,12 @@ class _Account:
                     others = [
                         name for name, said in latest.items() if name != agent and self._same(said, answer)
                     ]
-                    yield (told.WON_OVER if now else told.MISLED).format(
+                    yield (words.WON_OVER if now else words.MISLED).format(
                         agent=agent,
                         before=self.shown(before),
                         after=self.shown(answer),
                         round=turn["round"],
-                        by=told.AFTER.format(others=_names(others)) if others else "",
+                        by=words.AFTER.format(others=_names(others)) if others else "",
                     )
             latest[agent] = answer
 
@@ -123,10 +123,10 @@ class _Account:
         for turn in self.spoken:
             if turn["answer"] is None:
                 raw = turn.get("raw")
-                yield told.UNREADABLE.format(
+                yield words.UNREADABLE.format(
                     agent=turn["agent"],
                     round=turn["round"],
-                    raw=told.IT_WAS.format(raw=quoted(raw, 120)) if raw else "",
+                    raw=words.IT_WAS.format(raw=quoted(raw, 120)) if raw else "",
                 )
 
     def _decided(self) -> Iterator[str]:
@@ -145,7 +145,7 @@ class _Account:
         answer = self.prediction.get("answer")
         knew = [name for name, said in heard.items() if self.right(said)]
         if not decider and len(heard) > 1 and knew and answer is not None and not self.right(answer):
-            yield told.OUTVOTED.format(others=_names(knew), gold=self.gold, answer=self.shown(answer))
+            yield words.OUTVOTED.format(others=_names(knew), gold=self.gold, answer=self.shown(answer))
 
     def _verdict(self, turn: Turn, heard: Mapping[str, str | None]) -> Iterator[str]:
         agent, answer = turn["agent"], turn["answer"]
@@ -153,17 +153,17 @@ class _Account:
         if turn.get("step") == "retry":
             other = str(turn.get("worker"))
             before, hint = heard.get(other), quoted(turn.get("suggestion") or "", 160)
-            text = told.SENT_BACK_RIGHT if self.right(before) else told.SENT_BACK_WRONG
+            text = words.SENT_BACK_RIGHT if self.right(before) else words.SENT_BACK_WRONG
             yield text.format(agent=agent, other=other, before=self.shown(before), hint=hint)
         elif answer is None:
             if knew:
-                yield told.SILENT.format(agent=agent, others=_names(knew), gold=self.gold)
+                yield words.SILENT.format(agent=agent, others=_names(knew), gold=self.gold)
         elif self.right(answer):
             against = [name for name, said in heard.items() if said is not None and not self.right(said)]
             if against:
-                yield told.FOUND.format(agent=agent, answer=self.shown(answer), others=_names(against))
+                yield words.FOUND.format(agent=agent, answer=self.shown(answer), others=_names(against))
         elif knew:
-            yield told.IGNORED.format(
+            yield words.IGNORED.format(
                 agent=agent, answer=self.shown(answer), others=_names(knew), gold=self.gold
             )
 
@@ -175,9 +175,9 @@ class _Account:
         names = {"agent": turn["agent"], "other": looked.get("agent")}
         shown = {"before": self.shown(before), "after": self.shown(after)}
         if self.right(before) and not self.right(after):
-            yield told.OVERTURNED.format(**names, **shown)
+            yield words.OVERTURNED.format(**names, **shown)
         elif not self.right(before):
-            text = told.REPAIRED if self.right(after) else told.UPHELD
+            text = words.REPAIRED if self.right(after) else words.UPHELD
             if self.right(after) or self._same(before, after):
                 yield text.format(**names, **shown)
 
@@ -187,11 +187,11 @@ class _Account:
             return
         own = [turn for turn in self.turns if turn["agent"] == self.seat]
         if not own:
-            yield told.PREPARES.format(seat=self.seat, gold=self.gold)
+            yield words.PREPARES.format(seat=self.seat, gold=self.gold)
             return
-        yield told.YOURS.format(seat=self.seat)
+        yield words.YOURS.format(seat=self.seat)
         if own[-1]["text"]:
-            yield told.ARGUED.format(agent=self.seat, text=quoted(own[-1]["text"]))
+            yield words.ARGUED.format(agent=self.seat, text=quoted(own[-1]["text"]))
 
 
 def _names(names: Sequence[str]) -> str:

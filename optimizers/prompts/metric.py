@@ -37,7 +37,7 @@ class Metric:
     `demonstrable`; called by GEPA about one predictor, `value` and `feedback`.
 
     Args:
-        scored: told of every score, but not of those that come with a trace or feedback.
+        scored: called with every score, but not of those that come with a trace or feedback.
         seats: the name of the seat behind each of the student's predictors.
     """
 
@@ -55,8 +55,8 @@ class Metric:
     ) -> Any:
         answer = None if pred is None else pred.get("answer")
         if pred_name is not None:
-            told = feedback(gold, {} if pred is None else pred, self.seats.get(pred_name, pred_name))
-            return dspy.Prediction(score=value(gold, answer), feedback=told)
+            said = feedback(gold, {} if pred is None else pred, self.seats.get(pred_name, pred_name))
+            return dspy.Prediction(score=value(gold, answer), feedback=said)
         if trace is not None:
             return demonstrable(gold, answer)
         found = value(gold, answer)

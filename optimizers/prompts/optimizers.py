@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import log2
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
 from dspy.teleprompt.bootstrap_trace import bootstrap_trace_data
+from dspy.teleprompt.gepa import InstructionProposer
 from dspy.teleprompt.infer_rules import InferRules
 
 from ...modules.base.errors import UserError, did_you_mean
@@ -17,19 +20,17 @@ from .candidates import demos_of
 from .metric import Metric, demonstrable
 from .proposer import ProposalAdapter, Proposer
 from .student import Student
-from .work import (
-    FINALISTS,
-    Settings,
-    Work,
-    copro_work,
-    gepa_work,
-    mipro_work,
-    search_work,
-    simba_work,
-    summed,
-)
 
 PRESETS = ("light", "medium", "heavy")
+
+FINALISTS = 3
+"""How many of SIMBA's programs are scored on the selection questions beside its best."""
+
+Settings = Mapping[str, int]
+
+Work = Callable[[SimpleNamespace], tuple[int, int]]
+"""(a preset's settings, and the numbers of `learn` and `select` questions and `predictors`) → at most so many
+questions are answered, and so many proposals asked for."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +59,24 @@ class PromptOptimizer:
     """One optimizer: what it does in a line, its presets, and `run`, which gives its best programs first.
 
     `instructs` and `demonstrates` say what it changes; `proposes` whether it asks the prompt LM; `learns`
-    whether it needs learning questions beside those it selects by. `work` is the most questions that it has
-    answered and the most proposals that it asks for.
+    whether it needs learning questions beside those it selects by. `work` bounds what a plan announces; what
+    is really paid for, a budget bounds.
     """
 
     name: str
     summary: str
     presets: Mapping[str, Settings]
     run: Run
-    instructs: bool
-    demonstrates: bool
-    proposes: bool
-    learns: bool
     work: Work
+    instructs: bool = False
+    demonstrates: bool = False
+    proposes: bool = False
+    learns: bool = True
+
+    def most_work(self, preset: str, *, learn: int, select: int, predictors: int) -> tuple[int, int]:
+        """The most questions that are answered, and the most proposals that are asked for."""
+        sizes = {"learn": learn, "select": select, "predictors": predictors}
+        return self.work(SimpleNamespace(**sizes, **self.presets[preset]))
 
 
 OPTIMIZERS: dict[str, PromptOptimizer] = {}
@@ -86,16 +92,7 @@ def optimizer_of(name: str, preset: str) -> PromptOptimizer:
     return OPTIMIZERS[name]
 
 
-def _register(
-    summary: str,
-    work: Work,
-    *,
-    instructs: bool = False,
-    demonstrates: bool = False,
-    proposes: bool = False,
-    learns: bool = True,
-    **settings: tuple[int, int, int],
-) -> Callable[[Run], Run]:
+def _register(summary: str, does: str, work: Work, **settings: tuple[int, int, int]) -> Callable[[Run], Run]:
     """Add an optimizer under its function's name; a setting is given for all presets, light first."""
 
     def add(run: Run) -> Run:
@@ -103,16 +100,51 @@ def _register(
             preset: {key: values[place] for key, values in settings.items()}
             for place, preset in enumerate(PRESETS)
         }
-        name = run.__name__
-        OPTIMIZERS[name] = PromptOptimizer(
-            name, summary, presets, run, instructs, demonstrates, proposes, learns, work
-        )
+        flags = {flag: flag in does.split() for flag in ("instructs", "demonstrates", "proposes", "learns")}
+        OPTIMIZERS[run.__name__] = PromptOptimizer(run.__name__, summary, presets, run, work, **flags)
         return run
 
     return add
 
 
-@_register("shows labelled questions", lambda n: (0, 0), demonstrates=True, demos=(4, 8, 16))
+def _search_work(n: SimpleNamespace) -> tuple[int, int]:
+    return (n.candidates + 3) * n.select + (n.candidates + 1) * n.learn, 0
+
+
+def _mipro_work(n: SimpleNamespace, kinds: int = 2) -> tuple[int, int]:
+    """`kinds` of things are searched a predictor: instructions, and demonstrations too or not.
+
+    As many trials as MIPROv2 recommends for its number of candidates: on 35 questions each where there are
+    many, with the best so far scored on all of them after every fifth.
+    """
+    tried = (6, 12, 18)[n.auto]
+    trials = int(max(2 * kinds * n.predictors * log2(tried), 1.5 * tried))
+    runs = (trials + 1) * n.select if n.select <= 50 else trials * 35 + (trials // 5 + 3) * n.select
+    return tried * n.learn + runs, 12 + 3 * tried * n.predictors
+
+
+def _copro_work(n: SimpleNamespace) -> tuple[int, int]:
+    """With several predictors every round tries the candidates of all rounds before, too."""
+    rounds = n.depth * (n.depth + 1) // 2 if n.predictors > 1 else n.depth
+    return n.breadth * rounds * n.predictors * n.select, n.breadth * n.depth * n.predictors
+
+
+def _simba_work(n: SimpleNamespace) -> tuple[int, int]:
+    tried = n.steps * (n.candidates + 1)
+    return 2 * tried * min(n.batch, n.learn) + (n.candidates + 1) * n.learn + FINALISTS * n.select, tried
+
+
+def _gepa_work(n: SimpleNamespace) -> tuple[int, int]:
+    runs = (n.evaluations + 1) * max(n.select, 6)
+    return runs, runs // 3
+
+
+def _together_work(n: SimpleNamespace) -> tuple[int, int]:
+    (tried, proposals), (searched, _) = _mipro_work(n, kinds=1), _search_work(n)
+    return tried + searched + 3 * n.select, proposals
+
+
+@_register("shows labelled questions", "demonstrates learns", lambda n: (0, 0), demos=(4, 8, 16))
 def labeled_few_shot(bench: Bench) -> list[Student]:
     made = dspy.LabeledFewShot(k=bench.settings["demos"])
     return [made.compile(bench.student, trainset=list(bench.learn))]
@@ -120,8 +152,8 @@ def labeled_few_shot(bench: Bench) -> list[Student]:
 
 @_register(
     "shows questions that the program itself answered right",
+    "demonstrates learns",
     lambda n: (n.learn, 0),
-    demonstrates=True,
     demos=(4, 4, 8),
     labelled=(4, 8, 16),
 )
@@ -132,26 +164,21 @@ def bootstrap(bench: Bench) -> list[Student]:
 
 @_register(
     "tries several sets of such questions, and keeps the best",
-    search_work,
-    demonstrates=True,
+    "demonstrates learns",
+    _search_work,
     demos=(4, 4, 8),
     labelled=(4, 8, 16),
     candidates=(4, 8, 16),
 )
 def bootstrap_rs(bench: Bench) -> list[Student]:
-    made = dspy.BootstrapFewShotWithRandomSearch(
-        metric=bench.metric,
-        num_candidate_programs=bench.settings["candidates"],
-        num_threads=bench.threads,
-        **_shown(bench),
-    )
+    made = _random_search(bench)
     return [made.compile(bench.student, trainset=list(bench.learn), valset=list(bench.select))]
 
 
 @_register(
     "shows, for each question, the solved ones that are most like it",
+    "demonstrates learns",
     lambda n: (n.learn, 0),
-    demonstrates=True,
     k=(3, 5, 8),
 )
 def knn(bench: Bench) -> list[Student]:
@@ -175,10 +202,8 @@ def knn(bench: Bench) -> list[Student]:
 
 @_register(
     "rewrites instructions, from the scores of earlier ones",
-    copro_work,
-    instructs=True,
-    proposes=True,
-    learns=False,
+    "instructs proposes",
+    _copro_work,
     breadth=(5, 8, 12),
     depth=(2, 3, 4),
 )
@@ -195,28 +220,21 @@ def copro(bench: Bench) -> list[Student]:
 
 @_register(
     "searches instructions and demonstrations together",
-    lambda n: mipro_work(n, 2),
-    instructs=True,
-    demonstrates=True,
-    proposes=True,
+    "instructs demonstrates proposes learns",
+    _mipro_work,
     demos=(4, 4, 4),
     labelled=(4, 4, 4),
     auto=(0, 1, 2),
 )
 def mipro(bench: Bench) -> list[Student]:
-    return [
-        _mipro(bench, **_shown(bench)).compile(
-            bench.student, trainset=list(bench.learn), valset=list(bench.select)
-        )
-    ]
+    made = _mipro(bench, **_shown(bench))
+    return [made.compile(bench.student, trainset=list(bench.learn), valset=list(bench.select))]
 
 
 @_register(
     "lets the prompt LM draw rules from answers that went well and badly",
-    simba_work,
-    instructs=True,
-    demonstrates=True,
-    proposes=True,
+    "instructs demonstrates proposes learns",
+    _simba_work,
     batch=(16, 32, 32),
     candidates=(4, 6, 6),
     steps=(4, 8, 12),
@@ -239,9 +257,8 @@ def simba(bench: Bench) -> list[Student]:
 
 @_register(
     "rewrites instructions from feedback on whole dialogues",
-    gepa_work,
-    instructs=True,
-    proposes=True,
+    "instructs proposes learns",
+    _gepa_work,
     evaluations=(10, 20, 40),
 )
 def gepa(bench: Bench) -> list[Student]:
@@ -260,10 +277,8 @@ def gepa(bench: Bench) -> list[Student]:
 
 @_register(
     "turns solved questions into rules that are added to the instructions",
-    lambda n: (n.learn + n["candidates"] * n.select, n["candidates"] * n.predictors),
-    instructs=True,
-    demonstrates=True,
-    proposes=True,
+    "instructs demonstrates proposes learns",
+    lambda n: (n.learn + n.candidates * n.select, n.candidates * n.predictors),
     candidates=(3, 6, 10),
     rules=(10, 10, 10),
     demos=(2, 4, 4),
@@ -286,10 +301,8 @@ def infer_rules(bench: Bench) -> list[Student]:
 
 @_register(
     "instructions first (as mipro without demonstrations), then demonstrations (as bootstrap_rs)",
-    lambda n: summed(mipro_work(n, 1), search_work(n), (3 * n.select, 0)),
-    instructs=True,
-    demonstrates=True,
-    proposes=True,
+    "instructs demonstrates proposes learns",
+    _together_work,
     demos=(4, 4, 8),
     labelled=(4, 8, 16),
     candidates=(4, 8, 16),
@@ -299,16 +312,10 @@ def better_together(bench: Bench) -> list[Student]:
     student = bench.student.deepcopy()
     for predictor in student.predictors():
         predictor.lm = predictor.lm or dspy.settings.lm  # DSPy refuses predictors without one
-    demonstrations = dspy.BootstrapFewShotWithRandomSearch(
-        metric=bench.metric,
-        num_candidate_programs=bench.settings["candidates"],
-        num_threads=bench.threads,
-        **_shown(bench),
-    )
     made = dspy.BetterTogether(
         metric=bench.metric,
         instructions=_mipro(bench, max_bootstrapped_demos=0, max_labeled_demos=0),
-        demonstrations=demonstrations,
+        demonstrations=_random_search(bench),
     )
     best = made.compile(
         student,
@@ -319,6 +326,15 @@ def better_together(bench: Bench) -> list[Student]:
         strategy="instructions -> demonstrations",
     )
     return [best]
+
+
+def _random_search(bench: Bench) -> Any:
+    return dspy.BootstrapFewShotWithRandomSearch(
+        metric=bench.metric,
+        num_candidate_programs=bench.settings["candidates"],
+        num_threads=bench.threads,
+        **_shown(bench),
+    )
 
 
 def _mipro(bench: Bench, **shown: int) -> Any:
@@ -361,21 +377,10 @@ class _Reflection:
     """GEPA's own proposer of instructions, reading every reply; without a usable one all stays as it was."""
 
     def __call__(
-        self,
-        candidate: dict[str, str],
-        reflective_dataset: dict[str, list[dict[str, Any]]],
-        components_to_update: list[str],
+        self, candidate: dict[str, str], reflective_dataset: Any, components_to_update: list[str]
     ) -> dict[str, str]:
-        from dspy.teleprompt.gepa import InstructionProposer
-
         propose = InstructionProposer(adapter=ProposalAdapter())
         try:
-            return dict(
-                propose(
-                    candidate=candidate,
-                    reflective_dataset=reflective_dataset,
-                    components_to_update=components_to_update,
-                )
-            )
+            return dict(propose(candidate, reflective_dataset, components_to_update))
         except (ValueError, KeyError, TypeError):
             return {name: candidate[name] for name in components_to_update}

@@ -18,7 +18,7 @@ from ...modules.base.calls import asking
 from ...modules.base.sync import run_sync
 from ...modules.base.together import together
 from ...modules.protocols.program import Program
-from .student import Desk
+from .student import CallControl
 
 SEAT = "optimizer"
 """The name under which proposals stand in a ledger."""
@@ -46,17 +46,17 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
 
     Args:
         lm: the LM behind it, made by `fm.lm` or not.
-        desk: what the calls are made on behalf of; it ends them when the run is stopped.
+        control: what the calls are made on behalf of; it ends them when the run is stopped.
         kept: proposals of an earlier attempt. Unlike a record of calls it holds those that were cut off, too:
             with another text in their place the run would go another way.
 
     A call that fails for good counts as an empty proposal, several in a row end the run.
     """
 
-    def __init__(self, lm: Any, desk: Desk, kept: Kept) -> None:
+    def __init__(self, lm: Any, control: CallControl, kept: Kept) -> None:
         super().__init__(lm.model, cache=False)
         self.kwargs = dict(lm.kwargs)
-        self.lm, self.desk, self.kept = lm, desk, kept
+        self.lm, self.control, self.kept = lm, control, kept
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Proposer:
         return self
@@ -89,13 +89,13 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
     def _ask(
         self, asked: list[tuple[str, str]], sampling: Mapping[str, Any], samples: Sequence[tuple[Any, int]]
     ) -> Sequence[str | None]:
-        with self.desk.working():
+        with self.control.working():
             try:
-                said = run_sync(self.desk.attended, self._answer, asked, sampling, samples)
+                said = run_sync(self.control.attended, self._answer, asked, sampling, samples)
             except LMError as problem:
-                self.desk.failed(problem)
+                self.control.failed(problem)
                 return [None] * len(samples)
-        self.desk.succeeded()
+        self.control.succeeded()
         return list(said)
 
     async def _answer(

@@ -28,7 +28,7 @@ class Halted(BaseException):
     """Ends an optimizer at once. No Exception: DSPy takes those for wrong answers and goes on paying."""
 
 
-class Desk:
+class CallControl:
     """What all copies of a student share: on whose behalf they ask, and whether they are to stop.
 
     Args:
@@ -44,7 +44,7 @@ class Desk:
         self._failures = 0
         self.problem: BaseException | None = None
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Desk:
+    def __deepcopy__(self, memo: dict[int, Any]) -> CallControl:
         return self
 
     @contextmanager
@@ -117,10 +117,10 @@ class Student(dspy.Module):  # type: ignore[misc]
     have signature classes of their own, for an optimizer that changes them in place.
     """
 
-    def __init__(self, program: Program, desk: Desk) -> None:
+    def __init__(self, program: Program, control: CallControl) -> None:
         super().__init__()
         self.program = program
-        self.desk = desk
+        self.control = control
         self.sampled = False
         self.own_signatures = False
 
@@ -128,15 +128,15 @@ class Student(dspy.Module):  # type: ignore[misc]
         trace = dspy.settings.trace
         start = len(trace or ())
         try:
-            with self.desk.working():
-                prediction = run_sync(self.desk.attended, self._answer, inputs)
+            with self.control.working():
+                prediction = run_sync(self.control.attended, self._answer, inputs)
         except LMError as problem:
-            self.desk.failed(problem)
+            self.control.failed(problem)
             del (trace or [])[start:]
             error = " ".join(str(problem).split()) or type(problem).__name__
             prediction = dspy.Prediction(answer=None, decided_by="error", transcript=[], error=error)
         else:
-            self.desk.succeeded()
+            self.control.succeeded()
             if trace is not None:
                 trace[start:] = in_order(trace[start:], self.predictors())
         prediction._program = None if self.sampled else self.program
@@ -193,14 +193,14 @@ class Sampled:
 def in_order(steps: list[Any], predictors: list[Any]) -> list[Any]:
     """The steps of a trace in an order that does not depend on which of several calls at once came first.
 
-    What is told more comes later, as each turn hears those before it; then goes the predictors' order, then
-    what was said.
+    Whoever was given more comes later, as each turn hears those before it; then goes the predictors' order,
+    then what was said.
     """
     places = {id(predictor): place for place, predictor in enumerate(predictors)}
 
     def key(step: Any) -> tuple[int, int, str]:
         predictor, inputs, outputs = step
-        told = json.dumps(inputs, sort_keys=True, default=str)
-        return len(told), places.get(id(predictor), -1), told + json.dumps(dict(outputs), default=str)
+        given = json.dumps(inputs, sort_keys=True, default=str)
+        return len(given), places.get(id(predictor), -1), given + json.dumps(dict(outputs), default=str)
 
     return sorted(steps, key=key)

@@ -9,7 +9,6 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...optimizers.prompts.optimizers import optimizer_of
-from ...optimizers.prompts.work import Sizes
 from ..base.budget import open_account
 from ..base.wording import counted
 from ..compilation.attempt import COMPILE
@@ -116,8 +115,9 @@ def plan(request: Request, lms: Any) -> Plan:
         engines += [engine_of(prompt_lm)] if prompt_lm is not None else []
         open_account(request.budget, engines, totals(request.out))
     expected = forecast(program, validation, language_model, concurrency=request.concurrency)
-    sizes = Sizes(len(learn), len(select), len(program.predictors()), chosen.presets[request.preset])
-    runs, proposals = chosen.work(sizes)
+    runs, proposals = chosen.most_work(
+        request.preset, learn=len(learn), select=len(select), predictors=len(program.predictors())
+    )
     runs += 2 * len(select)  # the given program and the result
     each = program.most_turns()
     compared = 2 * each * len(validation)

@@ -16,11 +16,11 @@ from ...modules.base.calls import Usage, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
-from ...optimizers.prompts.candidates import Candidate, Candidates, prompts_of, row_of
+from ...optimizers.prompts.candidates import Candidate, Candidates, candidate_row, prompts_of
 from ...optimizers.prompts.metric import Metric
 from ...optimizers.prompts.optimizers import Bench, PromptOptimizer
 from ...optimizers.prompts.proposer import ProposalAdapter, Proposer
-from ...optimizers.prompts.student import Desk, Halted, Student
+from ...optimizers.prompts.student import CallControl, Halted, Student
 from ..base.budget import Account, BudgetSpent
 from ..base.journal import write_json
 from ..base.wording import counted
@@ -213,8 +213,8 @@ class Work:
         proposals: Proposals,
     ) -> None:
         self._accounts = self._optimizing
-        desk = Desk(self._within)
-        student = Student(given.deepcopy(), desk)
+        control = CallControl(self._within)
+        student = Student(given.deepcopy(), control)
         seats = {id(seat.predict): name for name, seat in student.program.seats().items()}
         names = {name: seats.get(id(one), name) for name, one in student.named_predictors()}
         metric = Metric(self._scored, names)
@@ -224,7 +224,7 @@ class Work:
             learn=learn,
             select=select,
             metric=metric,
-            proposer=Proposer(prompt_lm, desk, proposals),
+            proposer=Proposer(prompt_lm, control, proposals),
             settings=self.chosen.presets[self.preset],
             threads=threads,
             seed=self.seed,
@@ -248,15 +248,15 @@ class Work:
         except Halted:
             pass
         except KeyboardInterrupt as problem:
-            desk.halt(problem)
+            control.halt(problem)
         except Exception as problem:
-            if desk.problem is None:
+            if control.problem is None:
                 raise
             del problem  # what a library made of being halted
-        if isinstance(desk.problem, BudgetSpent):
-            self.stopped = self._spent(desk.problem)
-        elif desk.problem is not None:
-            self.problem = desk.problem
+        if isinstance(control.problem, BudgetSpent):
+            self.stopped = self._spent(control.problem)
+        elif control.problem is not None:
+            self.problem = control.problem
 
     def _spent(self, problem: BudgetSpent) -> str:
         """Why the optimizer was stopped; its part of the budget is nothing that the user has named."""
@@ -274,7 +274,7 @@ class Work:
         self._tell()
 
     def _found(self, lines: Lines, candidate: Candidate, complete: bool) -> None:
-        row = row_of(self.candidates.selected(candidate) if complete else candidate, complete)
+        row = candidate_row(self.candidates.selected(candidate) if complete else candidate, complete)
         lines.add(row)
         self.tracker.candidate(row)
         self._tell()

@@ -75,13 +75,13 @@ class DatasetSpec:
 
 
 def _spec(
-    name: str, *, aliases: Sequence[str] = (), hub: Mapping[str, str] | None = None, **told: Any
+    name: str, *, aliases: Sequence[str] = (), hub: Mapping[str, str] | None = None, **fields: Any
 ) -> DatasetSpec:
-    return DatasetSpec(name, aliases=tuple(aliases), hub=Hub(**hub) if hub else None, **told)
+    return DatasetSpec(name, aliases=tuple(aliases), hub=Hub(**hub) if hub else None, **fields)
 
 
 _KNOWN = yaml.safe_load((Path(__file__).parent / "catalogue.yaml").read_text(encoding="utf-8"))
-SPECS: tuple[DatasetSpec, ...] = tuple(_spec(name, **told) for name, told in _KNOWN.items())
+SPECS: tuple[DatasetSpec, ...] = tuple(_spec(name, **fields) for name, fields in _KNOWN.items())
 
 
 def _key(name: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
 from . import tables
 from .catalogue import DatasetSpec, Hub
-from .tables import Row
+from .tables import TableRow
 
 # Com2Sense is not on the hub; its authors' repository is read at one commit.
 _COM2SENSE = (
@@ -19,17 +20,17 @@ _COM2SENSE = (
 Converter = Callable[[dict[str, Any], str, int], dict[str, Any] | None]
 
 
-def fetch(spec: DatasetSpec, split: str) -> Iterator[Row]:
+def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
     """The rows of one split, converted; from the local hub cache if they are in it, with no network then.
 
     Only data files are downloaded, never code. Raises UserError, at once, if they cannot be had.
     """
     convert = _CONVERTERS[spec.name]
-    rows = _com2sense_rows(split) if spec.hub is None else _parquet_rows(spec, split)
+    rows = _com2sense_rows(spec, split) if spec.hub is None else _parquet_rows(spec, split)
     for index, row in enumerate(rows):
         converted = convert(row.fields, split, index)
         if converted is not None:
-            yield Row(row.where, converted)
+            yield TableRow(row.where, converted)
 
 
 def can_fetch(spec: DatasetSpec) -> bool:
@@ -58,7 +59,7 @@ def _unreachable(spec: DatasetSpec, split: str, error: Exception) -> UserError:
     )
 
 
-def _parquet_rows(spec: DatasetSpec, split: str) -> Iterator[Row]:
+def _parquet_rows(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
     from huggingface_hub import snapshot_download
 
     assert spec.hub is not None
@@ -92,25 +93,20 @@ def _complete(files: list[Path]) -> bool:
     return not parts.isdigit() or len(files) == int(parts)
 
 
-def _com2sense_rows(split: str) -> Iterator[Row]:
+def _com2sense_rows(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
     import datasets
 
-    from .catalogue import find
-
-    name = {"validation": "dev"}.get(split, split)
     try:
         rows = datasets.load_dataset(
             "json",
-            data_files=f"{_COM2SENSE}{name}.json",
+            data_files=f"{_COM2SENSE}{_dev(split)}.json",
             split="train",
             download_config=datasets.DownloadConfig(max_retries=1),
         )
     except Exception as error:  # as above
-        spec = find("com2sense")
-        assert spec is not None
         raise _unreachable(spec, split, error) from None
     for number, row in enumerate(rows, 1):
-        yield Row(f"com2sense, row {number}", row)
+        yield TableRow(f"com2sense, row {number}", row)
 
 
 def _dev(split: str) -> str:
@@ -139,23 +135,13 @@ def _arc_challenge(row: dict[str, Any], split: str, index: int) -> dict[str, Any
     }
 
 
-def _gsm8k(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
-    solution, _, answer = (part.strip() for part in row["answer"].rpartition("####"))
+def _gsm(name: str, row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+    solution, _, answer = (part.strip() for part in str(row["answer"]).rpartition("####"))
     return {
-        "id": f"gsm8k-{split}-{index:04d}",
+        "id": f"{name}-{split}-{index:04d}",
         "question": row["question"],
         "answer": answer.replace(",", ""),
-        "meta": {"answer_raw": answer, "solution": solution},
-    }
-
-
-def _gsm1k(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
-    answer = str(row["answer"]).strip()
-    return {
-        "id": f"gsm1k-{split}-{index:04d}",
-        "question": row["question"],
-        "answer": answer.replace(",", ""),
-        "meta": {"answer_raw": answer},
+        "meta": {"answer_raw": answer} | ({"solution": solution} if name == "gsm8k" else {}),
     }
 
 
@@ -206,8 +192,8 @@ def _boolq(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
 _CONVERTERS: dict[str, Converter] = {
     "commonsenseqa": _commonsenseqa,
     "arc-challenge": _arc_challenge,
-    "gsm8k": _gsm8k,
-    "gsm1k": _gsm1k,
+    "gsm8k": partial(_gsm, "gsm8k"),
+    "gsm1k": partial(_gsm, "gsm1k"),
     "hotpotqa": _hotpotqa,
     "scienceqa": _scienceqa,
     "com2sense": _com2sense,

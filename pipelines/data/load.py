@@ -20,7 +20,7 @@ from ..base.settings import settings
 from ..base.wording import counted
 from . import catalogue, hub, tables
 from .catalogue import SAMPLES, DatasetSpec
-from .tables import Mapper, Row
+from .tables import Mapper, TableRow
 
 _BARE_NAME = re.compile(r"[\w.-]+")
 _WHERE = "_where"  # attribute, not a field: where a question stands in its file
@@ -268,7 +268,7 @@ def _local(spec: DatasetSpec, split: str, folder: Path | None) -> Path | None:
     return path if path is not None and path.is_file() else None
 
 
-def _known(spec: DatasetSpec, split: str, folder: Path | None) -> Iterator[Row]:
+def _known(spec: DatasetSpec, split: str, folder: Path | None) -> Iterator[TableRow]:
     path = _local(spec, split, folder)
     if path is not None:
         return tables.read(path)
@@ -309,7 +309,7 @@ def _own_files(folder: Path | None) -> Iterator[tuple[str, str, Path]]:
             yield match[1], match[2], path
 
 
-def _questions(rows: Iterable[Row], kind: str | None, spec: DatasetSpec | None) -> Iterator[Question]:
+def _questions(rows: Iterable[TableRow], kind: str | None, spec: DatasetSpec | None) -> Iterator[Question]:
     """Questions from mapped rows; an id that stands twice is refused."""
     seen: dict[str, str] = {}
     for where, fields in rows:

@@ -16,7 +16,7 @@ from ...modules.base.errors import UserError
 from ...modules.reading.question import FIELDS
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """One row as read, and where it stands (file and line or row), for errors."""
 
     where: str
@@ -37,7 +37,7 @@ _OPTION_COLUMN = re.compile(r"(?:(?i:choice|option)[_ -]?)([A-Za-z]|\d{1,2})|([A
 _BATCH = 1024
 
 
-def read(path: Path, split: str | None = None) -> Iterator[Row]:
+def read(path: Path, split: str | None = None) -> Iterator[TableRow]:
     """The rows of a file or a saved `datasets` folder, one at a time; only such a folder has splits.
 
     Raises UserError, naming file and line, for what cannot be read; an unreadable row ends the reading.
@@ -67,7 +67,7 @@ def _lines(path: Path) -> Iterator[str]:
                 raise UserError(f"{path}, line {number}: not UTF-8; save the file as UTF-8") from None
 
 
-def _jsonl(path: Path) -> Iterator[Row]:
+def _jsonl(path: Path) -> Iterator[TableRow]:
     for number, line in enumerate(_lines(path), 1):
         if not line.strip():
             continue
@@ -84,7 +84,7 @@ def _jsonl(path: Path) -> Iterator[Row]:
             raise UserError(
                 f"{where}: a JSON {type(fields).__name__}, not an object; write one object a line"
             )
-        yield Row(where, fields)
+        yield TableRow(where, fields)
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _csv(path: Path) -> Iterator[Row]:
+def _csv(path: Path) -> Iterator[TableRow]:
     rows = csv.reader(_lines(path), strict=True)
     start = 1  # a quoted cell may hold line breaks, so a row is named by the line it begins on
     try:
@@ -113,7 +113,7 @@ def _csv(path: Path) -> Iterator[Row]:
                 raise UserError(
                     f"{where}: {len(cells)} cells under {len(header)} columns; quote cells with commas"
                 )
-            yield Row(
+            yield TableRow(
                 where,
                 {name: cell if cell.strip() else None for name, cell in zip(header, cells, strict=True)},
             )
@@ -121,7 +121,7 @@ def _csv(path: Path) -> Iterator[Row]:
         raise UserError(f"{path}, line {start}: not readable as CSV ({error}); correct the quoting") from None
 
 
-def _parquet(path: Path) -> Iterator[Row]:
+def _parquet(path: Path) -> Iterator[TableRow]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -131,12 +131,12 @@ def _parquet(path: Path) -> Iterator[Row]:
             for batch in file.iter_batches(batch_size=_BATCH):
                 for fields in batch.to_pylist():
                     number += 1
-                    yield Row(f"{path}, row {number}", fields)
+                    yield TableRow(f"{path}, row {number}", fields)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not readable as Parquet ({_first_line(error)}); write it again") from None
 
 
-def _saved_dataset(path: Path, split: str | None) -> Iterator[Row]:
+def _saved_dataset(path: Path, split: str | None) -> Iterator[TableRow]:
     import datasets
 
     try:
@@ -159,11 +159,11 @@ def _saved_dataset(path: Path, split: str | None) -> Iterator[Row]:
         for column, name_of in names.items():
             if fields[column] is not None:
                 fields[column] = name_of(fields[column])
-        yield Row(f"{path}, row {number}", fields)
+        yield TableRow(f"{path}, row {number}", fields)
 
 
 JSON_LINES = (".jsonl", ".ndjson", ".json")
-_READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
+_READERS: dict[str, Callable[[Path], Iterator[TableRow]]] = {
     **dict.fromkeys(JSON_LINES, _jsonl),
     ".csv": _csv,
     ".parquet": _parquet,
@@ -189,7 +189,7 @@ class Mapper:
         self._table = table
         self._plans: dict[tuple[str, ...], tuple[dict[str, str], dict[str, str]]] = {}
 
-    def __call__(self, row: Row) -> Row:
+    def __call__(self, row: TableRow) -> TableRow:
         names = tuple(row.fields)
         if names not in self._plans:  # nearly always the same for every row
             self._plans[names] = self._plan(names, row.where)
@@ -211,7 +211,7 @@ class Mapper:
                 fields.get("meta") or {}, dict
             ):  # `columns` took another column for this field: this one is kept beside it
                 fields["meta"] = {name: value, **(fields.get("meta") or {})}
-        return Row(row.where, fields)
+        return TableRow(row.where, fields)
 
     def _plan(self, names: tuple[str, ...], where: str) -> tuple[dict[str, str], dict[str, str]]:
         """Field → column, and option column → label, for rows with these columns."""

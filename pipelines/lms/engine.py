@@ -16,7 +16,7 @@ from dspy.lm15 import Usage as LMUsage
 from ...modules.agents.profile import Profile
 from ...modules.agents.prompt import json_schema
 from ...modules.base.calls import ASKER, CallError, FatalCallError, Usage, record_call
-from ...modules.base.connections import back_off
+from ...modules.base.connections import SingleFlight, back_off, of_loop
 from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
 from ..base.budget import ACCOUNTS, Account, BudgetSpent
@@ -80,7 +80,7 @@ class Engine:
         self.max_retries = max_retries
         self.deadline = deadline
         self._limits: WeakKeyDictionary[asyncio.AbstractEventLoop, AdaptiveLimit] = WeakKeyDictionary()
-        self._flights: dict[tuple[int, str], asyncio.Future[Reply]] = {}
+        self._flights = SingleFlight(own=BudgetSpent)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
         return self  # connections and limits belong to the endpoint, not to a program's copy
@@ -90,7 +90,7 @@ class Engine:
         return {**vars(self), "_limits": None, "_flights": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _limits=WeakKeyDictionary(), _flights={})
+        vars(self).update(state, _limits=WeakKeyDictionary(), _flights=SingleFlight(own=BudgetSpent))
 
     async def complete(self, request: Request) -> Response:
         reply = await self._reply(*self.payload(request))
@@ -227,40 +227,26 @@ class Engine:
                 reply = Reply(**found)
                 self._keep(stores, key, reply)
                 return reply, False
-        loop = asyncio.get_running_loop()
-        while (flight := self._flights.get((id(loop), key))) is not None:
-            await asyncio.wait([flight])
-            if not flight.cancelled():  # else whoever made the call was stopped, and this request makes it
-                reply = flight.result()
-                self._keep(stores, key, reply)  # the other request may belong to a run with other records
-                return reply, False
-        flight = self._flights[id(loop), key] = loop.create_future()
-        try:
+
+        async def call() -> Reply:
             reply = await self._call(payload, key)
             self._keep(stores, key, reply)
-            flight.set_result(reply)
-            return reply, True
-        except BaseException as problem:
-            if isinstance(problem, Exception) and not isinstance(problem, BudgetSpent):
-                flight.set_exception(problem)
-                flight.exception()  # nobody may be waiting, and that is fine
-            else:
-                flight.cancel()  # others may still make the call, perhaps on another run's budget
-            raise
-        finally:
-            del self._flights[id(loop), key]
+            return reply
+
+        reply, made = await self._flights(key, call)
+        if not made:
+            self._keep(stores, key, reply)  # the other request may belong to a run with other records
+        return reply, made
 
     async def _call(self, payload: Mapping[str, Any], key: str) -> Reply:
-        loop = asyncio.get_running_loop()
-        limit = self._limits.get(loop)
-        if limit is None:
-            limit = self._limits[loop] = AdaptiveLimit(self.concurrency)
+        clock = asyncio.get_running_loop().time
+        limit = of_loop(self._limits, lambda: AdaptiveLimit(self.concurrency))
         spent = 0.0  # seconds of attempts and back-off; waiting for a slot is nobody's failure
         attempt = 0
         while True:
             try:
                 async with limit.slot():
-                    began = loop.time()
+                    began = clock()
                     reply = await self._attempt(payload, key, attempt + 1)
                 limit.report(refused=False)
                 return reply
@@ -268,7 +254,7 @@ class Engine:
                 if problem.refused:  # other troubles say nothing about how much the endpoint takes
                     limit.report(refused=True)
                 wait = back_off(attempt, problem.retry_after)
-                spent += loop.time() - began + wait
+                spent += clock() - began + wait
                 attempt += 1
                 if attempt > self.max_retries or spent > self.deadline:
                     tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"

@@ -14,7 +14,7 @@ from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
 from .engine import Engine, SyncEngine
 from .reach import DEFAULT_LM
-from .store import CallStore, identity, read_lms
+from .store import CallStore, lm_record, read_lms
 
 MAX_TOKENS = 1024
 REASONING_TAKES = ("seed",)
@@ -115,7 +115,7 @@ def lm_identity(language_model: Any) -> dict[str, Any] | None:
     if engine is None:
         return None
     kwargs = {key: value for key, value in language_model.kwargs.items() if value is not None}
-    return identity(language_model.model, engine.identity, engine.profile, kwargs)
+    return lm_record(language_model.model, engine.identity, engine.profile, kwargs)
 
 
 def _check_sampling(sampling: Mapping[str, Any]) -> None:

@@ -147,7 +147,7 @@ def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
     return dict(lms)
 
 
-def identity(name: str, endpoint: str, profile: Profile, settings: Mapping[str, Any]) -> dict[str, Any]:
+def lm_record(name: str, endpoint: str, profile: Profile, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": name, "endpoint": endpoint, "profile": asdict(profile), "settings": dict(settings)}
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from .learning import Learning
-from .outcomes import Outcomes
+from .outcomes import OutcomeTests
 from .runs import Runs
 
 
-class ProtocolContract(Outcomes, Runs, Learning):
+class ProtocolContract(OutcomeTests, Runs, Learning):
     """The checks that every protocol passes. In a test file:
 
         class TestMine(ProtocolContract):

@@ -24,7 +24,7 @@ class Learning(Contract):
         program, questions = self.program(), one_of_each_kind(self.questions())
         predictors, seats = dict(program.named_predictors()), program.seats()
         assert predictors, "named_predictors() is empty: keep Seats in attributes of the program, or in lists"
-        marks = _instruct(program)
+        rules = _instruct(program)
         seen: set[str] = set()
         with ScriptedServer() as server:
             lms = {name: model(server, f"seat-{place}") for place, name in enumerate(seats)}
@@ -35,7 +35,7 @@ class Learning(Contract):
                 check_rows(list(self.run(server, program=program, questions=questions).rows), questions)
         owner = {id(seat.predict): name for name, seat in seats.items()}
         for body in server.bodies:
-            said = [name for name, mark in marks.items() if mark in body["messages"][-1]["content"]]
+            said = [name for name, rule in rules.items() if rule in body["messages"][-1]["content"]]
             assert len(said) == 1, f"a call has the instructions of {said}: each has those of one predictor"
             seen.update(said)
             seat = owner.get(id(predictors[said[0]]))
@@ -43,7 +43,7 @@ class Learning(Contract):
             assert body["model"] == wanted, (
                 f"a call of the seat {seat!r} went to {body['model']}, not {wanted}"
             )
-        unheard = sorted(marks.keys() - seen - set(self.seldom_asked))
+        unheard = sorted(rules.keys() - seen - set(self.seldom_asked))
         assert not unheard, (
             f"changed instructions of {', '.join(unheard)} are in no call, whatever was answered"
         )
@@ -58,11 +58,11 @@ class Learning(Contract):
         again = json.dumps(self.program().describe())
         assert described == again, f"describe() differs between equal programs: {described} and {again}"
         _demonstrate(program, questions, 2)
-        marks = _instruct(program)
+        rules = _instruct(program)
         loaded = self.program()
         loaded.load_state(json.loads(json.dumps(program.dump_state())))
         for name, predictor in loaded.named_predictors():
-            assert marks[name] in predictor.signature.instructions, (
+            assert rules[name] in predictor.signature.instructions, (
                 f"{name} has lost its changed instructions"
             )
             assert len(predictor.demos) == 2, f"{name} has {len(predictor.demos)} of its 2 demonstrations"
@@ -139,13 +139,13 @@ def _demonstrate(program: Program, questions: Sequence[Question], k: int) -> Non
 
 
 def _instruct(program: Program) -> dict[str, str]:
-    """Add a mark to the instructions of every predictor; the marks by predictor name."""
-    marks = {}
+    """Add a rule to the instructions of every predictor; the rules by predictor name."""
+    rules = {}
     for place, (name, predictor) in enumerate(program.named_predictors()):
-        marks[name] = f"Heed rule {place}x."
-        told = predictor.signature.instructions
-        predictor.signature = predictor.signature.with_instructions(f"{told} {marks[name]}")
-    return marks
+        rules[name] = f"Heed rule {place}x."
+        given = predictor.signature.instructions
+        predictor.signature = predictor.signature.with_instructions(f"{given} {rules[name]}")
+    return rules
 
 
 def _right(example: Any, prediction: Any, trace: Any = None) -> bool:

@@ -45,7 +45,7 @@ HOSTILE = "\n".join(
 _FENCE = re.compile(r"^<<<.*?^>>>$", re.MULTILINE | re.DOTALL)
 
 
-class Outcomes(Contract):
+class OutcomeTests(Contract):
     def test_every_prediction_is_whole(self) -> None:
         """For every kind of question the prediction has all fields, canonical answers and the exact bill."""
         questions = one_of_each_kind(self.questions())

@@ -277,3 +277,11 @@ def test_rows_survive_the_disk(
 def test_the_row_names_the_kind_only_if_it_would_not_be_inferred() -> None:
     assert "kind" not in make(answer="yes").to_row()
     assert make(answer="yes", kind="span").to_row()["kind"] == "span"
+
+
+def test_dspy_keeps_the_names_of_inputs_where_a_question_puts_its_own() -> None:
+    """DSPy's attribute `_input_keys`, which is not public; checked with DSPy 3.4.1."""
+    assert dspy.Example(a=1, b=2).with_inputs("a")._input_keys == {"a"}
+    example = dspy.Example(a=1, b=2)
+    example._input_keys = frozenset({"b"})
+    assert example.inputs().toDict() == {"b": 2}
