@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import types
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def entry(name: str, thing: Any) -> str:
 
 def about(thing: Any) -> str:
     """What a value that is neither class nor function holds."""
-    names = ", ".join(f"`{key}`" for key in thing) if isinstance(thing, dict) else f"`{thing!r}`"
+    names = ", ".join(f"`{key}`" for key in thing) if isinstance(thing, Mapping) else f"`{thing!r}`"
     return f"A {type(thing).__name__} of {names}."
 
 

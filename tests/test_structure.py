@@ -41,18 +41,11 @@ HEAVY = {
 HEAVY_FOR_COMMANDS = {*HEAVY, "dspy", "optuna", "aiohttp", "numpy", "pydantic_settings"}
 
 UPWARD: list[str] = [
+    "pipelines/tracking/tracker -> pipelines/plots/protocols",
     "pipelines/tracking/tracker -> pipelines/plots/dialogues",
-    "pipelines/tracking/tracker -> pipelines/plots/evaluation",
-    "pipelines/tracking/tracker -> pipelines/plots/network",
 ]
 AMONG_SIBLINGS: list[str] = []
 CIRCLES: list[str] = [
-    "modules/network/files",
-    "modules/network/state",
-    "modules/protocols/program",
-    "modules/protocols/saved",
-    "pipelines/programs/registry",
-    "pipelines/programs/saved",
     "pipelines/reproduction/plots",
     "pipelines/reproduction/reproduce",
     "pipelines/reproduction/tracking",
@@ -62,22 +55,14 @@ CIRCLES: list[str] = [
     "pipelines/tuning/tune",
 ]
 LATE: list[str] = [
-    "modules/network/state -> modules/network/files",
-    "modules/protocols/strategy_network -> modules/reports/network",
     "pipelines/cli/app -> modules/base/fence",
     "pipelines/cli/distil -> modules/agents/profile",
     "pipelines/cli/doctor -> modules/protocols/single",
-    "pipelines/cli/machine -> pipelines/cli/ui",
     "pipelines/cli/push -> modules/base/errors",
     "pipelines/cli/report -> modules/base/fence",
-    "pipelines/cli/train -> pipelines/programs/networks",
-    "pipelines/programs/networks -> pipelines/data/embeddings",
-    "pipelines/programs/registry -> pipelines/programs/saved",
     "pipelines/reporting/report -> pipelines/reporting/tracking",
-    "pipelines/reproduction/reproduce -> pipelines/programs/networks",
     "pipelines/tracking/push -> pipelines/programs/saved",
     "pipelines/tracking/tracker -> pipelines/tracking/push",
-    "pipelines/tuning/network -> pipelines/data/embeddings",
 ]
 TWICE: list[str] = [
     "Bench",
@@ -101,7 +86,6 @@ TWICE: list[str] = [
     "judged",
     "listing",
     "lm_of",
-    "load",
     "log_odds",
     "metrics_of",
     "plain",
@@ -113,7 +97,6 @@ TWICE: list[str] = [
     "shown",
     "split",
     "spread",
-    "told",
     "verdict",
 ]
 NAMING_MLFLOW: list[str] = [

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as read_tensors
+from safetensors.torch import save as write_tensors
 
 from ..base.errors import UserError
-from ..reading.voting import Consensus, trust_consensus, weighted_consensus
+from ..base.saved_file import versions_of
+from ..reading.voting import LOWEST_TRUST, Consensus, trust_consensus, weighted_consensus
 from .choice import draw, softmax
 from .config import NetworkConfig
+from .files import read_bytes, read_json, write_file
 from .fused import FusedPolicies
 from .graph import Adjacency, small_world
 from .policy import Group
 from .tracker import NEUTRAL, StrategyTracker
-from .trust import Trust, initial_trust
+from .trust import HIGHEST_TRUST, Trust, initial_trust
 from .vote import VoteWeights
 from .weights import Numbers
 
+SETTINGS, TENSORS = "network.json", "tensors.safetensors"
+FORMAT = 1
+_PACKAGES = ("folkmoot", "torch", "torch-geometric", "safetensors", "numpy")
+
+Array = npt.NDArray[Any]
 Vectors = npt.NDArray[np.floating]
 Strategies = Sequence[int | None]
 """The number of each agent's strategy; None for an agent that is not asked."""
@@ -135,26 +147,71 @@ class NetworkState:
         """The group's answer to one question; None abstains. Equal answers are equal texts."""
         return weighted_consensus(answers, self.weights(vector, strategies))
 
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Every number by name; policies under GATConv's own names, `agents.0.gat1.att_src`, …."""
+        arrays: dict[str, Array] = {
+            "adjacency": self.adjacency,
+            "trust": self.trust,
+            "average": self.average,
+            "recent": self.recent,
+            "centre": self.centre,
+            **{f"tracker.{name}": part for name, part in self.tracker.state().items()},
+        }
+        if self.vote is not None:
+            arrays |= {f"vote.{name}": part for name, part in vars(self.vote).items() if part is not None}
+        found = {name: torch.from_numpy(np.ascontiguousarray(part)) for name, part in arrays.items()}
+        return self.policies.weights() | found
+
     @property
     def identity(self) -> str:
         """A name for all that was learned: equal for equal networks."""
-        from . import files
-
-        parts = sorted(files.tensors_of(self).items())
+        parts = sorted(self.tensors().items())
         return hashlib.sha256(b"".join(n.encode() + t.numpy().tobytes() for n, t in parts)).hexdigest()[:16]
 
     def save(self, folder: str | Path) -> None:
-        """Write `network.json` and `tensors.safetensors` into a folder, which is made if it is not there."""
-        from . import files
+        """Write `network.json` and `tensors.safetensors` into a folder, which is made if it is not there.
 
-        files.save(self, folder)
+        A file is whole or not there.
+        """
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        tensors = write_tensors(self.tensors())
+        about = {
+            "format": FORMAT,
+            "config": self.config.to_dict(),
+            "width": self.width,
+            "questions": self.questions,
+            "tensors_sha256": hashlib.sha256(tensors).hexdigest(),
+            "versions": versions_of(_PACKAGES),
+        }
+        write_file(place / TENSORS, tensors)
+        write_file(place / SETTINGS, (json.dumps(about, indent=2) + "\n").encode())
 
     @classmethod
     def load(cls, folder: str | Path) -> NetworkState:
-        """The network that a folder holds, exactly as saved. Raises UserError for files that do not fit."""
-        from . import files
+        """The network in a folder, exactly as it was saved.
 
-        return files.load(folder)
+        Raises UserError, naming the file, for files that are not there, not whole, or not of one network.
+        """
+        place = Path(folder)
+        about = read_json(place / SETTINGS)
+        if about.get("format") != FORMAT:
+            raise UserError(
+                f"{place / SETTINGS} has the format {about.get('format')!r}, not {FORMAT}: it was written by "
+                "another version of folkmoot; train again."
+            )
+        raw = read_bytes(place / TENSORS)
+        if hashlib.sha256(raw).hexdigest() != about.get("tensors_sha256"):
+            raise UserError(
+                f"{place / TENSORS} is not the file that {SETTINGS} was saved with: copy both from one "
+                "network."
+            )
+        try:
+            config = NetworkConfig.from_dict(about["config"])
+            return _state(config, int(about["width"]), int(about["questions"]), read_tensors(raw))
+        except (KeyError, TypeError, SafetensorError, UserError) as problem:
+            what = f"{problem} is missing" if isinstance(problem, KeyError) else str(problem).rstrip(".")
+            raise UserError(f"the network in {place} cannot be loaded: {what}.") from None
 
     def checked(self, vectors: Vectors) -> npt.NDArray[np.float32]:
         """The embeddings (B, D). Raises UserError unless they are of this network's width and not zero."""
@@ -174,3 +231,51 @@ def random_for(seed: int, key: str) -> np.random.Generator:
     """A generator for one question, whatever was drawn for others."""
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
     return np.random.default_rng([seed, *np.frombuffer(digest, dtype=np.uint32).tolist()])
+
+
+def _state(
+    config: NetworkConfig, width: int, questions: int, tensors: dict[str, torch.Tensor]
+) -> NetworkState:
+    n, s = config.agents, len(config.strategies)
+    arrays = {name: part.numpy() for name, part in tensors.items() if not name.startswith("agents.")}
+    policies = FusedPolicies(config.policy(width), n, config.seed)
+    policies.load_weights({name: part for name, part in tensors.items() if name.startswith("agents.")})
+    remembered = {name: arrays.pop(f"tracker.{name}") for name in ("questions", "scores", "tried")}
+    state = NetworkState(
+        config=config,
+        policies=policies.eval(),
+        adjacency=_take(arrays, "adjacency", (n, n), np.bool_),
+        trust=_take(arrays, "trust", (n, n)),
+        average=_take(arrays, "average", (n, n)),
+        tracker=StrategyTracker.from_state(remembered, config.tracker),
+        recent=_take(arrays, "recent", (n,)),
+        centre=_take(arrays, "centre", (width,), np.float32),
+        vote=_vote(arrays, (n, s, width)) if "vote.base" in arrays else None,
+        questions=questions,
+    )
+    if arrays:
+        raise UserError(f"{next(iter(arrays))} belongs to no network")
+    if any(part.shape[1] != size for part, size in zip(remembered.values(), (width, s, s), strict=True)):
+        raise UserError("the tracker is of another network")
+    graph = state.adjacency
+    if (graph != graph.T).any() or graph.diagonal().any() or questions < 0:
+        raise UserError("the adjacency is not that of a graph")
+    for trust in (state.trust, state.average):
+        between = trust[~np.eye(n, dtype=bool)]
+        if ((between < LOWEST_TRUST) | (between > HIGHEST_TRUST)).any() or trust.diagonal().any():
+            raise UserError("trust is out of bounds")
+    return state
+
+
+def _vote(arrays: dict[str, Array], shape: tuple[int, int, int]) -> VoteWeights:
+    base = _take(arrays, "vote.base", shape[:2])
+    if "vote.slopes" not in arrays:
+        return VoteWeights(base)
+    return VoteWeights(base, _take(arrays, "vote.slopes", shape), _take(arrays, "vote.centre", shape[2:]))
+
+
+def _take(arrays: dict[str, Array], name: str, shape: tuple[int, ...], kind: Any = np.float64) -> Array:
+    found = arrays.pop(name)
+    if found.shape != shape or found.dtype != kind or not np.isfinite(found).all():
+        raise UserError(f"{name} must hold {np.dtype(kind).name} of shape {shape}, not {found.shape}")
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ from ..base.space import Choice, Parameter, Space, When, Whole
 from ..base.together import together
 from ..reading.answers import answer_key
 from ..reports.causal import causal_report
+from .declaration import Described, Plot, Protocol, one_shot, rounds_title
 from .program import Program, SeatTurns, prediction_of
 
 SINGLE_SAMPLE = {"temperature": 0.5, "top_p": 0.4}
@@ -30,17 +32,6 @@ EVALUATOR_PARTS = {
     "non_causal": "check",
     "counterfactual": "contradiction",
     "reconsideration": "reconsideration",
-}
-
-_EVALUATED = When("evaluators", above=0)
-SPACE: Space = {
-    "reasoners": Parameter(Whole(1, 4)),
-    "evaluators": Parameter(Whole(0, 2)),
-    "th0": Parameter(Choice((0.34, 0.5, 0.67)), _EVALUATED),
-    "th1": Parameter(Choice((0.34, 0.5, 0.67)), _EVALUATED),
-    "n": Parameter(Whole(1, 3), _EVALUATED),
-    "d_max": Parameter(Whole(1, 3), _EVALUATED),
-    "sampling.temperature": Parameter(Choice((None, 0.0, 1.0))),
 }
 
 
@@ -305,3 +296,46 @@ def _checked_parts(without: Sequence[str]) -> list[str]:
         if name not in known:
             raise UserError(f"there is no component {name!r} to leave out: choose among {', '.join(known)}")
     return list(dict.fromkeys(names))
+
+
+def _read(parts: Sequence[str]) -> dict[str, Any]:
+    if not any(parts):
+        return {}
+    counts = re.fullmatch(r"R(\d{1,4})(?:E(\d{1,4}))?", parts[0], re.IGNORECASE)
+    if len(parts) > 1 or counts is None:
+        raise UserError(
+            f"{':'.join(parts)!r} is no number of reasoners and evaluators: write for example causal:R2E1"
+        )
+    reasoners, evaluators = counts.groups()
+    return {"reasoners": int(reasoners)} | ({"evaluators": int(evaluators)} if evaluators else {})
+
+
+def _title(described: Described) -> str:
+    without = f" · without {', '.join(described['without'])}" if described.get("without") else ""
+    name = f"R{described['reasoners']}E{described['evaluators']}{rounds_title(described['d_max'])}{without}"
+    return name + one_shot(described)
+
+
+_EVALUATED = When("evaluators", above=0)
+_SPACE: Space = {
+    "reasoners": Parameter(Whole(1, 4)),
+    "evaluators": Parameter(Whole(0, 2)),
+    "th0": Parameter(Choice((0.34, 0.5, 0.67)), _EVALUATED),
+    "th1": Parameter(Choice((0.34, 0.5, 0.67)), _EVALUATED),
+    "n": Parameter(Whole(1, 3), _EVALUATED),
+    "d_max": Parameter(Whole(1, 3), _EVALUATED),
+    "sampling.temperature": Parameter(Choice((None, 0.0, 1.0))),
+}
+
+CausalConsistency.protocol = Protocol(
+    "causal",
+    "causal:R2E1",
+    _read,
+    _SPACE,
+    title=_title,
+    plot=Plot(
+        "causal_plot",
+        "In which round an answer stood, and what the evaluators' changes did to right and wrong answers.",
+    ),
+    fixed=("demonstration",),
+)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dspy
@@ -17,18 +20,45 @@ from ..base.space import Choice, Member, Parameter, Pick, Space, When, Whole
 from ..reading.answers import Kind, answer_key
 from ..reading.voting import majority
 from ..reports.deliberation import deliberation_report
+from .declaration import MAX_ROUNDS, Described, Plot, Protocol, Replayed, Replays, comma_items, rounds_title
 from .program import Program, SeatTurns, prediction_of
-from .replays import Replays, Told
 
 MAX_AGENTS = 8
 
-SPACE: Space = {
-    "roles": Parameter(Pick(tuple(ROLES), 2, 3)),
-    "max_rounds": Parameter(Whole(1, 3)),
-    "tie_break": Parameter(Choice(("judge", "majority", "strongest"))),
-    "strongest": Parameter(Member("roles"), When("tie_break", ("strongest",)), joins="tie_break"),
-    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+
+@dataclass(frozen=True)
+class TieBreak:
+    """How a dialogue without consensus is settled.
+
+    `says` is that in words. `rule` makes the answer of what was said, in order, by whom it may concern: (each
+    turn as agent and answer, number of agents, kind, the agent named) → answer, or None when it finds none;
+    without a rule the judge is asked. `names_agent`: the rule is written with the role of an agent,
+    `NAME:ROLE`.
+    """
+
+    says: str
+    rule: Callable[[Sequence[tuple[str, str | None]], int, Kind, str], str | None] | None = None
+    names_agent: bool = False
+
+
+def _majority(said: Sequence[tuple[str, str | None]], agents: int, kind: Kind, _: str = "") -> str | None:
+    last = [answer for _, answer in said[-agents:]]
+    return majority(last, key=lambda answer: answer_key(answer, kind)).answer
+
+
+def _last_of(said: Sequence[tuple[str, str | None]], agents: int, kind: Kind, role: str) -> str | None:
+    valid = [answer for agent, answer in said if agent == role and answer is not None]
+    return valid[-1] if valid else None
+
+
+TIE_BREAKS: Mapping[str, TieBreak] = {
+    "judge": TieBreak("an LM reads the discussion and decides"),
+    "majority": TieBreak(
+        "most frequent answer of the last round; ties go to the earliest speaker", _majority
+    ),
+    "strongest": TieBreak("that agent's last valid answer", _last_of, names_agent=True),
 }
+"""Every tie-break by its name. An entry here is all that it takes to add one."""
 
 
 class Deliberation(Program):
@@ -40,15 +70,14 @@ class Deliberation(Program):
 
     Args:
         roles: 1 to 8 of intuitive, reasoner, retriever, critic, each at most once, in speaking order.
-        tie_break: `judge` (an LM reads the discussion and decides), `strongest:ROLE` (that agent's last valid
-            answer) or `majority` (most frequent answer of the last round; ties go to the earliest speaker).
+        tie_break: {tie_breaks}.
         max_rounds: at least 1; the paper's value is 3.
         lms: LMs for single seats, by role name or `judge`.
         environment: where the retriever looks things up; without one it answers from memory.
         sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
 
-    `decided_by` of the prediction is `consensus`, `judge`, `strongest:ROLE`, `majority`, `fallback:majority`
-    (the tie-break itself had no valid answer) or `none`.
+    `decided_by` of the prediction is `consensus`, the tie-break, `fallback:majority` (the tie-break itself
+    had no valid answer) or `none`.
 
     Raises:
         UserError: unknown, repeated, missing or too many roles; unknown tie-break; max_rounds below 1.
@@ -58,7 +87,7 @@ class Deliberation(Program):
         self,
         roles: Sequence[str],
         tie_break: str = "judge",
-        max_rounds: int = 3,
+        max_rounds: int = MAX_ROUNDS,
         *,
         lms: Mapping[str, Any] | None = None,
         environment: Any = None,
@@ -71,7 +100,8 @@ class Deliberation(Program):
             raise UserError(f"max_rounds is {max_rounds!r}: give a whole number of at least 1")
         self.max_rounds = max_rounds
         self.agents = [Seat(role, ROLES[role], sampling=sampling) for role in self.roles]
-        self.judge = Seat("judge", Judge, sampling=sampling) if self.tie_break == "judge" else None
+        asks = TIE_BREAKS[self.tie_break.partition(":")[0]].rule is None
+        self.judge = Seat("judge", Judge, sampling=sampling) if asks else None
         self.retrieval = Retrieval(environment) if "retriever" in self.roles else None
         self.assign(lms)
 
@@ -118,24 +148,20 @@ class Deliberation(Program):
 def settle(
     transcript: Sequence[Turn], tie_break: str, roles: Sequence[str], kind: Kind
 ) -> tuple[str | None, str]:
-    """The answer and `decided_by` of a tie-break that needs no LM (`strongest:ROLE` or `majority`)."""
-    if tie_break == "majority":
-        answer = _vote(transcript, roles, kind)
-        return answer, "majority" if answer is not None else "none"
-    role = tie_break.removeprefix("strongest:")
-    valid = [turn.answer for turn in transcript if turn.agent == role and turn.answer is not None]
-    return (valid[-1], tie_break) if valid else fall_back(transcript, roles, kind)
+    """The answer and `decided_by` of a tie-break that needs no LM."""
+    name, _, role = tie_break.partition(":")
+    rule = TIE_BREAKS[name].rule
+    assert rule is not None, f"{name} is asked, not settled"
+    said = [(turn.agent, turn.answer) for turn in transcript if turn.agent in roles]
+    answer = rule(said, len(roles), kind, role)
+    return (answer, tie_break) if answer is not None else fall_back(transcript, roles, kind)
 
 
 def fall_back(transcript: Sequence[Turn], roles: Sequence[str], kind: Kind) -> tuple[str | None, str]:
     """Majority of the valid last answers when the tie-break has none of its own."""
-    answer = _vote(transcript, roles, kind)
+    said = [(turn.agent, turn.answer) for turn in transcript if turn.agent in roles]
+    answer = _majority(said, len(roles), kind)
     return answer, "fallback:majority" if answer is not None else "none"
-
-
-def _vote(transcript: Sequence[Turn], roles: Sequence[str], kind: Kind) -> str | None:
-    last = [turn.answer for turn in transcript if turn.agent in roles][-len(roles) :]
-    return majority(last, key=lambda answer: answer_key(answer, kind)).answer
 
 
 def replay(
@@ -152,7 +178,7 @@ def replay(
             `max_rounds`.
         max_rounds: None keeps the recorded length; otherwise at most that, unless the dialogue ended by
             consensus.
-        tie_break: `strongest:ROLE` or `majority`; None keeps the recorded judge, which needs the full length.
+        tie_break: one that asks nobody; None keeps the recorded judge, which needs the full length.
 
     Raises:
         UserError: more rounds than were recorded, or a judge that was never asked at this point.
@@ -202,7 +228,7 @@ def replay(
         verdicts = [turn for turn in turns if turn.agent == "judge"]
         if limit < recorded or (not verdicts and tie_break == "judge"):
             raise UserError(
-                f"no judge was asked after round {limit}: choose strongest:ROLE or majority, or run it"
+                f"no judge was asked after round {limit}: choose {_choices(asking=False)}, or run it"
             )
         if not verdicts:
             return outcome(result["answer"], result["decided_by"], kept, rounds=limit)
@@ -214,7 +240,9 @@ def replay(
     return outcome(answer, decided_by, kept, rounds=limit)
 
 
-def told(rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) -> list[Told | None] | None:
+def _replayed(
+    rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
+) -> list[Replayed | None] | None:
     """The outcomes under other rounds or another tie-break, as `replay` tells them; a judge has to be asked.
 
     Raises UserError when the rows are of fewer rounds.
@@ -222,24 +250,16 @@ def told(rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) -> li
     tie_break = parameters.get("tie_break", "judge")
     if tie_break == "judge":
         return None
-    found: list[Told | None] = []
+    found: list[Replayed | None] = []
     for row in rows:
         if row["error"]:
             found.append(None)
             continue
-        outcome = replay(row, max_rounds=parameters.get("max_rounds", 3), tie_break=tie_break)
+        outcome = replay(row, max_rounds=parameters.get("max_rounds", MAX_ROUNDS), tie_break=tie_break)
         heard = [turn for turn in row["transcript"] if turn["agent"] != "judge"]
         calls = sum(turn["usage"]["calls"] for turn in heard if turn["round"] <= outcome.rounds)
-        found.append(Told(outcome.answer, outcome.decided_by, outcome.rounds, calls))
+        found.append(Replayed(outcome.answer, outcome.decided_by, outcome.rounds, calls))
     return found
-
-
-def deepest(parameters: Mapping[str, Any], largest: Mapping[str, Any]) -> dict[str, Any]:
-    """The dialogue that tells of all shorter ones: the most rounds, and nobody asked to settle it."""
-    return {**parameters, **largest, "tie_break": "majority"}
-
-
-REPLAYS = Replays(("max_rounds", "tie_break"), deepest, told)
 
 
 def _checked_roles(roles: Sequence[str]) -> list[str]:
@@ -260,12 +280,79 @@ def _checked_roles(roles: Sequence[str]) -> list[str]:
 
 def checked_tie_break(tie_break: str, roles: Sequence[str]) -> str:
     """The tie-break if it is one for these roles; `strongest=ROLE` is accepted for `strongest:ROLE`."""
-    rule = str(tie_break).replace("strongest=", "strongest:", 1)
-    if rule in ("judge", "majority"):
-        return rule
-    role = rule.removeprefix("strongest:")
-    if role == rule:
-        raise UserError(f"there is no tie-break {tie_break!r}: choose judge, majority or strongest:ROLE")
-    if role not in roles:
-        raise UserError(f"the strongest agent {role!r} does not take part: choose among {', '.join(roles)}")
-    return rule
+    name, *role = re.split("[:=]", str(tie_break), maxsplit=1)
+    known = TIE_BREAKS.get(name)
+    if known is None or known.names_agent != bool(role):
+        raise UserError(f"there is no tie-break {tie_break!r}: choose {_choices()}")
+    if role and role[0] not in roles:
+        raise UserError(f"the {name} agent {role[0]!r} does not take part: choose among {', '.join(roles)}")
+    return ":".join([name, *role])
+
+
+def _choices(*, asking: bool = True) -> str:
+    """The tie-breaks in words, with or without those that ask an LM."""
+    return _listed(
+        [_form(name, known) for name, known in TIE_BREAKS.items() if asking or known.rule is not None]
+    )
+
+
+def _form(name: str, known: TieBreak) -> str:
+    return f"{name}:ROLE" if known.names_agent else name
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+
+
+def _read(parts: Sequence[str]) -> dict[str, Any]:
+    return {"roles": comma_items(parts)} | ({"tie_break": parts[1]} if len(parts) > 1 else {})
+
+
+def _title(described: Described) -> str:
+    name = f"{', '.join(described['roles'])} · {described['tie_break']}"
+    return name + rounds_title(described["max_rounds"])
+
+
+def _singles(described: Described) -> list[dict[str, Any]]:
+    """Its roles one by one; a retriever that looks things up is not the same without them."""
+    return [
+        {"program": "single", "role": role, "sampling": described.get("sampling")}
+        for role in described["roles"]
+        if role in ROLES and not (role == "retriever" and described.get("environment"))
+    ]
+
+
+_SPACE: Space = {
+    "roles": Parameter(Pick(tuple(ROLES), 2, 3)),
+    "max_rounds": Parameter(Whole(1, MAX_ROUNDS)),
+    "tie_break": Parameter(Choice(tuple(TIE_BREAKS))),
+    **{
+        name: Parameter(Member("roles"), When("tie_break", (name,)), joins="tie_break")
+        for name, known in TIE_BREAKS.items()
+        if known.names_agent
+    },
+    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+}
+
+Deliberation.protocol = Protocol(
+    "deliberation",
+    "deliberation:intuitive,reasoner:judge",
+    _read,
+    _SPACE,
+    # One dialogue tells of all shorter ones: the most rounds, and nobody asked to settle it.
+    Replays(
+        ("max_rounds", "tie_break"),
+        lambda parameters, largest: {**parameters, **largest, "tie_break": "majority"},
+        _replayed,
+    ),
+    _title,
+    Plot(
+        "deliberation_plot",
+        "In which round the agents agreed, and how often each agent's first and last answer was right.",
+    ),
+    _singles,
+)
+_TOLD = _listed([f"`{_form(name, known)}` ({known.says})" for name, known in TIE_BREAKS.items()])
+Deliberation.__doc__ = (Deliberation.__doc__ or "").replace(
+    "{tie_breaks}", "\n            ".join(textwrap.wrap(_TOLD, 95))
+)

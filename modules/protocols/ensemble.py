@@ -14,20 +14,13 @@ from ..base.space import Choice, Parameter, Pick, Space
 from ..base.together import together
 from ..reading.answers import Kind, answer_key, score
 from ..reading.voting import Vote, log_odds, majority, weighted
+from .declaration import Described, Protocol, Replayed, Replays, comma_items
 from .program import Program, SeatTurns, distinct, prediction_of
-from .replays import Replays, Told
+from .registry import titled
 from .single import SingleAgent
 from .strategies import STRATEGIES
 
 VOTES = ("majority", "weighted")
-
-SPACE: Space = {
-    "members": Parameter(
-        Pick(tuple(name for name, known in STRATEGIES.items() if known.samples is None), 2, 4, ordered=False)
-    ),
-    "vote": Parameter(Choice(VOTES)),
-    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
-}
 
 
 class Ensemble(Program):
@@ -136,33 +129,6 @@ def fitted(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[floa
     return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
 
 
-def told(rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) -> list[Told | None]:
-    """The outcomes of other votes on recorded answers; weights that are not given are fitted on the rows."""
-    finished = [row for row in rows if not row["error"]]
-    names = [turn["agent"] for turn in finished[0]["transcript"]] if finished else []
-    weights = parameters.get("weights")
-    if parameters.get("vote") == "weighted" and weights is None and finished:
-        weights = fitted(names, finished)
-    found: list[Told | None] = []
-    for row in rows:
-        if row["error"]:
-            found.append(None)
-            continue
-        outcome = _counted([turn["answer"] for turn in row["transcript"]], weights, row["kind"])
-        decided_by = "majority" if weights is None else "weighted"
-        calls = row["usage"]["calls"]
-        found.append(Told(outcome.answer, "none" if outcome.answer is None else decided_by, 1, calls))
-    return found
-
-
-def asked_once(parameters: Mapping[str, Any], largest: Mapping[str, Any]) -> dict[str, Any]:
-    """The ensemble that needs no weights."""
-    return {name: value for name, value in parameters.items() if name != "weights"} | {"vote": "majority"}
-
-
-REPLAYS = Replays(("vote", "weights"), asked_once, told, same_calls=True)
-
-
 def _counted(answers: Sequence[str | None], weights: Sequence[float] | None, kind: Kind) -> Vote:
     def key(answer: str) -> str:
         return answer_key(answer, kind)
@@ -197,3 +163,67 @@ def _options(row: Mapping[str, Any]) -> int:
 
 def _argument(prediction: dspy.Prediction) -> str:
     return str(prediction.transcript[-1]["text"]) if prediction.transcript else ""
+
+
+def _read(parts: Sequence[str]) -> dict[str, Any]:
+    return {"members": comma_items(parts)} | ({"vote": parts[1]} if len(parts) > 1 else {})
+
+
+def _title(described: Described) -> str:
+    members = [titled(member).removeprefix("single ") for member in described["members"]]
+    return f"{', '.join(members)} · {described['vote']}"
+
+
+def _singles(described: Described) -> list[dict[str, Any]]:
+    return [
+        member
+        for member in described["members"]
+        if member["program"] == "single" and not member.get("environment")
+    ]
+
+
+def _replayed(rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) -> list[Replayed | None]:
+    """The outcomes of other votes on recorded answers; weights that are not given are fitted on the rows."""
+    finished = [row for row in rows if not row["error"]]
+    names = [turn["agent"] for turn in finished[0]["transcript"]] if finished else []
+    weights = parameters.get("weights")
+    if parameters.get("vote") == "weighted" and weights is None and finished:
+        weights = fitted(names, finished)
+    found: list[Replayed | None] = []
+    for row in rows:
+        if row["error"]:
+            found.append(None)
+            continue
+        outcome = _counted([turn["answer"] for turn in row["transcript"]], weights, row["kind"])
+        decided_by = "majority" if weights is None else "weighted"
+        calls = row["usage"]["calls"]
+        found.append(Replayed(outcome.answer, "none" if outcome.answer is None else decided_by, 1, calls))
+    return found
+
+
+_SPACE: Space = {
+    "members": Parameter(
+        Pick(tuple(name for name, known in STRATEGIES.items() if known.samples is None), 2, 4, ordered=False)
+    ),
+    "vote": Parameter(Choice(VOTES)),
+    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+}
+
+Ensemble.protocol = Protocol(
+    "ensemble",
+    "ensemble:simple,cot:majority",
+    _read,
+    _SPACE,
+    # The recorded ensemble is the one that needs no weights.
+    Replays(
+        ("vote", "weights"),
+        lambda parameters, largest: (
+            {name: value for name, value in parameters.items() if name != "weights"} | {"vote": "majority"}
+        ),
+        _replayed,
+        same_calls=True,
+    ),
+    _title,
+    singles=_singles,
+    holds=("members",),
+)

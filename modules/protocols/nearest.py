@@ -13,6 +13,7 @@ import numpy as np
 
 from ..agents.transcript import Task
 from ..base.errors import UserError
+from .declaration import Protocol
 from .program import Program, SeatTurns
 
 _WORD = re.compile(r"\w+")
@@ -98,3 +99,7 @@ class _Pool(tuple[Shown, ...]):
 
 def _words(text: str) -> list[str]:
     return _WORD.findall(text.casefold()) or [text]
+
+
+NearestDemos.protocol = Protocol("nearest", holds=("of",))
+"""Only a compilation makes it: it is found in saved programs, and has no short spec."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import dspy
 
@@ -18,6 +18,7 @@ from ..base.calls import ASKER, asking, metered
 from ..base.errors import UserError
 from ..base.sync import run_sync
 from ..reading.answers import Kind
+from .declaration import Protocol
 from .saved import write
 
 SeatTurns = tuple[Seat, float, float]
@@ -41,8 +42,11 @@ class Program(dspy.Module):  # type: ignore[misc]
     - `transcript`: one dict a turn with agent, round, answer, text, evidence and usage,
     - `usage`: calls, prompt_tokens, completion_tokens, cached_calls, cost_usd of this question.
 
-    Raises CallError when an LM call fails for good, UserError when the input cannot be used.
+    A class that declares its `protocol` is found by name. Raises CallError when an LM call fails for good,
+    UserError when the input cannot be used.
     """
+
+    protocol: ClassVar[Protocol]
 
     def forward(
         self,

@@ -11,6 +11,7 @@ import dspy
 from ..agents.transcript import Task
 from ..base.errors import UserError
 from ..reading.answers import answer_key
+from .declaration import Protocol
 from .program import Program, SeatTurns
 from .single import SingleAgent
 
@@ -201,3 +202,11 @@ def _settled(task: Task, asked: Mapping[str, dspy.Prediction]) -> dspy.Predictio
         answers={f"{name}:{who}": said for name, one in asked.items() for who, said in one.answers.items()},
         transcript=[{**turn, "part": name} for name, one in asked.items() for turn in one.transcript],
     )
+
+
+Router.protocol = Protocol(
+    "router",
+    "router:self_consistency:deliberation:intuitive,reasoner:judge",
+    lambda parts: dict(zip((CHEAP, TEAM), parts, strict=False)),
+    holds=(CHEAP, TEAM),
+)

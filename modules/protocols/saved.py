@@ -6,9 +6,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
 import dspy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,13 +17,22 @@ from ..agents.retrieval import Retrieval
 from ..agents.seat import Seat
 from ..base.errors import UserError
 from ..base.files import write_whole
-from ..base.saved_file import ADDRESSES, FILE, check_document, read_document
+from ..base.saved_file import ADDRESSES, FILE, check_document, read_document, versions_of
 
-if TYPE_CHECKING:
-    from .program import Program
+T = TypeVar("T")
 
 FORMAT = 1
 PACKAGES = ("folkmoot", "dspy")
+
+
+class Saveable(Protocol):
+    """A program, as far as saving it goes."""
+
+    def describe(self) -> dict[str, Any]: ...
+
+    def seats(self) -> Mapping[str, Seat]: ...
+
+    def parts(self, kind: type[T]) -> list[tuple[str, T]]: ...
 
 
 class _Strict(BaseModel):
@@ -83,7 +91,7 @@ class SavedProgram(_Strict):
     program_hash: str
 
 
-def predictors_of(program: Program) -> dict[str, dspy.Predict]:
+def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
     """Every predictor by DSPy's name for it; also those of members that DSPy holds frozen, once compiled."""
     found: dict[str, dspy.Predict] = {}
     seen: set[int] = set()
@@ -112,7 +120,7 @@ def predictors_of(program: Program) -> dict[str, dspy.Predict]:
     return found
 
 
-def hashes(program: Program) -> dict[str, str]:
+def hashes(program: Saveable) -> dict[str, str]:
     """`prompt_hash` over instructions, fields and demos of every predictor; `program_hash` over those and the
     structure."""
     prompts = {
@@ -122,7 +130,7 @@ def hashes(program: Program) -> dict[str, str]:
     return _hashes(program.describe(), prompts)
 
 
-def state_of(program: Program) -> SavedProgram:
+def state_of(program: Saveable) -> SavedProgram:
     """The program as it is to be written. Raises UserError for what JSON cannot hold."""
     replaced = [name for name in ("forward", "aforward", "solve") if name in vars(program)]
     if replaced:
@@ -152,7 +160,7 @@ def state_of(program: Program) -> SavedProgram:
     held = [part.environment for part in _retrievals(program) if part.environment is not None]
     document = {
         "format": FORMAT,
-        "versions": _versions(),
+        "versions": {name: now for name, now in versions_of(PACKAGES).items() if now},
         "program": program.describe(),
         "environments": {each.fingerprint: each.text_form for each in held},
         "predictors": predictors,
@@ -178,7 +186,7 @@ def saved_lm(lm: Any) -> SavedLM:
         raise UserError(f"the LM {lm.model} cannot be saved ({problem.errors()[0]['msg']})") from None
 
 
-def write(program: Program, folder: Path) -> None:
+def write(program: Saveable, folder: Path) -> None:
     """Write the program into a folder, which is made if it is not there; a file is whole or not there.
 
     `program.json` is written last, so that a folder in which it is new is whole.
@@ -218,12 +226,12 @@ def read_saved(folder: Path) -> SavedProgram:
     prompts = {
         name: [
             {
-                "instructions": told.instructions,
-                "fields": [field.model_dump() for field in told.fields.values()],
+                "instructions": kept.instructions,
+                "fields": [field.model_dump() for field in kept.fields.values()],
             },
-            told.demos,
+            kept.demos,
         ]
-        for name, told in saved.predictors.items()
+        for name, kept in saved.predictors.items()
     }
     if _hashes(saved.program, prompts) != {
         "prompt_hash": saved.prompt_hash,
@@ -235,7 +243,7 @@ def read_saved(folder: Path) -> SavedProgram:
     return saved
 
 
-def restore(program: Program, saved: SavedProgram, where: str, *, sampling: bool = True) -> None:
+def restore(program: Saveable, saved: SavedProgram, where: str, *, sampling: bool = True) -> None:
     """Give a program of the same structure the words, demos and, unless told not to, settings of a saved one.
 
     Raises UserError, and changes nothing, when the seats or their fields are others.
@@ -243,7 +251,7 @@ def restore(program: Program, saved: SavedProgram, where: str, *, sampling: bool
     predictors = predictors_of(program)
     seat_of = {id(seat.predict): seat.name for _, seat in program.parts(Seat)}
     ours = {name: seat_of.get(id(predictor), "") for name, predictor in predictors.items()}
-    theirs = {name: told.seat for name, told in saved.predictors.items()}
+    theirs = {name: kept.seat for name, kept in saved.predictors.items()}
     if ours != theirs:
         differing = next(name for name in [*theirs, *ours] if ours.get(name) != theirs.get(name))
         raise UserError(
@@ -251,26 +259,26 @@ def restore(program: Program, saved: SavedProgram, where: str, *, sampling: bool
             "save the program again"
         )
     ready = {}
-    for name, told in saved.predictors.items():
+    for name, kept in saved.predictors.items():
         signature = predictors[name].signature
-        unknown = [field for field in told.fields if field not in signature.fields]
+        unknown = [field for field in kept.fields if field not in signature.fields]
         if unknown:
             raise UserError(f"{where}: {name} has no field {unknown[0]!r}; save the program again")
         state = signature.dump_state()
         fields = [
-            told.fields[field].model_dump() if field in told.fields else now
+            kept.fields[field].model_dump() if field in kept.fields else now
             for field, now in zip(signature.fields, state["fields"], strict=True)
         ]
-        wanted = {"instructions": told.instructions, "fields": fields}
+        wanted = {"instructions": kept.instructions, "fields": fields}
         ready[name] = signature if wanted == state else signature.load_state(wanted)
-    for name, told in saved.predictors.items():
+    for name, kept in saved.predictors.items():
         predictors[name].signature = ready[name]
-        predictors[name].demos = [dspy.Example(demo) for demo in told.demos]
+        predictors[name].demos = [dspy.Example(demo) for demo in kept.demos]
         if sampling:
-            predictors[name].config = told.config.model_dump(exclude_unset=True)
+            predictors[name].config = kept.config.model_dump(exclude_unset=True)
 
 
-def _retrievals(program: Program) -> Iterator[Retrieval]:
+def _retrievals(program: Saveable) -> Iterator[Retrieval]:
     for _, part in program.parts(dspy.Module):
         retrieval = getattr(part, "retrieval", None)
         if isinstance(retrieval, Retrieval):
@@ -301,16 +309,6 @@ def _sha(value: Any) -> str:
 def _plain(value: Any) -> Any:
     """A value as it is once it has been JSON: what is no JSON becomes its text."""
     return json.loads(json.dumps(value, ensure_ascii=False, default=str))
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _short(value: Any) -> str:

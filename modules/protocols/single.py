@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -13,19 +13,11 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task
 from ..base.errors import UserError
 from ..base.space import Choice, Parameter, Space, When
+from .declaration import Described, Protocol, one_shot
 from .program import Program, SeatTurns, prediction_of
-from .strategies import STRATEGIES, Strategy, demonstrations
+from .strategies import STRATEGIES, Strategy, demonstrations, strategy_of
 
 SELF_CONSISTENCY = "self_consistency"
-
-SPACE: Space = {
-    "strategy": Parameter(Choice(tuple(STRATEGIES))),
-    "samples": Parameter(
-        Choice((3, 5, 10)),
-        When("strategy", tuple(name for name, known in STRATEGIES.items() if known.samples is not None)),
-    ),
-    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
-}
 
 
 class SingleAgent(Program):
@@ -68,12 +60,10 @@ class SingleAgent(Program):
                 f"a single agent has a strategy or a role, not both: drop {strategy!r} or {role!r}"
             )
         name = role if role is not None else "simple" if strategy is None else strategy
-        known = STRATEGIES if role is None else ROLES
-        if name not in list(known):  # a list finds a value that has no hash, too
-            what = "role" if known is ROLES else "strategy"
-            raise UserError(f"there is no {what} {name!r}: choose one of {', '.join(known)}")
+        if role is not None and role not in list(ROLES):  # a list finds a value that has no hash, too
+            raise UserError(f"there is no role {role!r}: choose one of {', '.join(ROLES)}")
         self.strategy, self.role = (name if role is None else None), role
-        self.plan = Strategy(ROLES[name]) if role is not None else STRATEGIES[name]
+        self.plan = strategy_of(name) if role is None else Strategy(ROLES[role])
         self.samples = _checked_samples(name, self.plan, samples)
         settings = {**self.plan.sampling, **(sampling or {})}
         self.seat = Seat(name, self.plan.signature, lm=lm, sampling=settings)
@@ -136,3 +126,32 @@ def _checked_samples(name: str, plan: Strategy, samples: int | None) -> int | No
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
         raise UserError(f"samples is {samples!r}: give a whole number from 1 up")
     return samples
+
+
+def _read(parts: Sequence[str]) -> dict[str, Any]:
+    named = ":".join(parts)
+    if named.startswith("role="):
+        return {"role": named.removeprefix("role=")}
+    found = STRATEGIES.spec(named) if len(parts) > 1 else None
+    if len(parts) > 1 and (found is None or found.rest):
+        raise UserError(f"a single agent has one strategy or role, not {named!r}: write single:cot")
+    return {"strategy": named} if named else {}
+
+
+def _title(described: Described) -> str:
+    if described.get("role"):
+        return f"role {described['role']}"
+    samples = f" of {described['samples']}" if described.get("samples") else ""
+    return f"{described.get('strategy')}{samples}{one_shot(described)}"
+
+
+_SPACE: Space = {
+    "strategy": Parameter(Choice(tuple(STRATEGIES))),
+    "samples": Parameter(
+        Choice((3, 5, 10)),
+        When("strategy", tuple(name for name, known in STRATEGIES.items() if known.samples is not None)),
+    ),
+    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+}
+
+SingleAgent.protocol = Protocol("single", "single:cot", _read, _SPACE, title=_title, fixed=("demonstration",))

@@ -15,6 +15,7 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.errors import UserError
 from ..base.fence import cut
+from ..base.registry import Registry
 from ..base.together import together
 from ..reading.steps import parts_of
 from .program import prediction_of
@@ -94,7 +95,7 @@ class Strategy:
 
 _PARTS = {"solve": (0, MOST_PARTS)}
 
-STRATEGIES: dict[str, Strategy] = {
+_BUILT_IN = {
     "simple": Strategy(told.Simple),
     "zero_shot": Strategy(told.ZeroShot),
     "few_shot": Strategy(told.FewShot, after_examples),
@@ -110,6 +111,27 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "plan_and_solve": Strategy(told.PlanAndSolve),
 }
+
+
+def _checked(name: str, found: Any) -> Strategy:
+    """A strategy as it was imported, or made of a signature alone."""
+    if isinstance(found, type) and issubclass(found, dspy.Signature):
+        found = Strategy(found)
+    if not isinstance(found, Strategy):
+        raise UserError(f"{name} is no strategy: name an fm.Strategy, or a signature")
+    return found
+
+
+STRATEGIES: Registry[Strategy] = Registry("strategies", _checked, lambda: _BUILT_IN)
+"""The prompting strategies by name: those built in, added here, and of installed packages."""
+
+
+def strategy_of(name: Any) -> Strategy:
+    """The strategy of that name. Raises UserError when there is none."""
+    found = STRATEGIES.find(name)
+    if found is None:
+        raise UserError(f"there is no strategy {name!r}: choose one of {', '.join(STRATEGIES.names())}")
+    return found
 
 
 def _prediction(task: Task, turns: list[Turn]) -> dspy.Prediction:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import dspy
 import numpy as np
@@ -15,16 +16,20 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import Usage, asking
 from ..base.errors import UserError
-from ..base.saved_file import FILE, read_document
+from ..base.saved_file import FILE, read_document, read_plain
 from ..base.together import together
-from ..network.state import NetworkState
 from ..reading.answers import answer_key, score
 from ..reading.question import Question
 from ..reading.voting import weighted_consensus
+from ..reports.network import network_report
+from .declaration import Described, Plot, Protocol
 from .program import Program, SeatTurns, prediction_of
 from .saved import read_saved, restore
 from .single import SingleAgent
-from .strategies import STRATEGIES
+from .strategies import strategy_of
+
+if TYPE_CHECKING:  # PyTorch takes a second to import, which no other program should wait for
+    from ..network.state import NetworkState
 
 Embed = Callable[[Sequence[str]], npt.NDArray[np.floating]]
 """Texts (B) to their embeddings (B, D)."""
@@ -61,9 +66,6 @@ class StrategyNetwork(Program):
         sampling: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        unknown = [name for name in state.config.strategies if name not in STRATEGIES]
-        if unknown:
-            raise UserError(f"there is no strategy {unknown[0]!r}: choose among {', '.join(STRATEGIES)}")
         self.state, self.embed = state, _Kept(embed)
         self.samples, self.sampling = samples, dict(sampling or {})
         self.agents = [
@@ -161,8 +163,6 @@ class StrategyNetwork(Program):
         return answer
 
     def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-        from ..reports.network import network_report
-
         return network_report(rows)
 
     def save_tensors(self, folder: Path) -> None:
@@ -177,14 +177,16 @@ class StrategyNetwork(Program):
 
         Raises UserError for files that do not fit.
         """
+        from ..network.state import NetworkState
+
         place = Path(folder)
         program = cls(NetworkState.load(place), embed, **options)
         if (place / FILE).exists():  # a network trained by replay has no prompts of its own
-            program._told(place)
+            program._restore(place)
         program.assign(lms)
         return program
 
-    def _told(self, place: Path) -> None:
+    def _restore(self, place: Path) -> None:
         """Take over the prompts and demonstrations that `program.json` holds, of this version or before."""
         document = read_document(place)
         if "format" in document:
@@ -216,7 +218,7 @@ class _Member(SingleAgent):
     def __init__(
         self, agent: int, strategy: str, samples: int | None, sampling: Mapping[str, Any] | None
     ) -> None:
-        several = STRATEGIES[strategy].samples is not None
+        several = strategy_of(strategy).samples is not None
         super().__init__(strategy, samples=samples if several else None, sampling=sampling)
         self.rename(f"agent.{agent}.{strategy}")
         self.number = 0
@@ -254,3 +256,86 @@ class _Kept:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Kept:
         return self
+
+
+Embedder = Callable[[str], Embed]
+"""The name of an embedding model → what embeds texts with it."""
+
+
+def trained_network(
+    folder: str,
+    *,
+    embedder: Embedder,
+    samples: int | None = None,
+    sampling: Mapping[str, Any] | None = None,
+) -> StrategyNetwork:
+    """The network that a training left in a folder, as a program.
+
+    Args:
+        folder: what `folkmoot train --out` named.
+        embedder: makes what embeds questions, by the name of the model that the training had.
+        samples: how many answers strategies that sample draw; None is theirs.
+        sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
+
+    Raises UserError for a folder without a network, and one whose strategies are not prompting strategies.
+    """
+    from ..network.state import NetworkState
+
+    place = Path(folder).expanduser()
+    if not place.is_dir():
+        raise UserError(f"there is no folder {folder}: name one that folkmoot train wrote")
+    embed = embedder(NetworkState.load(place).config.embedding)
+    return StrategyNetwork.load(place, embed, samples=samples, sampling=sampling)
+
+
+def saved_network(place: Path, described: Described, where: str, embedder: Embedder) -> StrategyNetwork:
+    """The network in a saved program's folder, as `describe()` said, with the prompts that it begins with.
+
+    Raises UserError for files that leave the folder or are of another network, and for an embedding model
+    that is a folder: those may bring code along.
+    """
+    from ..network.state import SETTINGS, TENSORS, NetworkState
+
+    for name, most in ((SETTINGS, 2**20), (TENSORS, 2**30)):
+        read_plain(place / name, most)
+    state = NetworkState.load(place)
+    if state.identity != described.get("learned"):
+        raise UserError(f"{where} does not fit the network in {place}: copy both from one network")
+    if state.config.to_dict() != described.get("config"):
+        raise UserError(f"{where} describes other settings than the network in {place} has: save it again")
+    model = state.config.embedding
+    if not re.fullmatch(r"\w[\w.-]*(?:/\w[\w.-]*)?", model) or Path(model).exists():
+        raise UserError(
+            f"the network in {place} wants the embedding model in the folder {model!r}, which may hold code: "
+            f"if you trust it, name the program network:{place}"
+        )
+    unknown = sorted(described.keys() - {"config", "learned", "samples", "sampling"})
+    if unknown:
+        raise UserError(f"{where}: network has no parameter {unknown[0]!r}; save the program again")
+    return StrategyNetwork(
+        state, embedder(model), samples=described.get("samples"), sampling=described.get("sampling")
+    )
+
+
+def network_title(described: Described) -> str:
+    """Such as `5 agents · cot, simple`, of a network or of the settings of one to train."""
+    config = described.get("config", described)
+    if "strategies" not in config:
+        return ""
+    strategies = ", ".join(name for name in config["strategies"] if name)
+    return f"{config['agents']} agents" + (f" · {strategies}" if strategies else "")
+
+
+StrategyNetwork.protocol = Protocol(
+    "network",
+    "network:runs/network",
+    lambda parts: {"folder": ":".join(parts)},
+    title=network_title,
+    plot=Plot(
+        "network_plot",
+        "How sure the group was beside how often it was right, and which strategy each agent used.",
+    ),
+    fixed=("folder", "config", "learned"),
+    program=trained_network,
+    restored=saved_network,
+)

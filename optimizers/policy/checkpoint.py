@@ -34,7 +34,7 @@ def training_fingerprint(
     """
     learning = {**settings.to_dict(), "checkpoint_every": None}
     digest = hashlib.sha256(json.dumps([state.config.to_dict(), learning]).encode())
-    for name, tensor in sorted(files.tensors_of(state).items()):
+    for name, tensor in sorted(state.tensors().items()):
         digest.update(name.encode() + tensor.numpy().tobytes())
     for question in questions:
         digest.update(json.dumps(question.key).encode())

@@ -16,7 +16,7 @@ from ...modules.reading.question import MAX_CHOICES, Question, from_row
 from ..data.load import check_contexts
 from ..lms.cache import ACTIVE_CACHE, open_cache
 from ..lms.store import ACTIVE, CallStore, write_lms
-from ..programs.registry import parse_sets, program_of
+from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import LMOptions
 from ..runs.manifest import lms_of
 

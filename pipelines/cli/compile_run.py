@@ -19,7 +19,7 @@ from ..data import load as data
 from ..evaluation.plan import plan as forecast
 from ..lms.ledger import totals
 from ..lms.named import engine_of
-from ..programs.registry import parse_sets, program_of
+from ..programs.resolve import parse_sets, program_of
 from ..runs.manifest import lms_of
 from .compile_show import shown
 from .evaluate import parse_columns

@@ -74,7 +74,7 @@ def distil(
     from ..comparison.match_budget import questions_of
     from ..distillation.distil import carry_out, plan_distil
     from ..evaluation.earlier import earlier
-    from ..programs.registry import program_of
+    from ..programs.resolve import program_of
     from ..runs.progress import Progress
     from . import show as show
 

@@ -39,7 +39,7 @@ from ..evaluation.plan import left_of
 from ..evaluation.plan import plan as forecast
 from ..lms.ledger import totals
 from ..lms.named import engine_of
-from ..programs.registry import parse_sets, program_of
+from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import LMOptions
 from ..runs.manifest import hashes, lms_of
 from .show import plan_lines

@@ -106,7 +106,7 @@ def train(
     network:DIR uses the result.
     """
     from ..programs.networks import default_embedding
-    from ..programs.registry import parse_sets
+    from ..programs.resolve import parse_sets
 
     if program != "network":
         raise UserError(f"{program!r} cannot be trained: write folkmoot train network, or leave it out")

@@ -20,7 +20,7 @@ from ...modules.reading.question import Question
 from ..data import load as data
 from ..evaluation.plan import Plan as Forecast
 from ..evaluation.plan import plan as forecast
-from ..programs.registry import parse_sets
+from ..programs.resolve import parse_sets
 from ..programs.seats import EVERY, LMOptions, by_seat, parse_prices
 from ..tuning.check import checked
 from ..tuning.network import OF_TURNS, halves, training_turns

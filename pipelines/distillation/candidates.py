@@ -10,11 +10,11 @@ from typing import Any
 import dspy
 
 from ...modules.protocols.program import Program, distinct
+from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
 from ...modules.reading.question import Question
-from ...signatures.roles import ROLES
 from ..data import load as data
-from ..programs.registry import program_of
+from ..programs.build import made
 
 SHOWN = 4  # demonstrations
 SAMPLES = (2, 3, 5)  # of self-consistency; two tell whether an agent is sure
@@ -98,17 +98,13 @@ def candidates(
 
 def _own(team: Mapping[str, Any]) -> list[tuple[str, Program]]:
     """The team's roles and single members, as they are in it."""
-    if team.get("program") == "deliberation":
-        return [
-            (f"role-{role}", SingleAgent(role=role, sampling=team.get("sampling")))
-            for role in team["roles"]
-            if role in ROLES and not (role == "retriever" and team.get("environment"))
-        ]
-    if team.get("program") == "ensemble":
-        members = [member for member in team["members"] if member["program"] == "single"]
-        plain = [member for member in members if not member.get("environment")]
-        return [(_called(member), program_of(member)) for member in plain]
-    return []
+    protocol = PROTOCOLS.find(team.get("program"))
+    singles = protocol.singles(team) if protocol else []
+    return [(_called(one), made("the team", "single", _without_program(one))) for one in singles]
+
+
+def _without_program(described: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in described.items() if name != "program"}
 
 
 def _called(member: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ from ..lms.ledger import LEDGER, totals
 from ..lms.named import engine_of
 from ..lms.named import lm as make_one
 from ..lms.store import CALLS
-from ..programs.registry import MakeLM
+from ..programs.resolve import MakeLM
 from ..runs.books import open_books
 from ..runs.manifest import RunFolder, lms_of
 from ..runs.progress import Progress

@@ -12,7 +12,7 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.router import Router
 from ..evaluation.evaluate import Evaluation
 from ..lms.named import SAMPLING
-from ..programs.registry import MakeLM, parse_sets, program_of
+from ..programs.resolve import MakeLM, parse_sets, program_of
 from ..runs.manifest import hashes
 
 

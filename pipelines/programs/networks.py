@@ -1,23 +1,25 @@
-"""Trained strategy networks as programs: `network:DIR`."""
+"""Strategy networks that are still to be trained: what a study tries a setting of."""
 
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from ...modules.base.errors import UserError
-from ...modules.base.saved_file import read_plain
+from ...modules.network import space
+from ...modules.protocols.declaration import Protocol
+from ...modules.protocols.strategy_network import StrategyNetwork, network_title
+from ..data.embeddings import MINILM, MPNET, Embedder, fetched
+from .build import embedder
 
-if TYPE_CHECKING:
-    from ...modules.protocols.strategy_network import StrategyNetwork
-    from .untrained import Untrained
-
-SETTINGS, TENSORS = "network.json", "tensors.safetensors"
 OF_PROGRAM = ("samples", "sampling")
+WIDTH = 1  # of the placeholder's embeddings: the model's own is not known before it is loaded
 
 
 class Unanswered(UserError):  # noqa: N818
@@ -28,7 +30,68 @@ class Unanswered(UserError):  # noqa: N818
         self.what = what
 
 
-class ToTrain:
+class Untrained(StrategyNetwork):
+    """A network by its settings alone: it has seats and takes turns, but learned nothing and answers nothing.
+
+    Args:
+        settings: of network and training, by the names of `NetworkConfig` and `TrainingSettings`.
+        samples: how many answers the strategies that draw several draw; None is their own number.
+        sampling: LM settings of all agents.
+
+    Raises UserError for settings that cannot be, and training with full information.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        *,
+        samples: int | None = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> None:
+        from ...modules.network.state import NetworkState
+        from ...optimizers.policy.settings import AUTO
+        from ...optimizers.policy.training import configured
+
+        if settings.get("full_information") or settings.get("epochs") == AUTO:
+            raise UserError(
+                "full_information and epochs auto ask every agent for every strategy, which only a training "
+                "on recorded answers can afford: leave them out"
+            )
+        config, learning = configured(settings)
+        super().__init__(NetworkState.fresh(config, WIDTH), _nothing, samples=samples, sampling=sampling)
+        self.learning = learning
+
+    def describe(self) -> dict[str, Any]:
+        """All settings, of training too: what tells two trainings on the same questions apart."""
+        settings = {**self.state.config.to_dict(), **self.learning.to_dict()}
+        return {"program": "network", **settings, "samples": self.samples, "sampling": self.sampling}
+
+    def training_turns(self) -> int:
+        """The most turns that training takes for a question: nobody is asked the same twice."""
+        return min(int(self.learning.epochs), len(self.state.config.strategies)) * self.most_turns()
+
+    def fresh(self) -> StrategyNetwork:
+        """The network as it is before training. Raises UserError when its embedding model cannot be had."""
+        from ...modules.network.state import NetworkState
+
+        config = self.state.config
+        embed = embedder(config.embedding)
+        state = NetworkState.fresh(config, embed.width)
+        return self.seated(StrategyNetwork(state, embed, samples=self.samples, sampling=self.sampling))
+
+    def seated(self, network: StrategyNetwork) -> StrategyNetwork:
+        """The network with the LMs that sit here."""
+        seats = network.seats()
+        for name, seat in self.seats().items():
+            seats[name].predict.lm = seat.predict.lm
+        return network
+
+
+def _nothing(texts: Sequence[str]) -> npt.NDArray[np.floating]:
+    raise ValueError("a network that is not trained has no embeddings")
+
+
+class _ToTrain:
     """Makes networks that are still to be trained, from settings of network, training and program.
 
     Its signature has all of their names, which PyTorch has to be imported for.
@@ -46,65 +109,19 @@ class ToTrain:
 
     def __call__(self, **settings: Any) -> Untrained:
         """Raises UserError for settings that cannot be."""
-        from .untrained import Untrained
-
         program = {name: settings.pop(name) for name in OF_PROGRAM if name in settings}
         return Untrained(settings, **program)
 
 
-def trained_network(
-    folder: str, *, samples: int | None = None, sampling: Mapping[str, Any] | None = None
-) -> StrategyNetwork:
-    """The network that a training left in a folder, as a program.
-
-    Args:
-        folder: what `folkmoot train --out` named.
-        samples: how many answers strategies that sample draw; None is theirs.
-        sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
-
-    Raises UserError for a folder without a network, and one whose strategies are not prompting strategies.
-    """
-    place = Path(folder).expanduser()
-    if not place.is_dir():
-        raise UserError(f"there is no folder {folder}: name one that folkmoot train wrote")
-    # PyTorch takes a second to import, which no other program should wait for.
-    from ...modules.network.state import NetworkState
-    from ...modules.protocols.strategy_network import StrategyNetwork
-    from ..data.embeddings import Embedder
-
-    embed = Embedder(NetworkState.load(place).config.embedding)
-    return StrategyNetwork.load(place, embed, samples=samples, sampling=sampling)
-
-
-def saved_network(place: Path, described: Mapping[str, Any], where: str) -> StrategyNetwork:
-    """The network in a saved program's folder, as `describe()` said, with the prompts that it begins with.
-
-    Raises UserError for files that leave the folder or are of another network, and for an embedding model
-    that is a folder: those may bring code along.
-    """
-    for name, most in ((SETTINGS, 2**20), (TENSORS, 2**30)):
-        read_plain(place / name, most)
-    from ...modules.network.state import NetworkState
-    from ...modules.protocols.strategy_network import StrategyNetwork
-    from ..data.embeddings import Embedder
-
-    state = NetworkState.load(place)
-    if state.identity != described.get("learned"):
-        raise UserError(f"{where} does not fit the network in {place}: copy both from one network")
-    if state.config.to_dict() != described.get("config"):
-        raise UserError(f"{where} describes other settings than the network in {place} has: save it again")
-    model = state.config.embedding
-    if not re.fullmatch(r"\w[\w.-]*(?:/\w[\w.-]*)?", model) or Path(model).exists():
-        raise UserError(
-            f"the network in {place} wants the embedding model in the folder {model!r}, which may hold code: "
-            f"if you trust it, name the program network:{place}"
-        )
-    unknown = sorted(described.keys() - {"config", "learned", "samples", "sampling"})
-    if unknown:
-        raise UserError(f"{where}: network has no parameter {unknown[0]!r}; save the program again")
-    return StrategyNetwork(
-        state, Embedder(model), samples=described.get("samples"), sampling=described.get("sampling")
-    )
+TO_TRAIN = Protocol(
+    "network",
+    "network",
+    lambda parts: {"strategies": list(space.PAPER_STRATEGIES)},
+    space.SPACE,
+    title=network_title,
+    program=_ToTrain(),
+)
+"""What only a study makes: a strategy network that it trains."""
 
 
 def default_embedding() -> tuple[str, str | None]:
@@ -112,8 +129,6 @@ def default_embedding() -> tuple[str, str | None]:
 
     all-mpnet-base-v2; where only all-MiniLM-L6-v2 is on this machine, that one.
     """
-    from ..data.embeddings import MINILM, MPNET
-
     if _here(MPNET) or not _here(MINILM):
         return MPNET, None
     return MINILM, (
@@ -124,6 +139,4 @@ def default_embedding() -> tuple[str, str | None]:
 
 def _here(model: str) -> bool:
     """Whether a model needs no download: it is installed, or was fetched before."""
-    from ..data.embeddings import Embedder, fetched
-
     return isinstance(Embedder(model)._where(), Path) or fetched(model)

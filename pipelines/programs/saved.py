@@ -15,19 +15,17 @@ import dspy
 from pydantic import TypeAdapter, ValidationError
 
 from ...modules.agents.profile import Profile
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.saved_file import FILE, read_document
 from ...modules.protocols.program import Program
+from ...modules.protocols.registry import PROTOCOLS, written
 from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore
 from ..base.settings import settings as read_settings
 from ..lms.named import lm
-from .networks import saved_network, trained_network
-from .registry import MakeLM, environment_of, made
+from .build import MakeLM, embedder, environment_of, made
 
 LEARNED = re.compile(r"[0-9a-f]{16}")
 WIKIPEDIA = re.compile(r"wikipedia:(?:[a-z0-9-]+\.)*wikipedia\.org(?:/[\w./-]*)?", re.IGNORECASE)
-FIXED = ("members", "cheap", "team", "demonstration", "folder", "config", "learned")
-"""What decides which prompts there are: a saved program has them already."""
 
 
 def load_program(
@@ -79,15 +77,16 @@ def saved_program(
     changed = dict(sets or {})
     environment = changed.pop("environment", environment)
     if _is_training(place):
-        known = {key: changed.pop(key) for key in ("samples", "sampling") if key in changed}
+        known: dict[str, Any] = {key: changed.pop(key) for key in ("samples", "sampling") if key in changed}
         if changed:
             raise UserError(f"a trained network has no parameter {min(changed)!r} to set: train another")
-        network = trained_network(str(place), **known)
+        network = made(str(place), "network", {"folder": str(place), **known})
         network.assign(lms)
         return network
     saved = read_saved(place)
     where = str(place / FILE)
-    fixed = [name for name in changed if name in FIXED]
+    prompts = {name for known in PROTOCOLS.values() for name in (*known.holds, *known.fixed)}
+    fixed = [name for name in changed if name in prompts]
     if fixed:
         raise UserError(
             f"{fixed[0]} cannot be set on the saved program {folder}: its prompts belong to what it was"
@@ -152,8 +151,10 @@ class _Builder:
         name = fields.pop("program", None)
         if not isinstance(name, str):
             raise UserError(f"{self.where} does not say which protocol it is: save the program again")
-        if name == "network":
-            return self._network(fields, place)
+        protocol = None if name in self.protocols else PROTOCOLS.find(name)
+        if protocol is not None and protocol.restored is not None:
+            restored: Program = protocol.restored(place, fields, self.where, embedder)
+            return restored
         for key, value in fields.items():
             if _is_program(value):
                 fields[key] = self._inner(value)
@@ -161,8 +162,15 @@ class _Builder:
                 fields[key] = [self._inner(item) if _is_program(item) else item for item in value]
         if "environment" in fields and (fields["environment"], self.given) != (None, None):
             fields["environment"] = self._environment(fields["environment"])
+        if protocol is not None:
+            return made(self.where, name, fields, protocol)
         if name not in self.protocols:
-            return made(self.where, name, fields)
+            raise UserError(
+                f"{self.where} is of the program {name[:80]!r}, which nobody here knows"
+                f"{did_you_mean(name, written())}: "
+                "install the package that registers it (entry point folkmoot.programs), or give its class to "
+                "fm.load_program, with protocols={…}"
+            )
         try:
             return self.protocols[name](**fields)
         except (TypeError, ValueError, AttributeError) as problem:
@@ -171,9 +179,6 @@ class _Builder:
     def _inner(self, described: Mapping[str, Any]) -> Program:
         learned = str(described.get("learned"))
         return self.build(described, self.folder / (learned if LEARNED.fullmatch(learned) else "network"))
-
-    def _network(self, fields: dict[str, Any], place: Path) -> Program:
-        return saved_network(place, fields, self.where)
 
     def _environment(self, fingerprint: Any) -> Any:
         if self.given is not None:

@@ -12,28 +12,10 @@ from typing import Any, NamedTuple
 from ...modules.base.errors import UserError
 from ..base.wording import mostly_failed
 from ..comparison.pairs import Compared
-from ..plots.evaluation import BLUE, GREY, ORANGE, causal_plot, deliberation_plot, team_plot
-from ..plots.network import network_plot, trust_plot
+from ..plots.evaluation import BLUE, GREY, ORANGE
+from ..plots.network import trust_plot
+from ..plots.protocols import plot_of
 
-PROTOCOLS: Mapping[str, Any] = {
-    "deliberation": (
-        deliberation_plot,
-        "In which round the agents agreed, and how often each agent's first and last answer was right.",
-    ),
-    "causal": (
-        causal_plot,
-        "In which round an answer stood, and what the evaluators' changes did to right and wrong answers.",
-    ),
-    "team": (
-        team_plot,
-        "Each worker alone, the team, and the best worker in hindsight; and what a smaller step limit would "
-        "at least have kept.",
-    ),
-    "network": (
-        network_plot,
-        "How sure the group was beside how often it was right, and which strategy each agent used.",
-    ),
-}
 _COLOURS = (GREY, BLUE, ORANGE, "#559955", "#aa4455", "#7766aa", "#bb9944", "#44aaaa")
 
 
@@ -154,12 +136,12 @@ def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Pi
     """The plot of the run's protocol, where it has one and something to show; the trust map of a network."""
     kind = str(run["program"].get("program"))
     found = []
-    if kind in PROTOCOLS:
-        plot, caption = PROTOCOLS[kind]
-        wide = _png(lambda path: bool(plot(report, path)))
-        tall = _png(lambda path: bool(plot(report, path, tall=True))) if wide else None
+    if (plot := plot_of(kind)) is not None:
+        draw = plot.draw
+        wide = _png(lambda path: bool(draw(report, path)))
+        tall = _png(lambda path: bool(draw(report, path, tall=True))) if wide else None
         if wide:
-            found.append(Picture(wide, caption, caption, tall))
+            found.append(Picture(wide, plot.caption, plot.caption, tall))
     return found + (_trust(run) if kind == "network" else [])
 
 

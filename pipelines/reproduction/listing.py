@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from ..data import load as data
-from ..programs.registry import program_of
+from ..programs.resolve import program_of
 from .presets import Preset, Row, Sample, Table, models, papers, select
 
 Range = tuple[int, int]

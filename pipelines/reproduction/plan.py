@@ -22,7 +22,7 @@ from ..evaluation.plan import plan as forecast
 from ..lms.ledger import totals
 from ..lms.named import engine_of
 from ..programs.networks import default_embedding
-from ..programs.registry import program_of
+from ..programs.resolve import program_of
 from ..runs.manifest import MANIFEST, RunFolder, lms_of, open_run
 from .lms import PaperLMs
 from .presets import Paper, Preset, Row, Sample, Selection, identity, select

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError, did_you_mean
-from ..programs.registry import read_yaml
+from ..programs.resolve import read_yaml
 
 FOLDER = Path(__file__).parent / "published"
 PAPERS = ("agents-of-commonsense", "marl-gat", "reasoning-as-a-team", "causalgpt-caco-cot")

@@ -14,6 +14,7 @@ from ..base.budget import BudgetSpent
 from ..base.journal import write_json
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
+from ..programs.build import made
 from ..runs.books import open_books
 from ..runs.folder import claimed
 from ..runs.manifest import MANIFEST
@@ -254,9 +255,7 @@ def _evaluated(one: Run, request: Request, parent: str | None, show: Show) -> Ev
                 **shared,
             )
     elif one.training is not None:
-        from ..programs.networks import trained_network
-
-        trained = trained_network(str(one.folder))
+        trained = made(str(one.folder), "network", {"folder": str(one.folder)})
         for name, seat in trained.seats().items():
             seat.predict.lm = one.program.seats()[name].predict.lm
         one.program = trained

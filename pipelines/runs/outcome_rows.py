@@ -66,7 +66,7 @@ def _agent(name: str, turn: Mapping[str, Any], run: Mapping[str, Any]) -> tuple[
     if turn.get("strategy") is not None:
         return name, turn["strategy"]
     strategy = re.sub(r"\.\d+$", "", name)
-    if strategy not in STRATEGIES:
+    if STRATEGIES.find(strategy) is None:
         return name, None
     lms = run.get("lms") or {}
     lm = lms.get(name) or lms.get(strategy) or lms.get("*") or {}

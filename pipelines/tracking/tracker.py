@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...modules.base.errors import UserError
 from ..plots.dialogues import dialogues_page, most_informative
-from ..plots.evaluation import causal_plot, deliberation_plot, team_plot
-from ..plots.network import network_plot
+from ..plots.protocols import plot_of
 from ..runs.manifest import MANIFEST, save_run, write_json
 from ..runs.rows import RESULTS, read_rows
 from ..runs.traces import TRACES
@@ -43,12 +42,6 @@ PROGRAM_LEFT = "the program"
 SAVED = "program"  # folder of a program that waits to be logged
 TABLE = "rows.json"
 TABLE_ROWS = 2_000
-PLOTS = {
-    "deliberation": (deliberation_plot, "deliberation.png"),
-    "causal": (causal_plot, "causal.png"),
-    "team": (team_plot, "team.png"),
-    "network": (network_plot, "network.png"),
-}
 COLUMNS = ["id", "question", "answer", "gold", "correct", "decided_by", "rounds", "calls", "seconds", "error"]
 
 
@@ -375,9 +368,9 @@ class MlflowTracker:
             if best:
                 page = dialogues_page(best, run_name(self._run), total)
                 (here / "dialogues.html").write_text(page, encoding="utf-8", errors="backslashreplace")
-            plot, picture = PLOTS.get(self._run["program"].get("program"), (None, ""))
-            if plot is not None:
-                plot(summary.report, here / picture)
+            kind = self._run["program"].get("program")
+            if (plot := plot_of(kind)) is not None:
+                plot.draw(summary.report, here / f"{kind}.png")
             client.log_artifacts(run_id, scratch)
         cut = f"the first {len(table):,} of {total:,}" if len(table) < total else f"all {total:,}"
         client.set_tag(run_id, "folkmoot.table_rows", cut)

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...modules.protocols.registry import titled
+
 if TYPE_CHECKING:
     from ..runs.summary import Summary
 
@@ -18,7 +20,6 @@ LONGEST_TAG = 8000
 LONGEST_EXPERIMENT = 500
 
 FOLKMOOT = "folkmoot"
-DEFAULT_ROUNDS = 3
 DATA_SETTINGS = ("data", "split", "limit", "seed", "sampling", "kinds", "types")
 
 _SECRET = re.compile(
@@ -64,39 +65,8 @@ def run_name(run: Mapping[str, Any]) -> str:
     demos = run["settings"].get("demos")
     if named := run["settings"].get("run_name"):
         return str(named)[:LONGEST_NAME]
-    parts = [_program_name(run["program"]), f"{demos} demos" if demos else ""]
+    parts = [titled(run["program"]), f"{demos} demos" if demos else ""]
     return " · ".join(part for part in parts if part)[:LONGEST_NAME]
-
-
-def _program_name(program: Mapping[str, Any]) -> str:
-    kind = str(program.get("program", "program"))
-    one_shot = " · one-shot" if program.get("demonstration") else ""
-    if kind == "deliberation":
-        name = f"{kind} {', '.join(program['roles'])} · {program['tie_break']}"
-        return name + _limit(program["max_rounds"])
-    if kind == "causal":
-        name = f"{kind} R{program['reasoners']}E{program['evaluators']}"
-        without = f" · without {', '.join(program['without'])}" if program.get("without") else ""
-        return name + _limit(program["d_max"]) + without + one_shot
-    if kind == "team":
-        return f"{kind} {', '.join(program['workers'])} · {program['max_steps']} steps" + one_shot
-    if kind == "single":
-        if program.get("role"):
-            return f"{kind} role {program['role']}"
-        samples = program.get("samples")
-        return f"{kind} {program.get('strategy')}" + (f" of {samples}" if samples else "") + one_shot
-    config = program.get("config", program)
-    if kind in ("network", "network training") and "strategies" in config:
-        strategies = ", ".join(name for name in config["strategies"] if name)
-        return f"{kind} {config['agents']} agents" + (f" · {strategies}" if strategies else "")
-    if kind == "ensemble":
-        members = [_program_name(member).removeprefix("single ") for member in program["members"]]
-        return f"{kind} {', '.join(members)} · {program['vote']}"
-    return kind
-
-
-def _limit(rounds: int) -> str:
-    return "" if rounds == DEFAULT_ROUNDS else f" · {rounds} round{'s' if rounds > 1 else ''}"
 
 
 def tags_of(run: Mapping[str, Any]) -> dict[str, str]:

@@ -8,23 +8,22 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ...modules.base.calls import bound
 from ...modules.base.errors import UserError
 from ...modules.base.saved_file import FILE
 from ...modules.base.space import options
 from ...modules.protocols.program import Program
+from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ..data import load as data
+from ..data.embeddings import Embedder
 from ..lms.store import ACTIVE, CallStore
+from ..programs.networks import Untrained
 from ..runs.manifest import hashes, lms_of
 from .space import TuneSpace
 from .trial import CALLS, taken
-
-if TYPE_CHECKING:
-    from ...modules.protocols.strategy_network import StrategyNetwork
-    from ..programs.untrained import Untrained
 
 NETWORKS = "networks"
 OF_TURNS = ("agents", "strategies", "samples", "top", "epochs")
@@ -48,8 +47,6 @@ def check_networks(space: TuneSpace, train: Sequence[Question]) -> None:
             f"a study that trains networks needs at least {FEWEST} training questions, half to learn from "
             f"and half to score on, and there are {len(train)}: give more"
         )
-    from ..data.embeddings import Embedder
-
     for branch in space.branches:
         if branch.trains:
             known = branch.space.get("embedding")
@@ -99,7 +96,7 @@ class Networks:
         Whoever else wants the same network waits; a training that was stopped goes on from its checkpoint.
         Raises BudgetSpent, `Unanswered` for a question that no LM answers, and UserError.
         """
-        untrained = cast("Untrained", program)
+        untrained = cast(Untrained, program)
         name = self._name(untrained)
         if name not in self._last:
             self._last = {name: self._trained(untrained, self.folder / NETWORKS / name)}
@@ -111,8 +108,6 @@ class Networks:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def _trained(self, program: Untrained, folder: Path) -> StrategyNetwork:
-        from ...modules.protocols.strategy_network import StrategyNetwork
-        from ..data.embeddings import Embedder
         from ..training.live import live
 
         folder.parent.mkdir(parents=True, exist_ok=True)

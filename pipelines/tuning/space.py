@@ -28,9 +28,13 @@ from ...modules.base.space import (
     picks,
     plain,
 )
+from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import Program
+from ...modules.protocols.registry import PROTOCOLS
 from ..lms.named import lm
-from ..programs.registry import PROTOCOLS, TO_TRAIN, MakeLM, Protocol, made, program_of
+from ..programs.build import MakeLM, made
+from ..programs.networks import TO_TRAIN
+from ..programs.resolve import program_of
 
 PROGRAM = "program"
 LMS = "lms."
@@ -59,7 +63,7 @@ class Branch:
 
     @property
     def protocol(self) -> Protocol | None:
-        return TO_TRAIN if self.trains else PROTOCOLS.get(self.spec)
+        return TO_TRAIN if self.trains else PROTOCOLS.find(self.spec)
 
     def parameters(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """The constructor's parameters for a point of this branch."""
@@ -167,8 +171,9 @@ class TuneSpace:
                 example = protocol.read(protocol.example.split(":", 2)[1:]).get(parameter)
                 allowed = picks(known.values) if isinstance(known.values, Pick) else options_of(known.values)
                 first[parameter] = example if example in allowed else allowed[0]
-        if first.get("tie_break") == "strongest":
-            first["tie_break"] = f"strongest:{first['roles'][0]}"
+        for known in branch.space.values():  # what completes another parameter, which it is a member of
+            if known.joins and isinstance(known.values, Member) and known.when and known.when.holds(first):
+                first[known.joins] = f"{first[known.joins]}:{first[known.values.of][0]}"
         return first
 
     def check(self) -> None:

@@ -21,9 +21,9 @@ from ...modules.base.calls import bound, tallied
 from ...modules.base.errors import UserError
 from ...modules.base.space import Choice, Parameter, Setting, Whole, drawn, key_of, settings
 from ...modules.base.sync import run_sync
+from ...modules.protocols.declaration import Replayed, Replays
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.program import Program
-from ...modules.protocols.replays import Replays, Told
 from ...modules.reading.answers import score
 from ...modules.reading.question import Question
 from ..base.budget import BudgetSpent
@@ -264,7 +264,7 @@ async def _answer_all(program: Program, questions: Sequence[Question], file: Row
         raise stopped[0]
 
 
-def retold(rows: Sequence[Row], told: Sequence[Told | None]) -> list[Row]:
+def retold(rows: Sequence[Row], told: Sequence[Replayed | None]) -> list[Row]:
     """The rows as they would be with other outcomes, and with the calls that those take."""
     found = []
     for row, outcome in zip(rows, told, strict=True):

@@ -26,7 +26,7 @@ from ..lms.cache import ACTIVE_CACHE, open_cache
 from ..lms.ledger import LEDGERS, Ledger, totals
 from ..lms.named import lm as make
 from ..programs.networks import Unanswered
-from ..programs.registry import MakeLM
+from ..programs.resolve import MakeLM
 from ..runs.manifest import git_commit, hashes, lms_of, versions, write_json
 from .check import checked
 from .job import Job, work

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,9 +9,11 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.space import Choice, Parameter, Pick, Real, Space, Values, Whole
+from ...modules.protocols.registry import PROTOCOLS, written
 from ..lms.named import lm
-from ..programs.networks import default_embedding
-from ..programs.registry import PROTOCOLS, TO_TRAIN, YAML_SUFFIXES, MakeLM, Protocol, read_yaml
+from ..programs.build import MakeLM, takes
+from ..programs.networks import TO_TRAIN, default_embedding
+from ..programs.resolve import YAML_SUFFIXES, read_yaml
 from .space import LISTS, PROGRAM, Branch, TuneSpace
 
 _RANGE = ("from", "to", "step")
@@ -74,14 +75,14 @@ def _branch(where: str, entry: Any, sets: Mapping[str, Any], seated: Mapping[str
     if not isinstance(spec, str):
         raise UserError(f"{where} does not say which program: add a line such as 'program: deliberation'")
     name, *parts = (part.strip() for part in spec.split(":", 2))
-    protocol = PROTOCOLS.get(name)
-    if protocol is None:
+    protocol = PROTOCOLS.find(name)
+    if protocol is None or not protocol.example:
         if Path(spec).expanduser().is_dir():
             if fields:
                 raise UserError(f"{where}: {spec} is a saved program, which has no parameters: drop them")
             return Branch(spec, spec)
         raise UserError(
-            f"{where}: there is no program {spec!r}: give one of {', '.join(PROTOCOLS)}, a YAML file or a "
+            f"{where}: there is no program {spec!r}: give one of {', '.join(written())}, a YAML file or a "
             "saved program's folder"
         )
     if name == "network" and parts == [""]:
@@ -106,13 +107,6 @@ def _branch(where: str, entry: Any, sets: Mapping[str, Any], seated: Mapping[str
         else:
             space[parameter] = Parameter(values, declared.when if declared else None)
     return Branch(name, name, _nested(fixed), _ordered(space, protocol.space), lms)
-
-
-def takes(protocol: Protocol) -> list[str]:
-    """The parameters of a protocol's constructor."""
-    made_by = protocol.program
-    built = made_by.__init__ if isinstance(made_by, type) else made_by  # type: ignore[misc]
-    return [name for name in inspect.signature(built).parameters if name not in ("self", "lm", "lms")]
 
 
 def _ordered(space: dict[str, Parameter], declared: Space) -> Space:

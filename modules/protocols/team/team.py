@@ -22,19 +22,13 @@ from ...environment import Environment
 from ...reading.answers import answer_key
 from ...reading.voting import majority
 from ...reports.team import team_report
+from ..declaration import Described, Plot, Protocol, comma_items, one_shot
 from ..program import Program, SeatTurns, distinct, prediction_of
 from .worker import STEP_FIELDS, Worker, trace_text
 
 _DRESS = " .,:;!*_`'\"()[]"
 GREEDY = {"temperature": 0.0}
 ACCEPT, RETRY = "accept", "retry"
-
-SPACE: Space = {
-    "workers": Parameter(Pick(tuple(told.WORKERS), 1, 3, ordered=False, repeated=True)),
-    "max_steps": Parameter(Choice((5, 8, 10, 15))),
-    "max_retries": Parameter(Whole(0, 3)),
-    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
-}
 
 
 class Verdict(NamedTuple):
@@ -295,3 +289,35 @@ def _checked_limit(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UserError(f"{name} is {value!r}: give a whole number of at least {least}")
     return value
+
+
+def _read(parts: Sequence[str]) -> dict[str, Any]:
+    if len(parts) > 1:
+        raise UserError(f"a team has workers only, not {':'.join(parts)!r}: write team:bold,cautious")
+    return {"workers": comma_items(parts)}
+
+
+def _title(described: Described) -> str:
+    return f"{', '.join(described['workers'])} · {described['max_steps']} steps{one_shot(described)}"
+
+
+_SPACE: Space = {
+    "workers": Parameter(Pick(tuple(told.WORKERS), 1, 3, ordered=False, repeated=True)),
+    "max_steps": Parameter(Choice((5, 8, 10, 15))),
+    "max_retries": Parameter(Whole(0, 3)),
+    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+}
+
+SupervisedTeam.protocol = Protocol(
+    "team",
+    "team:bold,cautious",
+    _read,
+    _SPACE,
+    title=_title,
+    plot=Plot(
+        "team_plot",
+        "Each worker alone, the team, and the best worker in hindsight; and what a smaller step limit would "
+        "at least have kept.",
+    ),
+    fixed=("demonstration",),
+)

@@ -26,8 +26,8 @@ from folkmoot.modules.base.space import (
     picks,
     settings,
 )
+from folkmoot.modules.protocols.registry import PROTOCOLS
 from folkmoot.optimizers.structure.search import grid, parameters_of
-from folkmoot.pipelines.programs.registry import PROTOCOLS
 from folkmoot.pipelines.tuning.yaml_space import space_of
 
 TALK = {

@@ -24,7 +24,7 @@ import folkmoot as fm
 from folkmoot.modules.agents.seat import Seat
 from folkmoot.modules.agents.transcript import Turn
 from folkmoot.modules.protocols.causal import EVALUATOR_PARTS, REASONER_PARTS
-from folkmoot.pipelines.programs.registry import parse_sets, program_of
+from folkmoot.pipelines.programs.resolve import parse_sets, program_of
 from folkmoot.pipelines.testing.replies import agreeing, drawn, sample_questions
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.signatures.causal import COUNTERFACTUAL, SOLUTION

@@ -24,7 +24,6 @@ from safetensors.torch import save as write_tensors
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.base.sync import run_sync
-from folkmoot.modules.network import files
 from folkmoot.modules.network.choice import draw, softmax
 from folkmoot.modules.network.config import NetworkConfig
 from folkmoot.modules.network.state import NetworkState, random_for
@@ -446,7 +445,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
             NetworkState.load(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises((UserError, OSError)):
-        files.save(LEARNED, tmp_path / "file")
+        LEARNED.save(tmp_path / "file")
 
 
 @pytest.mark.parametrize(

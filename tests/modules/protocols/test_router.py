@@ -17,7 +17,7 @@ from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.router import SIGNS, Rule, asks_team, expected_gain, signs_of
 from folkmoot.optimizers.policy.routing import THRESHOLDS, Answered, learn_rule, ridge, rule_of
-from folkmoot.pipelines.programs.registry import program_of
+from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.contract import ProtocolContract
 from folkmoot.pipelines.testing.server import ScriptedServer
 

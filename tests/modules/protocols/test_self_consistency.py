@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import folkmoot as fm
-from folkmoot.pipelines.programs.registry import program_of
+from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.tracking.values import run_name
 
 QUESTION = {"question": "Where are savings kept?", "choices": {"A": "bank", "B": "library", "C": "mall"}}

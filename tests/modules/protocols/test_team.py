@@ -20,7 +20,7 @@ from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.team.actions import read_action
 from folkmoot.modules.protocols.team.team import SupervisedTeam, read_verdict
 from folkmoot.modules.protocols.team.worker import MAX_TRACE_CHARS, trace_text
-from folkmoot.pipelines.programs.registry import program_of
+from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.contract import ProtocolContract
 
 DOCUMENTS = [

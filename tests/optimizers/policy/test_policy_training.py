@@ -84,7 +84,7 @@ def reached(state: NetworkState, right: Right = planted) -> float:
 
 def same(a: NetworkState, b: NetworkState) -> bool:
     """All numbers equal, bit for bit."""
-    one, other = files.tensors_of(a), files.tensors_of(b)
+    one, other = a.tensors(), b.tensors()
     equal = all(torch.equal(one[name], other[name]) for name in one.keys() | other.keys())
     return equal and a.questions == b.questions and a.config == b.config
 

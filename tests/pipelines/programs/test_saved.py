@@ -26,7 +26,7 @@ from folkmoot.modules.protocols.program import Program, distinct
 from folkmoot.modules.protocols.saved import FORMAT, predictors_of
 from folkmoot.pipelines.data import embeddings
 from folkmoot.pipelines.lms.named import lm_identity
-from folkmoot.pipelines.programs.registry import program_of
+from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.programs.saved import saved_program
 from folkmoot.pipelines.runs.manifest import hashes
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -374,10 +374,10 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "newer": (put("format", FORMAT + 1), "upgrade folkmoot"),
     "no format": (lambda known: known.pop("format") and None, "no program saved by folkmoot"),
     "odd format": (put("format", True), "no program saved by folkmoot"),
-    "unknown protocol": (put("program", "program", "exec"), "no program or file 'exec'"),
+    "unknown protocol": (put("program", "program", "exec"), "of the program 'exec', which nobody here knows"),
     "a class": (
         put("program", "program", "folkmoot.modules.base.errors.UserError"),
-        "no program or file",
+        "which nobody here knows",
     ),
     "no protocol": (lambda known: known["program"].pop("program") and None, "which protocol"),
     "unknown key": (put("pickle", "gASV"), "pickle: Extra inputs"),
@@ -612,7 +612,7 @@ def test_a_protocol_of_ones_own_is_told_to_the_loader(tmp_path: Path) -> None:
 
     program = taught(Mine(3))
     program.save(tmp_path)
-    with pytest.raises(UserError, match="no program or file 'mine'"):
+    with pytest.raises(UserError, match=r"of the program 'mine', which nobody here knows.*protocols="):
         fm.load_program(tmp_path)
     assert hashes(fm.load_program(tmp_path, protocols={"mine": Mine})) == hashes(program)
     rewritten(tmp_path, put("program", "depth", 1))

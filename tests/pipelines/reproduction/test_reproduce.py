@@ -21,7 +21,7 @@ import folkmoot as fm
 from folkmoot.modules.network.config import PAPER_STRATEGIES, NetworkConfig
 from folkmoot.optimizers.policy.settings import PRESETS, TrainingSettings
 from folkmoot.pipelines.data import catalogue
-from folkmoot.pipelines.programs.registry import program_of
+from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.reproduction.lms import PaperLMs, by_model
 from folkmoot.pipelines.reproduction.measures import FIGURES, RULES, derived, measured, ratio
 from folkmoot.pipelines.reproduction.plan import Request, plan

@@ -576,7 +576,7 @@ def test_an_lm_that_is_refused_ends_a_live_training(tables: Any, tmp_path: Path)
 
 
 def test_a_trained_network_is_a_program(tables: Any, tmp_path: Path) -> None:
-    from folkmoot.pipelines.programs.registry import PROTOCOLS
+    from folkmoot.modules.protocols.registry import PROTOCOLS
 
     if "network" not in PROTOCOLS:
         pytest.skip("programs.py does not know networks yet")

@@ -1,0 +1,146 @@
+"""Things known by name: built in, added in Python, of installed packages, or named as `module:Name`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from functools import cached_property, lru_cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from .errors import UserError
+
+T = TypeVar("T")
+
+_PLACE = re.compile(r"((?:[^\W\d]\w*\.)*[^\W\d]\w*):([^\W\d]\w*)(?::(.*))?", re.DOTALL)
+
+
+@lru_cache(maxsize=16)
+def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Those of all packages on the path, which takes a while to look through."""
+    return tuple(entry_points(group=group))
+
+
+class Found(NamedTuple):
+    """What a spec names: the name, the thing of that name, and what stands behind the name and a colon."""
+
+    name: str
+    thing: Any
+    rest: str
+
+
+class Registry(MutableMapping[str, T]):
+    """The programs, strategies, environments or optimizers that can be named.
+
+    As a mapping it holds what is built in and what was added in Python. `find` also knows the entry points
+    `folkmoot.KIND` of installed packages, and imports those; only `spec` imports what a user names as
+    `module:Name`, where the working folder counts as well. A name that a file holds is for `find`.
+
+    Args:
+        kind: what there is here, in the plural, such as `programs`.
+        checked: (name, what was imported) → what is kept; raises UserError for what does not belong here.
+        built_in: gives what is built in; called when something is first asked for.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        checked: Callable[[str, Any], T],
+        built_in: Callable[[], Mapping[str, T]] = dict,
+    ) -> None:
+        self.kind, self._checked, self._built_in = kind, checked, built_in
+
+    @cached_property
+    def _known(self) -> dict[str, T]:
+        return dict(self._built_in())
+
+    def __getitem__(self, name: str) -> T:
+        return self._known[name]
+
+    def __setitem__(self, name: str, thing: T) -> None:
+        self._known[name] = thing
+
+    def __delitem__(self, name: str) -> None:
+        del self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def what(self) -> str:
+        """One of them, in words."""
+        return "strategy" if self.kind == "strategies" else self.kind.removesuffix("s")
+
+    def names(self) -> list[str]:
+        """All names that can be given, those of installed packages last."""
+        return list(dict.fromkeys([*self, *(point.name for point in self._installed())]))
+
+    def find(self, name: Any) -> T | None:
+        """What has this name, here or in an installed package; None when nothing has.
+
+        Raises UserError for an entry point that cannot be imported, or is nothing that belongs here.
+        """
+        if not isinstance(name, str):
+            return None
+        if name not in self._known:
+            for point in self._installed():
+                if point.name == name:
+                    self._known[name] = self._checked(name, self._loaded(name, point.load))
+        return self._known.get(name)
+
+    def spec(self, text: str) -> Found | None:
+        """What a user's spec begins with, a name or `module:Name`; None when there is no such thing.
+
+        What is named as `module:Name` is known under that name from then on. Raises UserError for a module
+        that cannot be imported, and as `find` does.
+        """
+        name, _, rest = text.partition(":")
+        name = name.strip()
+        found = self.find(name)
+        if found is not None:
+            return Found(name, found, rest)
+        place = _PLACE.fullmatch(text)
+        if place is None:
+            return None
+        module, attribute, rest = place.groups()
+        name = f"{module}:{attribute}"
+        if name not in self._known:
+            thing = self._imported(name, module, attribute)
+            if thing is None:
+                return None
+            self._known[name] = self._checked(name, thing)
+        return Found(name, self._known[name], rest or "")
+
+    def _installed(self) -> tuple[EntryPoint, ...]:
+        return _entry_points(f"folkmoot.{self.kind}", tuple(sys.path))
+
+    def _imported(self, name: str, module: str, attribute: str) -> Any:
+        here = str(Path.cwd())
+        if not {here, ""} & set(sys.path):
+            sys.path.append(here)
+        try:
+            found = self._loaded(name, lambda: import_module(module))
+        except UserError as problem:
+            cause = problem.__cause__
+            if isinstance(cause, ModuleNotFoundError) and f"{module}.".startswith(f"{cause.name}."):
+                return None
+            raise
+        if not hasattr(found, attribute):
+            raise UserError(f"the module {module} has no {attribute!r}: correct the {self.what} {name}")
+        return getattr(found, attribute)
+
+    def _loaded(self, name: str, load: Callable[[], Any]) -> Any:
+        try:
+            return load()
+        except Exception as problem:  # of somebody else's module
+            told = " ".join(str(problem).split())[:300]
+            raise UserError(
+                f"the {self.what} {name} cannot be imported ({type(problem).__name__}: {told}): mend its "
+                "package, or drop it"
+            ) from problem

@@ -1,0 +1,120 @@
+"""What a protocol says about itself beside its class: how it is written, named, tuned, replayed, drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..base.errors import UserError
+from ..base.space import Space
+
+MAX_ROUNDS = 3
+"""The most rounds of a dialogue in the papers."""
+
+Described = Mapping[str, Any]
+"""What a program's `describe()` gives: its settings as JSON."""
+
+
+class Replayed(NamedTuple):
+    """The outcome of one question under another setting, and the first of the recorded calls it takes."""
+
+    answer: str | None
+    decided_by: str
+    rounds: int
+    calls: int
+
+
+@dataclass(frozen=True)
+class Replays:
+    """Which constructor parameters a recorded run is free to change afterwards.
+
+    Args:
+        free: names of those parameters.
+        record: turns a program's parameters and the largest value of each free number into those of the run
+            that tells most of them.
+        tell: (rows of such a run, parameters) → an outcome a row, None for a row that failed; None in all
+            when the parameters need calls of their own. Raises UserError for rows of another program.
+        same_calls: whether every such setting takes all recorded calls.
+    """
+
+    free: tuple[str, ...]
+    record: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
+    tell: Callable[[Sequence[Mapping[str, Any]], Mapping[str, Any]], list[Replayed | None] | None]
+    same_calls: bool = False
+
+
+class Plot(NamedTuple):
+    """How a protocol's report is drawn, and what the picture shows in a sentence.
+
+    `draw` is the name of a function in `pipelines/plots`, or a function like those:
+    (report, path, tall=False) → whether there was anything to draw.
+    """
+
+    draw: str | Callable[..., bool]
+    caption: str
+
+
+def no_parts(parts: Sequence[str]) -> dict[str, Any]:
+    """The reader of a protocol whose name is all of its short spec."""
+    if any(parts):
+        raise UserError(f"{':'.join(parts)!r} is more than the program's name: give parameters with --set")
+    return {}
+
+
+def comma_items(parts: Sequence[str]) -> list[str]:
+    """The items of the first part of a short spec, which commas divide."""
+    return [item.strip() for item in parts[0].split(",")] if parts and parts[0] else []
+
+
+def rounds_title(rounds: int) -> str:
+    """What a title says of a program's most rounds: nothing where they are the papers' three."""
+    return "" if rounds == MAX_ROUNDS else f" · {rounds} round{'s' if rounds > 1 else ''}"
+
+
+def one_shot(described: Described) -> str:
+    """What a title says of a worked demonstration."""
+    return " · one-shot" if described.get("demonstration") else ""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """All that others need to know of one protocol; `Program.protocol` of its class.
+
+    Args:
+        name: under which it is found, written, saved and plotted.
+        example: a short spec; empty for what no short spec makes.
+        read: turns the parts of a short spec after the name (at most two) into constructor parameters.
+        space: what can be tuned.
+        replays: what a recorded run tells of other settings.
+        title: what stands after the name where a run is named, from what `describe()` says.
+        plot: how its report is drawn.
+        singles: the single agents in it, each as its own `describe()` would say, from what this one says;
+            they may stand in for it when it is distilled.
+        holds: the parameters that hold programs, or lists of them.
+        fixed: the parameters, beside `holds`, that settle which prompts there are, so that a saved program
+            cannot change them.
+        program: what makes a program from its parameters; the class itself where nothing is said. An
+            `embedder` among its parameters is given to it: a model's name → what embeds texts.
+        restored: what makes a saved program whose folder holds more than JSON:
+            (folder, described, where, embedder) → program.
+    """
+
+    name: str
+    example: str = ""
+    read: Callable[[Sequence[str]], dict[str, Any]] = no_parts
+    space: Space = field(default_factory=dict)
+    replays: Replays | None = None
+    title: Callable[[Described], str] = lambda described: ""
+    plot: Plot | None = None
+    singles: Callable[[Described], list[dict[str, Any]]] = lambda described: []
+    holds: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+    program: Callable[..., Any] | None = None
+    restored: Callable[[Path, Described, str, Callable[[str], Any]], Any] | None = None
+
+    def make(self, **parameters: Any) -> Any:
+        """A program with these parameters."""
+        assert self.program is not None, f"{self.name} is not registered"
+        return self.program(**parameters)

@@ -1,0 +1,56 @@
+"""Programs by name: every protocol of this folder, and those of others, each by what its class declares."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from ..base.errors import UserError
+from ..base.registry import Registry
+from .declaration import Protocol
+from .program import Program
+
+
+def declared(name: str, made_by: Any) -> Protocol:
+    """What a program's class says about itself, under this name.
+
+    Raises UserError for what is no class of a program.
+    """
+    if not isinstance(made_by, type) or not issubclass(made_by, Program):
+        raise UserError(f"{name} is no program: name a class that derives from fm.Program")
+    own: Protocol = vars(made_by).get("protocol", Protocol(name, name))
+    return replace(own, name=name, example=own.example or name, program=own.program or made_by)
+
+
+def _built_in() -> dict[str, Protocol]:
+    """Every class in this folder that declares a protocol."""
+    package = import_module(__package__)
+    found: dict[str, Protocol] = {}
+    for part in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        module = import_module(part.name)
+        for value in vars(module).values():
+            own = vars(value).get("protocol") if isinstance(value, type) else None
+            if isinstance(own, Protocol) and value.__module__ == module.__name__:
+                found[own.name] = replace(own, program=own.program or value)
+    return found
+
+
+PROTOCOLS: Registry[Protocol] = Registry("programs", declared, _built_in)
+
+
+def written() -> list[str]:
+    """The names that a short spec may begin with."""
+    return [name for name in PROTOCOLS.names() if name not in PROTOCOLS or PROTOCOLS[name].example]
+
+
+def titled(described: Mapping[str, Any]) -> str:
+    """A program in a few words, from what its `describe()` says: `deliberation intuitive, critic · judge`.
+
+    What is done to a program, such as `network training`, is titled as the program is.
+    """
+    name = str(described.get("program", "program"))
+    protocol = PROTOCOLS.find(name.partition(" ")[0])
+    return f"{name} {protocol.title(described) if protocol else ''}".rstrip()

@@ -1,0 +1,173 @@
+"""Programs and environments made of a name and parameters, which are checked before."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.registry import Registry
+from ...modules.environment import (
+    CorpusEnvironment,
+    Environment,
+    RecordingEnvironment,
+    ReplayEnvironment,
+    WikipediaEnvironment,
+)
+from ...modules.protocols.declaration import Protocol
+from ...modules.protocols.program import Program
+from ...modules.protocols.registry import PROTOCOLS, written
+from ..base.settings import settings
+from ..data import embeddings
+from ..lms.named import SAMPLING
+
+MakeLM = Callable[..., Any]
+MakeEnvironment = Callable[..., Any]
+"""What stands after the environment's name and a colon → the environment; without that text, no argument."""
+
+_GIVEN = ("self", "lm", "lms", "embedder")
+"""Parameters that are no user's to set: LMs have options of their own."""
+
+
+def made(where: str, name: str, parameters: Mapping[str, Any], protocol: Protocol | None = None) -> Program:
+    """The protocol of that name with these parameters, members and environments made already.
+
+    Raises UserError for a name that no protocol has, and parameters that it does not take.
+    """
+    protocol = protocol or PROTOCOLS.find(name)
+    if protocol is None:
+        raise no_protocol(name)
+    check_names(protocol, parameters)
+    _check_sampling(parameters.get("sampling"))
+    given = {"embedder": embedder} if "embedder" in _signature(protocol) else {}
+    try:
+        program: Program = protocol.make(**parameters, **given)
+    except UserError:
+        raise
+    except (TypeError, ValueError, AttributeError) as problem:
+        raise UserError(f"{where} cannot be built ({problem}): check its parameters") from None
+    if parameters.get("environment") is not None and getattr(program, "retrieval", None) is None:
+        raise UserError(
+            f"{where} has an environment but no retriever to use it: add the role or drop the environment"
+        )
+    return program
+
+
+def embedder(model: str) -> Any:
+    """What embeds texts with a model of that name."""
+    return embeddings.Embedder(model)
+
+
+def takes(protocol: Protocol) -> list[str]:
+    """The parameters of a protocol that a user can set."""
+    return [name for name in _signature(protocol) if name not in _GIVEN]
+
+
+def check_names(protocol: Protocol, parameters: Mapping[str, Any]) -> None:
+    """Raise UserError for a parameter that the protocol does not have, and one that is missing."""
+    known = takes(protocol)
+    for key in parameters:
+        if key not in known:
+            raise UserError(
+                f"{protocol.name} has no parameter {key!r}{did_you_mean(key, known)}: it has "
+                f"{', '.join(known)}"
+            )
+    for key, parameter in _signature(protocol).items():
+        if key in known and parameter.default is inspect.Parameter.empty and not parameters.get(key):
+            raise UserError(f"{protocol.name} needs {key}: write for example {protocol.example}")
+
+
+def _signature(protocol: Protocol) -> Mapping[str, inspect.Parameter]:
+    made_by = protocol.program
+    # DSPy's metaclass hides the signature of a class.
+    built = made_by.__init__ if isinstance(made_by, type) else made_by  # type: ignore[misc]
+    assert built is not None
+    return inspect.signature(built).parameters
+
+
+def _check_sampling(sampling: Any) -> None:
+    if sampling is None:
+        return
+    if not isinstance(sampling, Mapping):
+        raise UserError(f"sampling is {sampling!r}: give settings such as {{temperature: 0.5}}")
+    for key in sampling:
+        if key not in SAMPLING:
+            raise UserError(
+                f"there is no sampling setting {key!r}{did_you_mean(key, SAMPLING)}: "
+                f"choose among {', '.join(SAMPLING)}"
+            )
+
+
+def no_protocol(spec: str) -> UserError:
+    """What is said where a spec names nothing."""
+    name, known = spec.partition(":")[0], written()
+    return UserError(
+        f"there is no program or file {spec!r}{did_you_mean(name, known)}: the programs are "
+        f"{', '.join(known)}, or name a YAML file"
+    )
+
+
+def _corpus(path: str) -> CorpusEnvironment:
+    return CorpusEnvironment(path, index_dir=settings().cache)
+
+
+def _wikipedia(address: str = "") -> WikipediaEnvironment:
+    host, _, path = address.partition("/")
+    return WikipediaEnvironment(
+        host or "en.wikipedia.org", path=f"/{path or 'w/api.php'}", cache_dir=settings().cache
+    )
+
+
+def _recording(rest: str) -> RecordingEnvironment:
+    path, _, environment = rest.partition(":")
+    if not path or not environment:
+        raise UserError(f"record:{rest} names no file or no environment: write record:pages.jsonl:wikipedia")
+    return RecordingEnvironment(environment_of(environment), path)
+
+
+def _environment_maker(name: str, found: Any) -> MakeEnvironment:
+    if not callable(found):
+        raise UserError(f"{name} is no environment: name a class, or a function that makes one")
+
+    def make(*rest: str) -> Any:
+        try:
+            made = found(*rest)
+        except TypeError as problem:
+            raise UserError(f"the environment {name} cannot be made ({problem}): correct {name}:…") from None
+        if not isinstance(made, Environment):
+            raise UserError(f"{name} made a {type(made).__name__}, which is no environment")
+        return made
+
+    return make
+
+
+_FORMS = (
+    "corpus:PATH (a JSONL file of titles and texts), wikipedia, wikipedia:HOST, "
+    "record:PATH:ENVIRONMENT or replay:PATH"
+)
+_BUILT_IN: dict[str, MakeEnvironment] = {
+    "corpus": _corpus,
+    "wikipedia": _wikipedia,
+    "replay": ReplayEnvironment,
+    "record": _recording,
+}
+_NEED_MORE = ("corpus", "replay", "record")
+ENVIRONMENTS: Registry[MakeEnvironment] = Registry("environments", _environment_maker, lambda: _BUILT_IN)
+
+
+def environment_of(value: Any) -> Any:
+    """An environment by its text form; None, or an environment that is made already, as it is."""
+    if not isinstance(value, str):
+        if value is None or hasattr(value, "source"):
+            return value
+        raise UserError(f"environment is {value!r}: give {_FORMS}")
+    found = ENVIRONMENTS.spec(value)
+    if found is None or (not found.rest and (value.endswith(":") or found.name in _NEED_MORE)):
+        meant = "" if found else did_you_mean(value.partition(":")[0], ENVIRONMENTS.names())
+        others = [name for name in ENVIRONMENTS.names() if name not in _BUILT_IN]
+        raise UserError(
+            f"there is no environment {value!r}{meant}: give {_FORMS}"
+            + (f", or {', '.join(others)} of installed packages" if others else "")
+        )
+    return found.thing(*[found.rest] if found.rest else [])
