@@ -55,11 +55,6 @@ CIRCLES: list[str] = [
     "pipelines/tuning/tune",
 ]
 LATE: list[str] = [
-    "pipelines/cli/app -> modules/base/fence",
-    "pipelines/cli/distil -> modules/agents/profile",
-    "pipelines/cli/doctor -> modules/protocols/single",
-    "pipelines/cli/push -> modules/base/errors",
-    "pipelines/cli/report -> modules/base/fence",
     "pipelines/reporting/report -> pipelines/reporting/tracking",
     "pipelines/tracking/push -> pipelines/programs/saved",
     "pipelines/tracking/tracker -> pipelines/tracking/push",
@@ -85,7 +80,6 @@ TWICE: list[str] = [
     "front_plot",
     "judged",
     "listing",
-    "lm_of",
     "log_odds",
     "metrics_of",
     "plain",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import dspy
 
 from ...modules.base.calls import bound
 from ...modules.base.errors import UserError
+from ...modules.base.fence import clean
 from ...modules.protocols.program import Program
 from ...modules.reading.question import MAX_CHOICES, Question, from_row
 from ..data.load import check_contexts
@@ -19,56 +19,50 @@ from ..lms.store import ACTIVE, CallStore, write_lms
 from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import LMOptions
 from ..runs.manifest import lms_of
+from .options import AskOptions
+from .show import console, finish, show_dialogue
 
 _LABELLED = re.compile(r"([A-Z]|\d{1,2})=(.*)", re.DOTALL)
 
 
-def ask(
-    program: str,
-    question: str,
-    *,
-    choices: Sequence[str] = (),
-    context: str | None = None,
-    kind: str | None = None,
-    sets: Sequence[str] = (),
-    lms: LMOptions,
-    record: Path | None = None,
-    cache: bool = True,
-) -> dict[str, Any]:
-    """The prediction as a dict, with the question's `choices`. Raises UserError or CallError."""
-    built = program_of(program, parse_sets(sets), make_lm=lms.make)
-    asked = question_of(question, choices, context, kind)
+def ask(options: AskOptions) -> None:
+    lms = LMOptions(**options.lms())
+    program = program_of(options.program, parse_sets(options.sets), make_lm=lms.make)
+    # A question from the command line's words is refused as a row of a file would be.
+    words = {"question": options.question, "choices": labelled(options.choice), "context": options.context}
+    asked = from_row({"id": "ask", **words}, "the question asked", options.kind)
     check_contexts([asked])
-    language_model = lms.seat(built)
+    lm = lms.seat(program)
     with (
-        dspy.context(lm=language_model, disable_history=True),
-        open_cache(cache) as known,
+        dspy.context(lm=lm, disable_history=True),
+        open_cache(options.cache) as known,
         bound(ACTIVE_CACHE, known),
     ):
-        prediction = _recorded(built, asked, language_model, record)
-    return {"question": asked.question, "choices": asked.choices, **prediction.toDict()}
+        prediction = _recorded(program, asked, lm, options.record)
+    found = {"question": asked.question, "choices": asked.choices, **prediction.toDict()}
+
+    def show() -> None:
+        if options.quiet:
+            console().print(clean(found["answer"] or ""), soft_wrap=True)
+        else:
+            show_dialogue(console(), found, asked.choices)
+
+    finish(options, found, show)
 
 
-def _recorded(program: Program, asked: Question, language_model: Any, record: Path | None) -> dspy.Prediction:
+def _recorded(program: Program, asked: Question, lm: dspy.LM | None, record: Path | None) -> dspy.Prediction:
     if record is None:
         return program(**asked.inputs())
     try:
         store = CallStore(record)
-        write_lms(record, lms_of(program, language_model))
+        write_lms(record, lms_of(program, lm))
     except OSError as problem:
         raise UserError(f"{record} cannot be written ({problem.strerror}): choose another --record") from None
-    token = ACTIVE.set((store,))
-    try:
-        return program(**asked.inputs())
-    finally:
-        ACTIVE.reset(token)
-        store.close()
-
-
-def question_of(question: str, choices: Sequence[str], context: str | None, kind: str | None) -> Question:
-    """A question from the command line's words. Raises UserError as a row of a file would."""
-    row = {"id": "ask", "question": question, "choices": labelled(choices), "context": context}
-    return from_row(row, "the question asked", kind)
+    with bound(ACTIVE, (store,)):
+        try:
+            return program(**asked.inputs())
+        finally:
+            store.close()
 
 
 def labelled(choices: Sequence[str]) -> Mapping[str, str] | list[str] | None:

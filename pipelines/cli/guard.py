@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import Any, ParamSpec
+from contextvars import ContextVar
+from typing import Any, TextIO
 
 import typer
 
@@ -20,12 +20,17 @@ from ...modules.base.fence import one_line
 
 STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
-P = ParamSpec("P")
+_RESULTS: ContextVar[TextIO | None] = ContextVar("_RESULTS", default=None)
 
 
 def say(message: str) -> None:
     """One line for people, on standard error."""
     typer.echo(f"folkmoot: {one_line(message)}", err=True)
+
+
+def results() -> TextIO:
+    """Standard output as it was before a command began: it is for results, and for nothing else."""
+    return _RESULTS.get() or sys.stdout
 
 
 def heed_interrupts() -> None:
@@ -43,61 +48,64 @@ def heed_interrupts() -> None:
     sys.unraisablehook = dropped
 
 
-def guarded(command: Callable[P, None]) -> Callable[P, None]:
-    """Turn what a command raises into one line on standard error and an exit code."""
+@contextmanager
+def guarded(*, debug: bool) -> Iterator[None]:
+    """Keep what libraries print off standard output, and turn an error into one line and an exit code."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # litellm fetches a price table otherwise
+    token = _RESULTS.set(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except UserError as problem:
+        say(str(problem))
+        raise typer.Exit(BAD_INPUT) from None
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+    except (typer.Exit, BrokenPipeError):
+        raise
+    except Exception as problem:
+        if debug:
+            traceback.print_exc()
+        say(_unexpected(problem, debug))
+        raise typer.Exit(STOPPED) from None
+    finally:
+        _RESULTS.reset(token)
 
-    @functools.wraps(command)
-    def guard(*args: P.args, **kwargs: P.kwargs) -> None:
-        os.environ.setdefault(
-            "LITELLM_LOCAL_MODEL_COST_MAP", "True"
-        )  # litellm fetches a price table otherwise
-        try:
-            command(*args, **kwargs)
-        except UserError as problem:
-            say(str(problem))
-            raise typer.Exit(BAD_INPUT) from None
-        except KeyboardInterrupt:
-            say("interrupted")
-            raise typer.Exit(INTERRUPTED) from None
-        except (typer.Exit, BrokenPipeError):
-            raise
-        except Exception as problem:
-            if kwargs.get("debug"):
-                traceback.print_exc()
-            raise typer.Exit(_unexpected(problem, bool(kwargs.get("debug")))) from None
 
-    return guard
-
-
-def _unexpected(problem: Exception, debug: bool) -> int:
-    from ...modules.base.calls import CallError
+def _unexpected(problem: Exception, debug: bool) -> str:
+    from ...modules.base.calls import CallError  # brings DSPy, which --help does without
 
     if isinstance(problem, CallError):
-        say(str(problem))
-    else:
-        hint = "" if debug else " (run it again with --debug for the traceback)"
-        say(f"unexpected {type(problem).__name__}: {problem}{hint}")
-    return STOPPED
+        return str(problem)
+    hint = "" if debug else " (run it again with --debug for the traceback)"
+    return f"unexpected {type(problem).__name__}: {problem}{hint}"
+
+
+@contextmanager
+def resumable(folder: object = None) -> Iterator[None]:
+    """End the command, when Ctrl-C stops the block, with a line that says what is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = "is kept, and" if folder is None else f"is kept in {folder};"
+        say(f"interrupted: what is finished {kept} the same command takes it up again")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @contextmanager
 def warned(known: Collection[str] = ()) -> Iterator[None]:
     """Say what the block warned of and is not `known`, a line each, when it has ended."""
-    with warnings.catch_warnings(record=True) as said:
-        for kind in (UserWarning, RuntimeWarning):
+    kinds = (UserWarning, RuntimeWarning)
+    with warnings.catch_warnings(record=True) as caught:
+        for kind in kinds:
             warnings.simplefilter("always", kind)
         try:
             yield
         finally:
             kinds = (UserWarning, RuntimeWarning)
-            told = dict.fromkeys(str(one.message) for one in said if issubclass(one.category, kinds))
-            for message in told:
+            for message in dict.fromkeys(
+                str(one.message) for one in caught if issubclass(one.category, kinds)
+            ):
                 if message not in known:
                     say(f"warning: {message}")
-
-
-@contextmanager
-def clean_stdout() -> Iterator[None]:
-    """Keep what libraries print off standard output, which is for results."""
-    with redirect_stdout(sys.stderr):
-        yield

@@ -1,88 +1,538 @@
-"""The options that several commands share."""
+"""The options of every command: a dataclass each, made of groups that are written once."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any, ClassVar
 
-import typer
+from typer import Argument, Option
 
-if TYPE_CHECKING:
-    from ..programs.seats import LMOptions
+from ...modules.base.errors import UserError
+
+Text = str | None
+Whole = int | None
+Place = Path | None
+
+
+def source(of: str) -> Any:
+    """An option that names questions."""
+    return Option(metavar="NAME|FILE", help=of)
+
+
+def folder(of: str) -> Any:
+    """An option that names a folder."""
+    return Option(metavar="DIR", help=of)
+
+
+def drawn(what: str) -> Any:
+    """The option of a limit on questions of a part of the data."""
+    return Option(min=1, help=f"Only so many {what} questions, drawn by the seed.")
+
+
+def tracked(what: str = "the run", does: str = "Log {} to MLflow.") -> Any:
+    """The option whether MLflow gets to know of something."""
+    return Option("--track/--no-track", help=does.format(what))
+
+
+# Options that stand in commands without the rest of their group ---------------------------------------
 
 Program = Annotated[
     str,
-    typer.Argument(
+    Argument(
         help="single:cot, ensemble:simple,cot:majority, deliberation:intuitive,reasoner:judge; a YAML file."
     ),
 ]
 Names = Annotated[
-    list[str] | None,
-    typer.Option(
+    list[str],
+    Option(
         "--lm", metavar="[SEAT=]NAME", help="LM of every seat, or of one seat. Default: local/gemma-3-270m."
     ),
 ]
 Bases = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--api-base", metavar="[SEAT=]URL", help="Address of an OpenAI-compatible endpoint, up to /v1."
-    ),
+    list[str],
+    Option("--api-base", metavar="[SEAT=]URL", help="Address of an OpenAI-compatible endpoint, up to /v1."),
 ]
 Sets = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Constructor parameter, such as max_rounds=2."),
+    list[str], Option("--set", metavar="KEY=VALUE", help="Constructor parameter, such as max_rounds=2.")
 ]
-Temperature = Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature. Default: 0.")]
-MaxTokens = Annotated[int | None, typer.Option(min=1, help="Most tokens of a reply. Default: 1024.")]
+Temperature = Annotated[float | None, Option(min=0.0, help="Sampling temperature. Default: 0.")]
+MaxTokens = Annotated[Whole, Option(min=1, help="Most tokens of a reply. Default: 1024.")]
 AnswerForm = Annotated[
-    str | None,
-    typer.Option(metavar="label|text", help="Whether a choice is answered by its label or its text."),
+    Text, Option(metavar="label|text", help="Whether a choice is answered by its label or its text.")
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads of the embedded LM.")]
-Concurrency = Annotated[int, typer.Option(min=1, help="Most questions and LM calls in flight.")]
-Engine = Annotated[
-    str, typer.Option(metavar="asyncio|ray", help="Where to run: in this process, or on a Ray cluster.")
-]
-Workers = Annotated[int | None, typer.Option(min=1, help="Ray's worker processes. Default: one a CPU.")]
-Record = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Keep every LM call there, for --lm replay/DIR.")
-]
+Threads = Annotated[Whole, Option(min=1, help="CPU threads of the embedded LM.")]
+Concurrency = Annotated[int, Option(min=1, help="Most questions and LM calls in flight.")]
+Record = Annotated[Place, folder("Keep every LM call there, for --lm replay/DIR.")]
 Prices = Annotated[
-    list[str] | None,
-    typer.Option("--price", metavar="MODEL=IN,OUT", help="USD per million prompt and completion tokens."),
+    list[str], Option("--price", metavar="MODEL=IN,OUT", help="USD per million prompt and completion tokens.")
 ]
-Budget = Annotated[
-    str | None,
-    typer.Option(metavar="LIMITS", help='Hard ceilings, such as "2 USD, 500 calls, 1M tokens, 20 min".'),
-]
-Cache = Annotated[bool, typer.Option("--cache/--no-cache", help="Share answers of hosted LMs between runs.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop; no LM is asked.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before an expensive run.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No plan and no progress.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--columns", metavar="FIELD=COLUMN", help="Column that holds a field, such as question=text."
-    ),
-]
-Kind = Annotated[str | None, typer.Option(metavar="choice|boolean|number|span", help="Kind of answer.")]
+Cache = Annotated[bool, Option("--cache/--no-cache", help="Share answers of hosted LMs between runs.")]
+Json = Annotated[bool, Option("--json", help="One JSON object on standard output, nothing else.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Show the plan and stop; no LM is asked.")]
+Workers = Annotated[Whole, Option(min=1, help="Ray's worker processes. Default: one a CPU.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask before an expensive run.")]
+Kind = Annotated[Text, Option(metavar="choice|boolean|number|span", help="Kind of answer.")]
+Runs = Annotated[list[str], Argument(metavar="RUN...", help="Folders that evaluate wrote.")]
+RunNames = Annotated[Text, Option(metavar="A,B,…", help="What to call the runs. Default: what they ran.")]
+RetryErrors = Annotated[bool, Option("--retry-errors", help="Ask failed questions again.")]
+BootstrapSeed = Annotated[int, Option(help="Of the bootstrap.")]
+TrainSplit = Annotated[Text, Option(help="Split of the training questions. Default: train.")]
 
 
-def lm_options(
-    names: list[str] | None,
-    bases: list[str] | None,
-    *,
-    temperature: float | None = None,
-    max_tokens: int | None = None,
-    answer_form: str | None = None,
-    threads: int | None = None,
-    concurrency: int = 64,
-    price: list[str] | None = None,
-) -> LMOptions:
-    """What the options say of LMs."""
-    from ..programs.seats import LMOptions
+# Groups ----------------------------------------------------------------------------------------------
 
-    sampling = (temperature, max_tokens, answer_form)
-    return LMOptions(names or (), bases or (), *sampling, threads, concurrency, price or ())
+
+@dataclass(kw_only=True)
+class Options:
+    """What every command has. In help, a command's own options come first, then its groups in their order."""
+
+    example: ClassVar[str]
+
+    as_json: Json = False
+    debug: Annotated[bool, Option("--debug", help="Show the traceback of an unexpected error.")] = False
+
+    def lms(self) -> dict[str, Any]:
+        """What the options say of LMs, as `LMOptions` takes it."""
+        called = {"lm": "names", "api_base": "bases", "price": "prices"}
+        known = (*called, "temperature", "max_tokens", "answer_form", "threads", "concurrency")
+        return {called.get(name, name): getattr(self, name) for name in known if hasattr(self, name)}
+
+
+@dataclass(kw_only=True)
+class Quietly(Options):
+    """A command that says more than its result."""
+
+    quiet: Annotated[bool, Option("--quiet", "-q", help="No plan and no progress.")] = False
+
+
+@dataclass(kw_only=True)
+class Spending(Quietly):
+    """A command that says what it is going to take before it spends."""
+
+    budget: Annotated[
+        Text, Option(metavar="LIMITS", help='Hard ceilings, such as "2 USD, 500 calls, 1M tokens, 20 min".')
+    ] = None
+    dry_run: DryRun = False
+
+
+@dataclass(kw_only=True)
+class Confirmed(Spending):
+    """A command that asks before it spends much."""
+
+    yes: Yes = False
+
+
+@dataclass(kw_only=True)
+class Seats(Options):
+    """The LMs of a program's seats."""
+
+    lm: Names = field(default_factory=list)
+    api_base: Bases = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class LMs(Seats):
+    """A program's own settings, its LMs, and what all of those share."""
+
+    sets: Sets = field(default_factory=list)
+    temperature: Temperature = None
+    max_tokens: MaxTokens = None
+    answer_form: AnswerForm = None
+    threads: Threads = None
+    concurrency: Concurrency = 64
+    price: Prices = field(default_factory=list)
+    cache: Cache = True
+
+
+@dataclass(kw_only=True)
+class Columned(Options):
+    """How questions are read from a file."""
+
+    columns: Annotated[
+        list[str],
+        Option("--columns", metavar="FIELD=COLUMN", help="Column that holds a field, such as question=text."),
+    ] = field(default_factory=list)
+    kind: Kind = None
+
+    def column_names(self) -> dict[str, str] | None:
+        """`FIELD=COLUMN` pairs by field. Raises UserError."""
+        found: dict[str, str] = {}
+        for pair in self.columns:
+            key, _, value = (part.strip() for part in pair.partition("="))
+            if not key or not value or key in found:
+                raise UserError(
+                    f"--columns {pair!r} is no FIELD=COLUMN pair, or its field stands twice: correct it"
+                )
+            found[key] = value
+        return found or None
+
+
+# Commands --------------------------------------------------------------------------------------------
+
+
+@dataclass(kw_only=True)
+class AskOptions(LMs, Quietly):
+    """Ask a program one question and show the dialogue."""
+
+    example = (
+        'ask deliberation:intuitive,reasoner:judge "What keeps soup warm?" '
+        '--choice "a flask" --choice "a sieve" --lm openai/gpt-4o-mini'
+    )
+
+    program: Program
+    question: Annotated[str, Argument(help="The question.")]
+    choice: Annotated[
+        list[str],
+        Option(
+            "--choice", metavar="[A=]TEXT", help="An option (repeat it); without a label it gets A, B, …."
+        ),
+    ] = field(default_factory=list)
+    context: Annotated[Text, Option(help="A passage to answer from.")] = None
+    kind: Kind = None
+    record: Record = None
+
+
+@dataclass(kw_only=True)
+class EvaluateOptions(Columned, LMs, Confirmed):
+    """Answer labelled questions, score the answers, and keep a row for each.
+
+    Run the same command again to resume a run that was stopped: nothing that is finished is asked twice.
+    """
+
+    example = (
+        "evaluate deliberation:intuitive,reasoner:judge --data commonsenseqa "
+        "--limit 200 --seed 1 --lm openai/gpt-4o-mini --lm judge=openai/gpt-4o"
+    )
+
+    program: Program
+    data: Annotated[Text, source("Questions: a data set's name or a file.")] = None
+    outcomes: Annotated[
+        list[str], Option(metavar="FILE", help="For network:DIR instead: recorded answers.")
+    ] = field(default_factory=list)
+    split: Annotated[Text, Option(help="Split of the data set.")] = None
+    limit: Annotated[Whole, Option(help="Only so many questions.")] = None
+    seed: Annotated[
+        int | None,
+        Option(help="Draw the limit at random (without it the first are taken); a program's own draws, too."),
+    ] = None
+    out: Annotated[Place, folder("Folder of the run. Default: one under runs/ that it resumes.")] = None
+    train: Annotated[Text, source("Training questions, for --demos or weights.")] = None
+    train_split: TrainSplit = None
+    demos: Annotated[int, Option(min=0, help="Show every agent so many training questions.")] = 0
+    demo_seed: Annotated[Whole, Option(help="Draw the demos at random.")] = None
+    step_limits: Annotated[Text, Option(metavar="5,8,10,15", help="Once for each step limit of a team.")] = (
+        None
+    )
+    max_failures: Annotated[Whole, Option(min=1, help="Stop after so many failed questions.")] = None
+    retry_errors: RetryErrors = False
+    engine: Annotated[
+        str, Option(metavar="asyncio|ray", help="Where to run: in this process, or on a Ray cluster.")
+    ] = "asyncio"
+    workers: Annotated[Whole, Option(min=1, help="Ray's worker processes. Default: one a CPU.")] = None
+    record: Record = None
+    track: Annotated[bool, tracked()] = True
+    traces: Annotated[
+        float | None,
+        Option(
+            min=0, max=1, help="Share of the questions that MLflow gets as traces. Default: 20 questions."
+        ),
+    ] = None
+
+
+@dataclass(kw_only=True)
+class CompareOptions(Seats, Quietly):
+    """Compare runs question by question: differences with intervals, exact tests, effect sizes, prices.
+
+    Only questions that all runs answered are compared. With --match-budget, one run is enough: --lm and
+    --api-base then say where its LM is, if not where its name leads.
+    """
+
+    example = "compare runs/cot runs/talk --match-budget"
+
+    runs: Runs
+    names: RunNames = None
+    baseline: Annotated[
+        Text,
+        Option(
+            metavar="DIR|NAME|N",
+            help="The run that the others are measured against, by folder, name or place. Default: the "
+            "first, or what --match-budget ran.",
+        ),
+    ] = None
+    match_budget: Annotated[
+        bool,
+        Option(
+            "--match-budget",
+            help="Also run self-consistency with as many samples as the costliest run's tokens pay for.",
+        ),
+    ] = False
+    data: Annotated[Text, source("Questions for --match-budget. Default: as the run notes.")] = None
+    out: Annotated[
+        Place, folder("Folder of what --match-budget runs. Default: match-budget in the run's.")
+    ] = None
+    show: Annotated[int, Option(min=0, help="Show so many questions on which a pair parts.")] = 5
+    seed: BootstrapSeed = 0
+    concurrency: Concurrency = 64
+
+
+@dataclass(kw_only=True)
+class CompileOptions(Columned, LMs, Confirmed):
+    """Improve a program's prompts, and say on held-out questions what that gained.
+
+    Run the same command again to resume one that was stopped: nothing that was answered is asked again.
+    folkmoot evaluate OUT/program uses the result.
+    """
+
+    example = (
+        "compile single:cot --train train.jsonl --validation held-out.jsonl "
+        '--optimizer mipro --preset light --budget "500 calls" --out runs/compiled --lm openai/gpt-4o-mini'
+    )
+
+    program: Program
+    train: Annotated[Text, source("Questions that the optimizer learns from.")] = None
+    validation: Annotated[Text, source("Held-out questions, to compare before and after on.")] = None
+    optimizer: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="labeled_few_shot, bootstrap, bootstrap_rs, knn, copro, mipro, simba, gepa, infer_rules or "
+            "better_together.",
+        ),
+    ] = "mipro"
+    preset: Annotated[str, Option(metavar="light|medium|heavy", help="How much is tried.")] = "light"
+    out: Annotated[Place, folder("Folder of the result; the same command resumes it.")] = None
+    train_split: TrainSplit = None
+    train_limit: Annotated[Whole, drawn("training")] = None
+    validation_split: Annotated[
+        Text, Option(help="Split of the held-out questions. Default: validation.")
+    ] = None
+    validation_limit: Annotated[Whole, drawn("held-out")] = None
+    seed: Annotated[int, Option(min=0, help="Of the samples, the split and the optimizer's draws.")] = 0
+    prompt_lm: Annotated[
+        Text, Option(metavar="NAME", help="LM that proposes instructions. Default: that of --lm.")
+    ] = None
+    prompt_api_base: Annotated[
+        Text, Option(metavar="URL", help="Its address, where that is not --api-base.")
+    ] = None
+    track: Annotated[bool, tracked()] = True
+
+
+@dataclass(kw_only=True)
+class ReportOptions(Quietly):
+    """Write one HTML page about runs: the verdict first, then figures, plots and dialogues.
+
+    The first run is what the others over the same questions are measured against. The page loads nothing
+    from anywhere: send it, print it, or open it on a phone.
+    """
+
+    example = "report runs/cot runs/talk --out report.html"
+
+    runs: Annotated[
+        list[str], Argument(metavar="RUN...", help="Folders that evaluate, compile or tune wrote.")
+    ]
+    out: Annotated[
+        Place, Option(metavar="FILE", help="The page. Default: report.html in the first folder.")
+    ] = None
+    names: RunNames = None
+    track: Annotated[bool, tracked("the page", "Add {} to the runs' MLflow runs.")] = True
+    seed: BootstrapSeed = 0
+
+
+@dataclass(kw_only=True)
+class TrainOptions(LMs, Confirmed):
+    """Train a strategy network: who asks in which way for which question, and whose vote counts how much.
+
+    With --outcomes it learns from recorded answers; with --train it asks LMs. Run the same command again to
+    resume a training that was stopped: nothing that was answered is asked again. folkmoot evaluate
+    network:DIR uses the result.
+    """
+
+    example = "train --outcomes train.jsonl --test test.jsonl --out runs/network"
+
+    program: Annotated[
+        str, Argument(metavar="[PROGRAM]", help="What to train: network, the strategy network.")
+    ] = "network"
+    outcomes: Annotated[
+        list[str],
+        Option(
+            "--outcomes",
+            metavar="FILE",
+            help="Recorded answers to learn from, without any LM call: outcome tables, results.jsonl files "
+            "or run folders (repeat it).",
+        ),
+    ] = field(default_factory=list)
+    train: Annotated[Text, source("Questions to learn from by asking LMs.")] = None
+    train_split: TrainSplit = None
+    train_limit: Annotated[Whole, drawn("training")] = None
+    test: Annotated[
+        list[str],
+        Option(metavar="FILE|NAME", help="What to score the trained network on: outcomes, or questions."),
+    ] = field(default_factory=list)
+    test_split: Annotated[Text, Option(help="Split of the test questions.")] = None
+    test_limit: Annotated[Whole, drawn("test")] = None
+    out: Annotated[Place, folder("Folder of the network; the same command resumes it.")] = None
+    seed: Annotated[int, Option(min=0, help="Of graph, weights, draws and samples of questions.")] = 0
+    preset: Annotated[
+        str, Option(help="paper, supervised, consensus_aware, gamma_0, gamma_0.7 (its ablations), beyond.")
+    ] = "paper"
+    embedding: Annotated[
+        Text, Option(metavar="MODEL|DIR", help="Sentence embeddings. Default: all-mpnet-base-v2.")
+    ] = None
+    kind: Kind = None
+    record: Record = None
+    track: Annotated[bool, tracked()] = True
+
+
+@dataclass(kw_only=True)
+class ReproduceOptions(Confirmed):
+    """Run rows of a published table again, and show published | measured with its interval | difference.
+
+    Run the same command again to resume one that was stopped. Rows that differ in nothing share a run.
+    """
+
+    example = "reproduce agents-of-commonsense/table-2/EX2_gpt --limit 200 --lm openai/gpt-4o-mini"
+
+    spec: Annotated[
+        Text, Argument(metavar="PAPER/TABLE[/ROW]", help="What to run; --list shows what there is.")
+    ] = None
+    show_list: Annotated[
+        bool, Option("--list", help="Show papers and tables, or the rows of PAPER or PAPER/TABLE.")
+    ] = False
+    lm: Annotated[
+        list[str],
+        Option(
+            "--lm",
+            metavar="[MODEL=]NAME",
+            help="LM for all models, or for one model of the paper. Default: what each is called today.",
+        ),
+    ] = field(default_factory=list)
+    api_base: Annotated[
+        list[str],
+        Option("--api-base", metavar="[MODEL=]URL", help="Address of an OpenAI-compatible endpoint."),
+    ] = field(default_factory=list)
+    limit: Annotated[Whole, Option(help="At most so many questions a row, drawn with the row's seed.")] = None
+    out: Annotated[Place, folder("Folder of all runs. Default: one under runs/ that it resumes.")] = None
+    environment: Annotated[
+        Text,
+        Option(
+            metavar="corpus:PATH|replay:PATH",
+            help="Where agents look things up. Default: the live Wikipedia.",
+        ),
+    ] = None
+    embedding: Annotated[
+        Text, Option(metavar="MODEL|DIR", help="Sentence embeddings of strategy networks.")
+    ] = None
+    max_tokens: MaxTokens = None
+    answer_form: AnswerForm = None
+    threads: Threads = None
+    concurrency: Concurrency = 64
+    price: Prices = field(default_factory=list)
+    retry_errors: RetryErrors = False
+    cache: Cache = True
+    track: Annotated[bool, tracked("the runs")] = True
+
+
+@dataclass(kw_only=True)
+class DistilOptions(Seats, Spending):
+    """Find the cheapest single agent that is as good as a team, and learn when the team is worth asking.
+
+    The team is never asked: its recorded answers count. --lm is the single agents' LM, by default the run's.
+    The same command goes on after any stop.
+    """
+
+    example = "distil runs/talk --margin 2 --out runs/distil"
+
+    run: Annotated[str, Argument(metavar="RUN", help="Folder that evaluate wrote for the team.")]
+    margin: Annotated[
+        float, Option(metavar="POINTS", help="How much less accurate still counts as as good.")
+    ] = 2.0
+    data: Annotated[Text, source("The run's questions. Default: as it notes.")] = None
+    team: Annotated[Text, Option(metavar="PROGRAM", help="The team. Default: as the run notes.")] = None
+    out: Annotated[Place, folder("Folder to write. Default: distil in the run's.")] = None
+    seed: Annotated[int, Option(help="Of the split and of cross-validation.")] = 0
+    temperature: Temperature = None
+    max_tokens: MaxTokens = None
+    concurrency: Concurrency = 64
+    price: Prices = field(default_factory=list)
+    cache: Cache = True
+    track: Annotated[bool, tracked("", "Log to MLflow.")] = True
+
+
+@dataclass(kw_only=True)
+class TuneOptions(Columned, LMs, Confirmed):
+    """Search a protocol's settings, and evaluate the winner once on questions that no trial saw.
+
+    What one setting has paid for, every other one has for free. Run the same command again to resume a study
+    that was stopped; on other machines, with the same --storage and --study, to join it.
+    """
+
+    example = (
+        "tune deliberation --train train.jsonl --validation validation.jsonl --trials 30 "
+        "--objective accuracy,calls --lm openai/gpt-4o-mini --out runs/tuned"
+    )
+
+    space: Annotated[
+        str, Argument(help="deliberation, single, …: its declared space; a short spec; a YAML file.")
+    ]
+    train: Annotated[str, source("Questions that trials are scored on.")]
+    validation: Annotated[str, source("Questions for the winner, which no trial sees.")]
+    train_split: Annotated[Text, Option(help="Split of the training data.")] = None
+    train_limit: Annotated[Whole, Option(min=1, help="Only so many of them.")] = None
+    validation_split: Annotated[Text, Option(help="Split of the validation data.")] = None
+    validation_limit: Annotated[Whole, Option(min=1, help="Only so many of them.")] = None
+    trials: Annotated[int, Option(min=1, help="Settings to try.")] = 50
+    objective: Annotated[
+        str, Option(metavar="NAMES", help="accuracy or f1, and any of cost, latency, calls, tokens.")
+    ] = "accuracy"
+    sampler: Annotated[str, Option(metavar="tpe|nsga2|gp|random|grid", help="How to draw them.")] = "tpe"
+    seed: Annotated[int, Option(help="Of the sampler and the order of questions.")] = 0
+    storage: Annotated[
+        Text, Option(metavar="URL", help="postgresql://…, mysql://…, sqlite:///FILE, grpc://HOST:PORT.")
+    ] = None
+    study: Annotated[str, Option(metavar="NAME", help="Its name in the storage.")] = "folkmoot"
+    workers: Annotated[int, Option(min=1, help="Processes on this machine.")] = 1
+    out: Annotated[Place, folder("Folder of the study, which it resumes.")] = None
+    register: Annotated[
+        Text, Option(metavar="NAME", help="Enter the winner into MLflow's model registry.")
+    ] = None
+    track: Annotated[bool, tracked("the study")] = True
+
+
+@dataclass(kw_only=True)
+class DatasetsOptions(Options):
+    """List the data sets known by name: splits, rows, licence, where from, and whether it is here."""
+
+    example = "datasets --json"
+
+
+@dataclass(kw_only=True)
+class DoctorOptions(Seats):
+    """Check this machine: packages, LM, data, folders, tracking store; each problem with its fix."""
+
+    example = "doctor --lm openai/my-model --api-base http://localhost:8000/v1"
+
+    threads: Threads = None
+
+
+@dataclass(kw_only=True)
+class PushOptions(Options):
+    """Send runs to MLflow that its store could not take, or not whole, while they lasted."""
+
+    example = "push runs/sample-choice-single-cot-1a2b3c4d"
+
+    folders: Annotated[
+        list[Path], Argument(metavar="DIR", help="Folders of finished runs. Default: all that wait.")
+    ] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class UiOptions(Options):
+    """Open MLflow's UI on the store that runs are tracked in, until Ctrl-C."""
+
+    example = "ui --port 5001"
+
+    port: Annotated[int, Option(min=1, max=65535, help="Port to listen on.")] = 5000
+    host: Annotated[str, Option(help="Address to listen on; 0.0.0.0 shows it to the whole network.")] = (
+        "127.0.0.1"
+    )

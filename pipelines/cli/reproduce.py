@@ -1,186 +1,65 @@
-"""The command `folkmoot reproduce`: rows of published tables run again, beside what was published."""
+"""`folkmoot reproduce`: rows of published tables run again, beside what was published."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
+from rich.console import Console
+from rich.table import Table
 
 from ...modules.base.errors import UserError
-from .guard import STOPPED, clean_stdout, say
-from .options import (
-    AnswerForm,
-    Budget,
-    Cache,
-    Concurrency,
-    Debug,
-    DryRun,
-    Json,
-    MaxTokens,
-    Prices,
-    Quiet,
-    Threads,
-    Yes,
-)
-
-if TYPE_CHECKING:
-    from ..reproduction.listing import RowInfo, TableInfo
-    from ..reproduction.plan import Plan
-    from ..reproduction.reproduce import Line, Reproduction
-
-EXAMPLE = (
-    "Example: folkmoot reproduce agents-of-commonsense/table-2/EX2_gpt --limit 200 --lm openai/gpt-4o-mini"
-)
+from ..reproduction.listing import RowInfo, TableInfo, listing
+from ..reproduction.lms import PaperLMs
+from ..reproduction.plan import Plan, Request, plan
+from ..reproduction.presets import models
+from ..reproduction.reproduce import Line, Reproduction, run
+from .options import ReproduceOptions
+from .show import confirm, console, duration, evaluating, finish
 
 
-def reproduce(
-    spec: Annotated[
-        str | None,
-        typer.Argument(metavar="PAPER/TABLE[/ROW]", help="What to run; --list shows what there is."),
-    ] = None,
-    show_list: Annotated[
-        bool, typer.Option("--list", help="Show papers and tables, or the rows of PAPER or PAPER/TABLE.")
-    ] = False,
-    lm: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--lm",
-            metavar="[MODEL=]NAME",
-            help="LM for all models, or for one model of the paper. Default: what each is called today.",
-        ),
-    ] = None,
-    api_base: Annotated[
-        list[str] | None,
-        typer.Option("--api-base", metavar="[MODEL=]URL", help="Address of an OpenAI-compatible endpoint."),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(help="At most so many questions a row, drawn with the row's seed.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of all runs. Default: one under runs/ that it resumes."),
-    ] = None,
-    environment: Annotated[
-        str | None,
-        typer.Option(
-            metavar="corpus:PATH|replay:PATH",
-            help="Where agents look things up. Default: the live Wikipedia.",
-        ),
-    ] = None,
-    embedding: Annotated[
-        str | None, typer.Option(metavar="MODEL|DIR", help="Sentence embeddings of strategy networks.")
-    ] = None,
-    max_tokens: MaxTokens = None,
-    answer_form: AnswerForm = None,
-    threads: Threads = None,
-    concurrency: Concurrency = 64,
-    retry_errors: Annotated[bool, typer.Option("--retry-errors", help="Ask failed questions again.")] = False,
-    budget: Budget = None,
-    price: Prices = None,
-    cache: Cache = True,
-    track: Annotated[bool, typer.Option("--track/--no-track", help="Log the runs to MLflow.")] = True,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
-    """Run rows of a published table again, and show published | measured with its interval | difference.
-
-    Run the same command again to resume one that was stopped. Rows that differ in nothing share a run.
-    """
-    from . import show as shown
-
-    if show_list:
-        _list(spec, as_json)
+def reproduce(options: ReproduceOptions) -> None:
+    if options.show_list:
+        tables = listing(options.spec)
+        finish(
+            options, {"tables": [table.to_dict() for table in tables]}, lambda: _list(options.spec, tables)
+        )
         return
-    if spec is None:
+    if options.spec is None:
         raise UserError(
             "name what to reproduce, such as agents-of-commonsense/table-2; --list shows what there is"
         )
-    from ..reproduction.lms import PaperLMs
-    from ..reproduction.plan import Request, plan
-    from ..reproduction.reproduce import run
-    from .evaluate import EXPENSIVE_USD
-
-    errors = shown.console(stderr=True)
-
-    @contextmanager
-    def live(label: str) -> Iterator[Callable[[Any], None]]:
-        bar = shown.LiveProgress(label)
-        with bar.shown(errors, quiet=quiet):
-            yield bar
-
-    with clean_stdout():
-        request = Request(
-            spec=spec,
-            lms=PaperLMs(
-                lm or (), api_base or (), max_tokens, answer_form, threads, concurrency, price or ()
-            ),
-            limit=limit,
-            out=out,
-            environment=environment,
-            embedding=embedding,
-            concurrency=concurrency,
-            retry_errors=retry_errors,
-            budget=budget,
-            cache=cache,
-            tracking=track,
-            dry_run=dry_run,
-        )
-        planned = plan(request)
-        if not quiet:
-            _show_plan(errors, planned)
-        cost = planned.total["cost_usd"]
-        asks_first = cost is not None and cost[1] > EXPENSIVE_USD
-        go_on = not dry_run and (yes or not asks_first or shown.agreed())
-        found = run(planned, live) if go_on else None
-    if found is None:
-        if dry_run and as_json:
-            shown.print_json(planned.to_dict())
-        raise typer.Exit(0 if dry_run else STOPPED)
-    if found.stopped:
-        say(found.stopped)
-    if as_json:
-        shown.print_json(found.to_dict())
-    else:
-        _show(found, planned, quiet=quiet, track=track)
-    if found.code:
-        raise typer.Exit(found.code)
+    same = (
+        *("spec", "limit", "out", "environment", "embedding", "concurrency", "retry_errors", "budget"),
+        *("cache", "dry_run"),
+    )
+    given = {name: getattr(options, name) for name in same}
+    planned = plan(Request(lms=PaperLMs(**options.lms()), tracking=options.track, **given))
+    confirm(options, plan_lines(planned), planned.to_dict, planned.total["cost_usd"])
+    done = run(planned, lambda label: evaluating(options, label))
+    finish(options, done.to_dict(), lambda: _show(options, done, planned), done.stopped, done.code)
 
 
-def _show_plan(out: Any, planned: Plan) -> None:
+def plan_lines(planned: Plan) -> list[str | Table]:
     """A line a run: questions, calls, tokens, cost, time, and the difference that its sample can show."""
-    from rich.table import Table
-
     table = Table("run", "questions", "calls", "tokens", "cost", "time", "shows from")
-    for run in planned.runs:
-        told = run.forecast
+    for one in planned.runs:
+        expected = one.forecast
         left = (
-            f"{told['left']:,} of {told['questions']:,}"
-            if told["left"] < told["questions"]
-            else told["questions"]
+            f"{expected['left']:,} of {expected['questions']:,}"
+            if expected["left"] < expected["questions"]
+            else expected["questions"]
         )
-        difference = told["smallest_difference"]
+        difference = expected["smallest_difference"]
         shows = f"{100 * difference:.1f} points" if difference < 1 else "nothing"
-        table.add_row(f"{run.row.table}/{run.row.id}", str(left), *_amounts(told), shows)
+        table.add_row(f"{one.row.table}/{one.row.id}", str(left), *_amounts(expected), shows)
     if len(planned.runs) > 1:
         table.add_section()
         table.add_row(f"{len(planned.runs)} runs", "", *_amounts(planned.total), "")
-    if planned.runs:
-        out.print(table)
-    for note in planned.notes:
-        out.print(note, soft_wrap=True)
-    if planned.request.budget:
-        out.print(f"budget: {planned.request.budget}")
+    budget = [f"budget: {planned.request.budget}"] if planned.request.budget else []
+    return [*([table] if planned.runs else []), *planned.notes, *budget]
 
 
 def _amounts(told: dict[str, Any]) -> list[str]:
-    from .show import duration
-
     tokens = [
         prompt + said for prompt, said in zip(told["prompt_tokens"], told["completion_tokens"], strict=True)
     ]
@@ -198,12 +77,8 @@ def _range(ends: Any) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _show(found: Reproduction, planned: Plan, *, quiet: bool, track: bool) -> None:
+def _show(options: ReproduceOptions, found: Reproduction, planned: Plan) -> None:
     """The figures side by side, then where everything is."""
-    from rich.table import Table
-
-    from .show import console
-
     out = console()
     table = Table("row", "figure", "published", "measured [95%]", "n", "difference", "published inside")
     for line in found.lines:
@@ -211,14 +86,14 @@ def _show(found: Reproduction, planned: Plan, *, quiet: bool, track: bool) -> No
         n = "" if line.n is None else f"{line.n:,}"
         table.add_row(line.row, line.figure, published, _measured(line), n, _points(line), _inside(line))
     out.print(table)
-    if quiet:
+    if options.quiet:
         return
     for note in dict.fromkeys(f"{line.row}: {line.note}" for line in found.lines if line.note):
         out.print(note, soft_wrap=True)
     for picture in found.pictures:
         out.print(f"plot: {picture}", soft_wrap=True)
     out.print(f"runs: {found.out / planned.selection.paper.id}", soft_wrap=True)
-    if track:
+    if options.track:
         out.print("look at it: folkmoot ui")
 
 
@@ -236,23 +111,14 @@ def _inside(line: Line) -> str:
     return {True: "yes", False: "no", None: ""}[line.inside]
 
 
-def _list(spec: str | None, as_json: bool) -> None:
-    from ..reproduction.listing import listing
-    from .show import console, print_json
-
-    with clean_stdout():
-        tables = listing(spec)
-    if as_json:
-        print_json({"tables": [table.to_dict() for table in tables]})
-    elif spec is None or "/" not in spec.strip("/"):
+def _list(spec: str | None, tables: list[TableInfo]) -> None:
+    if spec is None or "/" not in spec.strip("/"):
         _list_tables(console(), tables)
     else:
         _list_rows(console(), tables[0])
 
 
-def _list_tables(out: Any, tables: list[TableInfo]) -> None:
-    from rich.table import Table
-
+def _list_tables(out: Console, tables: list[TableInfo]) -> None:
     shown = Table("paper/table", "what", "rows", "data", "calls a row", "here")
     for info in tables:
         names = dict.fromkeys(name for row in info.rows for name in row.data)
@@ -265,11 +131,7 @@ def _list_tables(out: Any, tables: list[TableInfo]) -> None:
     out.print("--list PAPER/TABLE shows the rows of one; folkmoot datasets says where data comes from")
 
 
-def _list_rows(out: Any, info: TableInfo) -> None:
-    from rich.table import Table
-
-    from ..reproduction.presets import models
-
+def _list_rows(out: Console, info: TableInfo) -> None:
     shown = Table("row", "published", "program", "models", "questions", "calls", "here")
     for row in info.rows:
         preset = row.row.preset

@@ -1,14 +1,16 @@
-"""What the command line shows: consoles, figures as text, a dialogue, a result, live progress."""
+"""What the command line shows: a plan to agree to, live progress, a result, a dialogue, figures as text."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.console import Console
+import typer
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
@@ -18,18 +20,23 @@ from rich.text import Text
 from ...modules.base.fence import clean
 from ...optimizers.statistics.statistics import wilson
 from ..base.wording import counted, shows
+from .guard import STOPPED, results, say
+from .options import Confirmed, Options, Quietly, Spending
 
 if TYPE_CHECKING:
     from ..evaluation.plan import Plan
     from ..runs.progress import Progress
 
+EXPENSIVE_USD = 1.0
 PLAIN_WIDTH = 160  # columns where there is no terminal to ask
 TOLD = ("questions", "errors", "accuracy", "accuracy_excluding_errors")  # lines of every result
+
+State = TypeVar("State")
 
 
 def console(*, stderr: bool = False) -> Console:
     """A console on standard output or error; without a terminal it writes plain, wide lines."""
-    stream = sys.stderr if stderr else sys.stdout
+    stream = sys.stderr if stderr else results()
     width = None if stream.isatty() else PLAIN_WIDTH
     return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
@@ -39,11 +46,16 @@ def print_json(value: Any) -> None:
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
     # What is not seen, or would steer a terminal, stands inside of texts only: it is written as an escape.
     shown = (char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text)
-    sys.stdout.write("".join(shown) + "\n")
+    results().write("".join(shown) + "\n")
 
 
 def percent(score: Mapping[str, float]) -> str:
     return f"{score['value']:.1%} [{score['low']:.1%}, {score['high']:.1%}]"
+
+
+def points(difference: float, low: float, high: float) -> str:
+    """A difference of accuracies with its interval, in points."""
+    return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
 def money(cost: float | None) -> str:
@@ -105,6 +117,15 @@ def show_result(out: Console, title: str, lines: Mapping[str, str]) -> None:
             out.print(f"{name}: {value}", soft_wrap=True)
 
 
+def plain_table(*columns: str, last_left: bool = False, no_wrap: bool = False) -> Table:
+    """A table without lines: the first column stands left, figures right, and a last one of words left."""
+    found = Table(box=None, pad_edge=False)
+    for place, column in enumerate(columns):
+        left = place == 0 or (last_left and place == len(columns) - 1)
+        found.add_column(column, justify="left" if left else "right", no_wrap=no_wrap and place > 0)
+    return found
+
+
 def result_lines(summary: Mapping[str, Any], seconds: float) -> dict[str, str]:
     """The figures of `summary.json` that are worth a line each."""
     counts, usage = summary["counts"], summary["usage"]
@@ -151,24 +172,6 @@ def plan_lines(plan: Plan, budget: str | None) -> list[str]:
     ]
 
 
-def agreed() -> bool:
-    """Whether the person at the terminal wants an expensive run; where nobody can be asked, it was wanted."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return True
-    sys.stderr.write("This may cost more than 1 USD. Go on? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")
-
-
-def training_lines(training: Mapping[str, Any] | None) -> dict[str, str]:
-    """The weights that were fitted before the evaluation, and what that took beside it."""
-    if training is None:
-        return {}
-    weights = ", ".join(f"{name} {weight:.2f}" for name, weight in training["weights"].items())
-    learnt = counted(training["questions"], "question")
-    return {"weights": f"{weights}; fitted on {learnt} with {used(training['usage'])}"}
-
-
 def highlights(report: Mapping[str, Any]) -> dict[str, str]:
     """A line for each entry of a protocol's own report, by its names: a figure, or the figures in it."""
     lines = {}
@@ -196,34 +199,110 @@ def _figure(value: Any) -> str | None:
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
 
 
-class LiveProgress:
-    """The `progress` callback of `evaluate`: keeps the latest state, for a terminal to show."""
+# The way of a command that spends: a plan, a yes, progress, a result ---------------------------------
 
-    def __init__(self, label: str) -> None:
-        self.label = label
-        self.state: Progress | None = None
 
-    def __call__(self, state: Progress) -> None:
-        self.state = state
+def confirm(
+    options: Spending,
+    lines: Iterable[str | Table],
+    document: Callable[[], Any],
+    cost: tuple[float, float] | None = None,
+) -> None:
+    """Show a plan, and go on unless it was a dry run, or costs much and the person says no.
 
-    @contextmanager
-    def shown(self, out: Console, *, quiet: bool) -> Iterator[None]:
-        """Draws while the block runs; shows nothing when quiet or without a terminal."""
-        if quiet or not out.is_terminal:
-            yield
-            return
-        with Live(get_renderable=self._render, console=out, refresh_per_second=4, redirect_stdout=False):
-            yield
+    `document` is what `--dry-run --json` prints, `cost` from and to how many USD is expected. Raises
+    typer.Exit where the command ends here.
+    """
+    if not options.quiet:
+        out = console(stderr=True)
+        for line in lines:
+            out.print(line, soft_wrap=isinstance(line, str) and not out.is_terminal)
+    if options.dry_run:
+        if options.as_json:
+            print_json(document())
+        raise typer.Exit
+    asks_first = isinstance(options, Confirmed) and not options.yes
+    if asks_first and cost is not None and cost[1] > EXPENSIVE_USD and not agreed():
+        raise typer.Exit(STOPPED)
 
-    def _render(self) -> Table:
-        state = self.state
+
+def agreed() -> bool:
+    """Whether the person at the terminal wants an expensive run; where nobody can be asked, it was wanted."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    sys.stderr.write("This may cost more than 1 USD. Go on? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
+def finish(
+    options: Options,
+    found: Any,
+    show: Callable[[], None],
+    stopped: str | None = None,
+    code: int | None = None,
+) -> None:
+    """Print what was found as JSON or let it be shown, and say why it `stopped` early, if it did."""
+    if stopped:
+        say(stopped)
+    if options.as_json:
+        print_json(found)
+    else:
+        show()
+    code = (STOPPED if stopped else 0) if code is None else code
+    if code:
+        raise typer.Exit(code)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A line of live progress: what is under way, figures of it, and how much of it is done, if known."""
+
+    label: str
+    parts: Iterable[str]
+    done: int = 0
+    total: int = 0
+
+
+@contextmanager
+def live(options: Quietly, label: str, draw: Callable[[State], Drawn]) -> Iterator[Callable[[State], None]]:
+    """A `progress` callback whose latest state is drawn on a terminal while the block runs, if not quiet."""
+    latest: list[State] = []
+
+    def progress(state: State) -> None:
+        latest[:] = [state]
+
+    def render() -> RenderableType:
         row = Table.grid(padding=(0, 1))
-        if state is None:
-            row.add_row(Text(f"{self.label}: starting"))
+        if not latest:
+            row.add_row(Text(f"{label}: starting"))
             return row
-        bar = ProgressBar(total=max(state.total, 1), completed=state.done, width=24)
-        row.add_row(Text(self.label), bar, Text("  ".join(progress_parts(state))))
+        drawn = draw(latest[0])
+        bar = [ProgressBar(total=drawn.total, completed=drawn.done, width=24)] if drawn.total else []
+        row.add_row(Text(drawn.label), *bar, Text("  ".join(drawn.parts)))
         return row
+
+    out = console(stderr=True)
+    if options.quiet or not out.is_terminal:
+        yield progress
+        return
+    with Live(get_renderable=render, console=out, refresh_per_second=4, redirect_stdout=False):
+        yield progress
+
+
+@contextmanager
+def evaluating(options: Quietly, label: str) -> Iterator[Callable[[Progress], None]]:
+    """Live progress of an evaluation."""
+
+    def draw(state: Progress) -> Drawn:
+        return drawn(label, state)
+
+    with live(options, label, draw) as progress:
+        yield progress
+
+
+def drawn(label: str, state: Progress) -> Drawn:
+    return Drawn(label, progress_parts(state), state.done, max(state.total, 1))
 
 
 def progress_parts(state: Progress) -> Iterable[str]:

@@ -1,251 +1,143 @@
-"""The command `folkmoot train`: a strategy network learns, from recorded outcomes or from live answers."""
+"""`folkmoot train`: a strategy network learns, from recorded outcomes or from live answers."""
 
 from __future__ import annotations
 
 import re
+import time
 import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
+from ...modules.base.calls import bound
 from ...modules.base.errors import UserError
-from .guard import INTERRUPTED, clean_stdout, say
-from .options import (
-    AnswerForm,
-    Bases,
-    Budget,
-    Cache,
-    Concurrency,
-    Debug,
-    DryRun,
-    Json,
-    Kind,
-    MaxTokens,
-    Names,
-    Prices,
-    Quiet,
-    Record,
-    Sets,
-    Temperature,
-    Threads,
-    Yes,
+from ...modules.protocols.strategy_network import StrategyNetwork
+from ...modules.reading.question import Question
+from ...optimizers.policy.training import TrainingSettings, configured
+from ..base.budget import ACCOUNTS, BudgetSpent
+from ..base.wording import counted
+from ..data import load as data
+from ..evaluation.check import check_train
+from ..evaluation.evaluate import Evaluation
+from ..evaluation.evaluate import evaluate as evaluate_program
+from ..evaluation.plan import Plan, account_of, plan
+from ..lms.ledger import totals
+from ..programs.networks import default_embedding
+from ..programs.resolve import parse_sets
+from ..programs.seats import LMOptions
+from ..runs.outcomes import read_outcomes
+from ..training.live import CALLS, fresh_network
+from ..training.live import live as train_live
+from ..training.train import LAST, idle, recent, replay, rescore
+from .guard import STOPPED, resumable, say
+from .options import EvaluateOptions, Quietly, TrainOptions
+from .show import (
+    Drawn,
+    confirm,
+    console,
+    evaluating,
+    finish,
+    live,
+    percent,
+    plan_lines,
+    result_lines,
+    show_result,
+    used,
 )
 
-EXAMPLE = "Example: folkmoot train --outcomes train.jsonl --test test.jsonl --out runs/network"
+_OF_PROGRAM = ("samples", "sampling")  # settings of the program, which nothing is learned about
+_ONLY_LIVE = (
+    *("lm", "api_base", "budget", "record", "price", "train_split", "train_limit", "test_split"),
+    *("test_limit", "kind", "dry_run"),
+)
+
+SCORES = {
+    "individual": "one agent, its own choice",
+    "consensus": "the group's vote",
+    "majority": "the same answers, plain vote",
+    "best_fixed": "best fixed choice in training",
+    "best_per_group": "the same for each group",
+    "best_per_group_hindsight": "the same in hindsight",
+    "majority_of_all": "plain vote over all answers",
+    "oracle": "any answer right",
+}
 
 
-def train(
-    program: Annotated[
-        str, typer.Argument(metavar="[PROGRAM]", help="What to train: network, the strategy network.")
-    ] = "network",
-    outcomes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--outcomes",
-            metavar="FILE",
-            help="Recorded answers to learn from, without any LM call: outcome tables, results.jsonl files "
-            "or run folders (repeat it).",
-        ),
-    ] = None,
-    train: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE", help="Questions to learn from by asking LMs.")
-    ] = None,
-    train_split: Annotated[
-        str | None, typer.Option(help="Split of the training questions. Default: train.")
-    ] = None,
-    train_limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many training questions, drawn by the seed.")
-    ] = None,
-    test: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE|NAME", help="What to score the trained network on: outcomes, or questions."
-        ),
-    ] = None,
-    test_split: Annotated[str | None, typer.Option(help="Split of the test questions.")] = None,
-    test_limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many test questions, drawn by the seed.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the network; the same command resumes it.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of graph, weights, draws and samples of questions.")] = 0,
-    preset: Annotated[
-        str,
-        typer.Option(help="paper, supervised, consensus_aware, gamma_0, gamma_0.7 (its ablations), beyond."),
-    ] = "paper",
-    embedding: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL|DIR", help="Sentence embeddings. Default: all-mpnet-base-v2."),
-    ] = None,
-    sets: Sets = None,
-    kind: Kind = None,
-    lm: Names = None,
-    api_base: Bases = None,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
-    answer_form: AnswerForm = None,
-    threads: Threads = None,
-    concurrency: Concurrency = 64,
-    record: Record = None,
-    budget: Budget = None,
-    price: Prices = None,
-    cache: Cache = True,
-    track: Annotated[bool, typer.Option("--track/--no-track", help="Log the run to MLflow.")] = True,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
-    """Train a strategy network: who asks in which way for which question, and whose vote counts how much.
-
-    With --outcomes it learns from recorded answers; with --train it asks LMs. Run the same command again to
-    resume a training that was stopped: nothing that was answered is asked again. folkmoot evaluate
-    network:DIR uses the result.
-    """
-    from ..programs.networks import default_embedding
-    from ..programs.resolve import parse_sets
-
-    if program != "network":
-        raise UserError(f"{program!r} cannot be trained: write folkmoot train network, or leave it out")
-    if bool(outcomes) == bool(train):
+def train(options: TrainOptions) -> None:
+    if options.program != "network":
+        raise UserError(
+            f"{options.program!r} cannot be trained: write folkmoot train network, or leave it out"
+        )
+    if bool(options.outcomes) == bool(options.train):
         raise UserError("give what to learn from: either --outcomes FILE or --train QUESTIONS")
-    if out is None:
+    if options.out is None:
         raise UserError("--out is missing: name the folder that the network is kept in")
-    settings = parse_sets(sets or ())
-    for name, value in (("seed", seed), ("embedding", embedding)):
+    settings = parse_sets(options.sets)
+    for name, value in (("seed", options.seed), ("embedding", options.embedding)):
         if name in settings and value:
             raise UserError(f"--{name} and --set {name}=… are both given: keep one of them")
         if value is not None:
             settings.setdefault(name, value)
-    shown: dict[str, Any] | None
     if "embedding" not in settings:
         settings["embedding"], warning = default_embedding()
         if warning:
             say(f"warning: {warning}")
-    with clean_stdout():
-        try:
-            if outcomes:
-                lms = {
-                    "--lm": lm,
-                    "--api-base": api_base,
-                    "--budget": budget,
-                    "--record": record,
-                    "--price": price,
-                    "--train-split": train_split,
-                    "--train-limit": train_limit,
-                    "--test-split": test_split,
-                    "--test-limit": test_limit,
-                    "--kind": kind,
-                    "--dry-run": dry_run,
-                }
-                for option, given in lms.items():
-                    if given:
-                        raise UserError(f"{option} is for training with LMs: drop it, or --outcomes")
-                shown = _replay(outcomes, test or [], out, settings, preset, track=track, quiet=quiet)
-                code = 0
-            else:
-                from ..programs.seats import LMOptions
-                from .train_live import Request, run
-
-                sampling = (temperature, max_tokens, answer_form)
-                request = Request(
-                    lms=LMOptions(lm or (), api_base or (), *sampling, threads, concurrency, price or ()),
-                    train=train or "",
-                    train_split=train_split,
-                    train_limit=train_limit,
-                    test=_one(test),
-                    test_split=test_split,
-                    test_limit=test_limit,
-                    kind=kind,
-                    out=out,
-                    settings=settings,
-                    preset=preset,
-                    concurrency=concurrency,
-                    record=record,
-                    budget=budget,
-                    cache=cache,
-                    tracking=track,
-                )
-                shown, code = run(request, dry_run=dry_run, yes=yes, quiet=quiet)
-        except KeyboardInterrupt:
-            say(f"interrupted: what is finished is kept in {out}; the same command takes it up again")
-            raise typer.Exit(INTERRUPTED) from None
-    if shown is not None and (as_json or not dry_run):  # the plan is told already
-        show(shown, str(out), as_json=as_json, quiet=quiet, track=track)
-    if code:
-        raise typer.Exit(code)
+    found: Mapping[str, Any] | None
+    with resumable(options.out):
+        if options.outcomes:
+            found, stopped = _replay(options, options.out, settings), None
+        else:
+            found, stopped = _live(options, options.out, settings)
+    if found is None:
+        say(str(stopped))
+        raise typer.Exit(STOPPED)
+    finish(
+        options, found, lambda: show_scores(options, found, str(options.out), track=options.track), stopped
+    )
 
 
-def evaluate_outcomes(
-    program: str, outcomes: list[str], data: str | None, *, as_json: bool, quiet: bool
-) -> None:
+def evaluate_outcomes(options: EvaluateOptions) -> None:
     """`folkmoot evaluate network:DIR --outcomes TEST.jsonl`: the test part of a replay, without LM calls."""
-    if not outcomes:
+    if not options.outcomes:
         raise UserError("--data is missing: name the questions to evaluate on")
-    name, _, folder = program.partition(":")
+    name, _, folder = options.program.partition(":")
     if name != "network" or not folder:
-        raise UserError(f"--outcomes is for trained networks, not for {program}: write network:DIR")
-    if data is not None:
+        raise UserError(f"--outcomes is for trained networks, not for {options.program}: write network:DIR")
+    if options.data is not None:
         raise UserError("--data and --outcomes are both given: keep one of them")
-    from ..runs.outcomes import read_outcomes
-    from ..training.train import rescore
-
-    with clean_stdout():
-        if not Path(folder).expanduser().is_dir():
-            raise UserError(f"there is no folder {folder}: name one that folkmoot train wrote")
-        test = read_outcomes(outcomes)
-        scores = rescore(Path(folder).expanduser(), test)
-        _warn(scores, test.errors)
-    show({"out": folder, **scores}, folder, as_json=as_json, quiet=quiet, track=False)
+    if not Path(folder).expanduser().is_dir():
+        raise UserError(f"there is no folder {folder}: name one that folkmoot train wrote")
+    test = read_outcomes(options.outcomes)
+    scores = rescore(Path(folder).expanduser(), test)
+    _warn(scores, test.errors)
+    found = {"out": folder, **scores}
+    finish(options, found, lambda: show_scores(options, found, folder, track=False))
 
 
-def show(found: dict[str, Any], out: str, *, as_json: bool, quiet: bool, track: bool) -> None:
-    """The scores as JSON or as a table; of a training, how it ended, where the network is, and what next."""
-    from . import show as cli_show
-
-    if as_json:
-        cli_show.print_json(found)
-        return
-    if "consensus" in found:
-        _table(found, quiet=quiet)
-    elif "scores" in found:
-        lines = {"accuracy": cli_show.percent(found["scores"]["accuracy"])}
-        if not quiet:
-            lines = cli_show.result_lines(found, found["took"])
-        cli_show.show_result(cli_show.console(), "network", lines)
-    if "training" in found and not quiet:
-        from .train_show import training_lines
-
-        cli_show.show_result(cli_show.console(), "training", training_lines(found, out, track=track))
+# From recorded answers -------------------------------------------------------------------------------
 
 
-def _replay(
-    outcomes: list[str],
-    test: list[str],
-    out: Path,
-    settings: dict[str, Any],
-    preset: str,
-    *,
-    track: bool,
-    quiet: bool,
-) -> dict[str, Any]:
-    from ..runs.outcomes import read_outcomes
-    from ..training.train import idle, recent, replay
-    from .train_show import TrainingProgress
-
-    table = read_outcomes(outcomes)
-    tested = read_outcomes(test) if test else None
+def _replay(options: TrainOptions, out: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    for name in _ONLY_LIVE:
+        if getattr(options, name):
+            option = "--" + name.replace("_", "-")
+            raise UserError(f"{option} is for training with LMs: drop it, or --outcomes")
+    table = read_outcomes(options.outcomes)
+    tested = read_outcomes(options.test) if options.test else None
     if table.missing:
         say(
             f"warning: {table.missing:,} of {table.given.size:,} training answers are missing: taken as wrong"
         )
     if warning := idle(table, settings):
         say(f"warning: {warning}")
-    bar = TrainingProgress()
-    with bar.shown(quiet=quiet), warnings.catch_warnings():
+    with _training(options) as progress, warnings.catch_warnings():
         if warning:  # is told already
             warnings.filterwarnings("ignore", message=re.escape(warning))
         trained = replay(
@@ -253,10 +145,10 @@ def _replay(
             out,
             settings,
             test=tested,
-            preset=preset,
-            data=Path(outcomes[0]).stem,
-            tracking=track,
-            progress=bar,
+            preset=options.preset,
+            data=Path(options.outcomes[0]).stem,
+            tracking=options.track,
+            progress=progress,
         )
     scores = trained.scores or {}
     _warn(scores, table.errors + (tested.errors if tested else 0))
@@ -271,9 +163,7 @@ def _replay(
     return {"out": str(out), "training": training, **scores}
 
 
-def _warn(scores: dict[str, Any], errors: int) -> None:
-    from ..base.wording import counted
-
+def _warn(scores: Mapping[str, Any], errors: int) -> None:
     if errors:
         are = "is" if errors == 1 else "are"
         say(f"warning: {counted(errors, 'row')} of failed questions {are} left out")
@@ -281,17 +171,243 @@ def _warn(scores: dict[str, Any], errors: int) -> None:
         say(f"warning: {scores['missing']:,.1f} answers that were chosen are not in the test outcomes: wrong")
 
 
-def _one(test: list[str] | None) -> str | None:
-    if test and len(test) > 1:
+# With LMs --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class TrainingPlan:
+    """A training that is checked: no LM has been called."""
+
+    options: TrainOptions
+    network: StrategyNetwork
+    training: TrainingSettings
+    questions: list[Question]
+    test: list[Question]
+    test_source: str | None
+    lm: Any
+    seed: int
+
+    def lines(self, learning: Plan, testing: Plan | None) -> list[str]:
+        config = self.network.state.config
+        lines = [
+            f"{counted(len(self.questions), 'training question')} from {self.options.train}; "
+            f"{counted(config.agents, 'agent')}, strategies {', '.join(config.strategies)}; "
+            f"{counted(int(self.training.epochs), 'epoch')}",
+            f"training: at most {self.times * learning.calls[1]:,} calls",
+        ]
+        if testing is not None:
+            lines += [f"test: {line}" for line in plan_lines(testing, self.options.budget)]
+        return lines
+
+    @property
+    def times(self) -> int:
+        """How often a question is asked at most: a second answer in the same way is known."""
+        return min(int(self.training.epochs), len(self.network.state.config.strategies))
+
+
+def _live(
+    options: TrainOptions, out: Path, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any] | None, str | None]:
+    """Train by asking LMs; what to show of it, None for nothing, and why it stopped early."""
+    ready = _ready(options, settings)
+    account = account_of(options.budget, ready.network, ready.lm, out, out / CALLS)
+    learning = plan(ready.network, ready.questions, ready.lm, concurrency=options.concurrency)
+    testing = None
+    if ready.test:
+        testing = plan(ready.network, ready.test, ready.lm, concurrency=options.concurrency)
+    training = {"questions": len(ready.questions), "most_calls": ready.times * learning.calls[1]}
+    test = testing.to_dict() if testing else None
+    cost = sum(
+        one.cost_usd[1] * by for one, by in ((learning, ready.times), (testing, 1)) if one and one.cost_usd
+    )
+    document = {"out": str(out), "training": training, "test": test}
+    confirm(options, ready.lines(learning, testing), lambda: document, (0.0, cost))
+    began = time.monotonic()
+    try:
+        with bound(ACCOUNTS, (account,) if account is not None else ()):
+            with _training(options) as progress:
+                trained = train_live(
+                    ready.network,
+                    ready.questions,
+                    ready.training,
+                    out,
+                    lm=ready.lm,
+                    preset=options.preset,
+                    given=settings,
+                    data=Path(str(options.train)).stem,
+                    record=options.record,
+                    cache=options.cache,
+                    tracking=options.track,
+                    progress=progress,
+                )
+            paid = totals(out / CALLS).to_dict()
+            found = {"out": str(out), "training": {**training, **recent(trained.log), "paid": paid}}
+            if not ready.test:
+                return found, None
+            summary = _tested(ready, out).summary
+    except BudgetSpent as problem:
+        return None, str(problem)
+    return {**found, **summary.to_dict(), "took": time.monotonic() - began}, summary.stopped
+
+
+def _ready(options: TrainOptions, settings: Mapping[str, Any]) -> TrainingPlan:
+    chosen = {name: value for name, value in settings.items() if name not in _OF_PROGRAM}
+    config, training = configured(chosen, options.preset)
+    if training.full_information or not isinstance(training.epochs, int):
+        raise UserError(
+            "full_information and epochs=auto ask every agent for every strategy, which only a replay can "
+            "afford: add --set full_information=false --set epochs=10, or train from --outcomes"
+        )
+    if len(options.test) > 1:
         raise UserError("--test is given twice: name one set of test questions")
-    return test[0] if test else None
+    seed = int(settings.get("seed", 0))
+    limit, source = options.train_limit, options.test[0] if options.test else None
+    questions, _ = data.load_part(
+        str(options.train), "train", options.train_split, limit, seed, kind=options.kind
+    )
+    _check(questions)
+    test: list[Question] = []
+    if source is not None:
+        drawn = None if options.test_limit is None else seed
+        test = data.load(source, options.test_split, options.test_limit, drawn, kind=options.kind)
+        _check(test)
+        for warning in check_train(questions, test):
+            say(f"warning: {warning}")
+    network = fresh_network(config, **{name: settings[name] for name in _OF_PROGRAM if name in settings})
+    lm = LMOptions(**options.lms()).seat(network)
+    return TrainingPlan(options, network, training, questions, test, source, lm, seed)
 
 
-def _table(scores: dict[str, Any], *, quiet: bool) -> None:
-    from . import show as cli_show
-    from .train_show import score_table
+def _check(questions: Sequence[Question]) -> None:
+    data.check_labelled(questions)
+    data.check_contexts(questions)
 
-    if quiet:
-        typer.echo(f"consensus {cli_show.percent(scores['consensus'])}")
+
+def _tested(ready: TrainingPlan, out: Path) -> Evaluation:
+    """The trained network on the test questions, as an ordinary evaluation in the network's folder."""
+    options = ready.options
+    seed = None if options.test_limit is None else ready.seed
+    known = data.describe(ready.test, str(ready.test_source), options.test_split, options.test_limit, seed)
+    settings = {
+        "command": "train",
+        "program_spec": f"network:{out}",
+        "data": known.pop("source"),
+        **{key: value for key, value in known.items() if key not in ("fingerprint", "rows", "unlabelled")},
+        "train": options.train,
+        "train_fingerprint": data.fingerprint(ready.questions),
+        "concurrency": options.concurrency,
+    }
+    with evaluating(options, "test") as progress:
+        return evaluate_program(
+            ready.network,
+            ready.test,
+            lm=ready.lm,
+            out=out,
+            record=options.record,
+            concurrency=options.concurrency,
+            cache=options.cache,
+            tracking=options.track,
+            settings=settings,
+            progress=progress,
+        )
+
+
+# What is shown ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _training(options: TrainOptions) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Live progress of a training: how far it is, and the mean figures of the last batches."""
+    last: deque[Mapping[str, Any]] = deque(maxlen=LAST)
+
+    def mean(name: str) -> float:
+        return float(sum(step[name] for step in last) / len(last))
+
+    def draw(step: Mapping[str, Any]) -> Drawn:
+        if step.get("stage") == "selection":
+            parts = [f"epoch {step['epoch']}: {step['held_out']:.1%} right on held-out questions"]
+        else:
+            parts = [
+                f"epoch {step['epoch']}",
+                f"{step['questions']:,} questions",
+                f"reward {mean('reward'):+.2f}",
+                f"one agent {mean('individual'):.1%}",
+                f"group {mean('consensus'):.1%}",
+            ]
+        return Drawn("train", parts, step.get("step", 0), max(step.get("steps", 1), 1))
+
+    with live(options, "train", draw) as shown:
+
+        def progress(step: Mapping[str, Any]) -> None:
+            if "reward" in step:
+                last.append(step)
+            shown(step)
+
+        yield progress
+
+
+def show_scores(options: Quietly, found: Mapping[str, Any], out: str, *, track: bool) -> None:
+    """The scores as a table; of a training, how it ended, where the network is, and what next."""
+    if "consensus" in found:
+        if options.quiet:
+            console().print(f"consensus {percent(found['consensus'])}", soft_wrap=True)
+        else:
+            score_table(console(), found)
+    elif "scores" in found:
+        lines = {"accuracy": percent(found["scores"]["accuracy"])}
+        if not options.quiet:
+            lines = result_lines(found, found["took"])
+        show_result(console(), "network", lines)
+    if "training" in found and not options.quiet:
+        show_result(console(), "training", training_lines(found, out, track=track))
+
+
+def training_lines(found: Mapping[str, Any], out: str, *, track: bool) -> dict[str, str]:
+    """How a training ended, line by line, and what to do with the network."""
+    learnt = found["training"]
+    lines = {"trained": f"network:{out}"}
+    if "reward" in learnt:
+        lines["last reward"] = f"{learnt['reward']:+.2f}"
+        lines["last right"] = f"one agent {learnt['individual']:.1%}, group {learnt['consensus']:.1%}"
+    if learnt.get("paid") is not None:
+        lines["paid in training"] = used(learnt["paid"])
+    if not {"scores", "consensus"} & found.keys():
+        kind = "--outcomes TEST.jsonl" if learnt.get("paid") is None else "--data QUESTIONS"
+        lines["test it"] = f"folkmoot evaluate network:{out} {kind}"
     else:
-        score_table(cli_show.console(), scores)
+        lines["use it"] = f"folkmoot evaluate network:{out} --data QUESTIONS"
+    return lines | ({"look at it": "folkmoot ui"} if track else {})
+
+
+def score_table(out: Console, scores: Mapping[str, Any]) -> None:
+    """The test scores of a network, with what each is less than or more than its rivals."""
+    table = Table("", "right", "95%", "calls a question", "", box=None, pad_edge=False)
+    for name, meaning in SCORES.items():
+        score = scores[name]
+        interval = f"{score['low']:.1%} to {score['high']:.1%}"
+        shown = name.replace("_", " ")
+        table.add_row(shown, f"{score['value']:.1%}", interval, f"{score['calls']:.3g}", meaning)
+    out.print(table)
+    lines = {}
+    for team in ("consensus", "individual"):
+        for rival, found in scores["differences"][team].items():
+            points = "{value:+.1f} [{low:+.1f}, {high:+.1f}] points"
+            in_points = {end: round(100 * found[end], 1) + 0.0 for end in ("value", "low", "high")}
+            lines[f"{team} over {rival.replace('_', ' ')}"] = points.format(**in_points)
+    ties = scores["ties"]
+    gains = [
+        f"{100 * ties[f'gain_{kind}']:+.1f} points on {kind} questions"
+        for kind in ("tied", "untied")
+        if ties[f"gain_{kind}"] is not None
+    ]
+    lines["plain vote tied"] = (
+        f"{ties['share']:.1%} of {scores['questions']:,}; weights gain {', '.join(gains)}"
+    )
+    if "ece" in scores:
+        lines["calibration"] = f"the vote's confidence is {scores['ece']:.1%} from its accuracy (ECE)"
+    if "strategy" in scores:
+        each = [f"{name} {of['share']:.0%}" for name, of in scores["strategy"].items()]
+        lines["chosen"] = ", ".join(each)
+    show_result(out, "differences", lines)
+    for sentence in scores["verdict"]:
+        out.print(sentence[0].upper() + sentence[1:] + ".", soft_wrap=True)

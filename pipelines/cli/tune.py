@@ -1,178 +1,239 @@
-"""The command `folkmoot tune`: a search over a protocol's settings, and what it found."""
+"""`folkmoot tune`: a search over a protocol's settings, and what it found."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from ...modules.base.errors import UserError
-from .guard import INTERRUPTED, STOPPED, clean_stdout, say, warned
-from .options import (
-    AnswerForm,
-    Bases,
-    Budget,
-    Cache,
-    Columns,
-    Concurrency,
-    Debug,
-    DryRun,
-    Json,
-    Kind,
-    MaxTokens,
-    Names,
-    Prices,
-    Quiet,
-    Sets,
-    Temperature,
-    Threads,
-    Yes,
-    lm_options,
-)
-
-EXAMPLE = (
-    "Example: folkmoot tune deliberation --train train.jsonl --validation validation.jsonl --trials 30 "
-    "--objective accuracy,calls --lm openai/gpt-4o-mini --out runs/tuned"
-)
+from ...modules.reading.question import Question
+from ..data import load as data
+from ..evaluation.plan import Plan as Forecast
+from ..evaluation.plan import plan as forecast
+from ..programs.resolve import parse_sets
+from ..programs.seats import EVERY, LMOptions, by_seat, parse_prices
+from ..tuning.check import checked
+from ..tuning.network import halves
+from ..tuning.space import TuneSpace
+from ..tuning.storage import is_local
+from ..tuning.storage import shown as place
+from ..tuning.tune import Study, StudyProgress
+from ..tuning.tune import tune as tune_space
+from ..tuning.turns import most_turns
+from ..tuning.yaml_space import space_of
+from .guard import resumable, warned
+from .options import TuneOptions
+from .show import Drawn, confirm, console, finish, live, percent, plan_lines, show_result, used
 
 
-def tune(
-    space: Annotated[
-        str, typer.Argument(help="deliberation, single, …: its declared space; a short spec; a YAML file.")
-    ],
-    train: Annotated[str, typer.Option(metavar="NAME|FILE", help="Questions that trials are scored on.")],
-    validation: Annotated[
-        str, typer.Option(metavar="NAME|FILE", help="Questions for the winner, which no trial sees.")
-    ],
-    train_split: Annotated[str | None, typer.Option(help="Split of the training data.")] = None,
-    train_limit: Annotated[int | None, typer.Option(min=1, help="Only so many of them.")] = None,
-    validation_split: Annotated[str | None, typer.Option(help="Split of the validation data.")] = None,
-    validation_limit: Annotated[int | None, typer.Option(min=1, help="Only so many of them.")] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Settings to try.")] = 50,
-    objective: Annotated[
-        str, typer.Option(metavar="NAMES", help="accuracy or f1, and any of cost, latency, calls, tokens.")
-    ] = "accuracy",
-    sampler: Annotated[
-        str, typer.Option(metavar="tpe|nsga2|gp|random|grid", help="How to draw them.")
-    ] = "tpe",
-    seed: Annotated[int, typer.Option(help="Of the sampler and the order of questions.")] = 0,
-    storage: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="postgresql://…, mysql://…, sqlite:///FILE, grpc://HOST:PORT."),
-    ] = None,
-    study: Annotated[str, typer.Option(metavar="NAME", help="Its name in the storage.")] = "folkmoot",
-    workers: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the study, which it resumes.")
-    ] = None,
-    register: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Enter the winner into MLflow's model registry.")
-    ] = None,
-    sets: Sets = None,
-    columns: Columns = None,
-    kind: Kind = None,
-    lm: Names = None,
-    api_base: Bases = None,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
-    answer_form: AnswerForm = None,
-    threads: Threads = None,
-    concurrency: Concurrency = 64,
-    budget: Budget = None,
-    price: Prices = None,
-    cache: Cache = True,
-    track: Annotated[bool, typer.Option("--track/--no-track", help="Log the study to MLflow.")] = True,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
-    """Search a protocol's settings, and evaluate the winner once on questions that no trial saw.
-
-    What one setting has paid for, every other one has for free. Run the same command again to resume a study
-    that was stopped; on other machines, with the same --storage and --study, to join it.
-    """
-    from ..tuning.tune import tune as run
-    from . import show as show
-    from .tune_run import LiveStudy, Request, lines, plan, result_lines, shown
-
-    if out is None:
+def tune(options: TuneOptions) -> None:
+    if options.out is None:
         raise UserError("--out is missing: name the folder that the study is kept in")
-    if track is False and register:
+    if options.register and not options.track:
         raise UserError("--register needs MLflow: drop --no-track")
-    lms = lm_options(
-        lm,
-        api_base,
-        temperature=temperature,
-        max_tokens=max_tokens,
-        answer_form=answer_form,
-        threads=threads,
-        concurrency=concurrency,
-        price=price,
-    )
-    errors = show.console(stderr=True)
-    with clean_stdout():
-        request = Request(
-            space=space,
-            lms=lms,
-            sets=sets or (),
-            train=(train, train_split, train_limit),
-            validation=(validation, validation_split, validation_limit),
-            kind=kind,
-            columns=columns or (),
-            options={
-                "trials": trials,
-                "objectives": [name.strip() for name in objective.split(",")],
-                "sampler": sampler,
-                "seed": seed,
-                "out": out,
-                "storage": storage,
-                "study": study,
-                "workers": workers,
-                "budget": budget,
-                "concurrency": concurrency,
-                "cache": cache,
-            },
+    planned = plan(options)
+    confirm(options, planned.lines(), planned.to_dict, planned.cost)
+    with resumable(options.out), warned(), live(options, "tune", _drawn) as progress:
+        study = tune_space(
+            planned.space,
+            planned.train,
+            planned.validation,
+            lm=planned.lm,
+            settings=planned.settings,
+            tracking=options.track,
+            register=options.register,
+            progress=progress,
+            **planned.given,
         )
-        planned = plan(request)
-        if not quiet:
-            for line in lines(planned):
-                errors.print(line)
-        if dry_run:
-            found: dict[str, Any] | None = planned.to_dict()
-        elif yes or not planned.asks_first or show.agreed():
-            live = LiveStudy()
-            try:
-                with warned(), live.shown(errors, quiet=quiet):
-                    done = run(
-                        planned.space,
-                        planned.train,
-                        planned.validation,
-                        lm=planned.lm,
-                        settings=planned.settings,
-                        tracking=track,
-                        register=register,
-                        progress=live,
-                        **request.options,
-                    )
-            except KeyboardInterrupt:
-                say(f"interrupted: what is finished is kept in {out}; the same command takes it up again")
-                raise typer.Exit(INTERRUPTED) from None
-            found = shown(done)
-        else:
-            raise typer.Exit(STOPPED)
-    if dry_run:
-        if as_json:
-            show.print_json(found)
-        return
-    assert found is not None
-    if found["stopped"]:
-        say(found["stopped"])
-    if as_json:
-        show.print_json(found)
-    else:
-        show.show_result(show.console(), space, result_lines(found, quiet=quiet, track=track))
-    if found["stopped"]:
-        raise typer.Exit(STOPPED)
+    found = shown(study)
+
+    def show() -> None:
+        show_result(console(), options.space, study_lines(found, quiet=options.quiet, track=options.track))
+
+    finish(options, found, show, found["stopped"])
+
+
+@dataclass
+class StudyPlan:
+    """A study that is checked; no LM has been called. `given` are options of `fm.tune`."""
+
+    options: TuneOptions
+    given: dict[str, Any]
+    space: TuneSpace
+    lm: Any
+    train: list[Question]
+    validation: list[Question]
+    settings: dict[str, Any]
+    forecast: Forecast
+    most_calls: int
+    learnt: list[Question] = field(default_factory=list)
+    most_training: int = 0
+
+    @property
+    def cost(self) -> tuple[float, float] | None:
+        """USD of all trials, from and to; None where a price is unknown."""
+        cost = self.forecast.cost_usd
+        if cost is None:
+            return None
+        turns = self.forecast.calls[1]  # a training asks as the trial does, for as much a call
+        more = self.most_training * len(self.learnt) / turns if turns else 0.0
+        times = (1 + more) * self.options.trials
+        return cost[0] * times, cost[1] * times
+
+    def to_dict(self) -> dict[str, Any]:
+        known = {name: str(value) for name, value in self.given.items() if name != "storage"}
+        known["storage"] = place(self.options.storage)
+        learnt = {"most_training_calls": self.most_training * len(self.learnt)} if self.learnt else {}
+        return {
+            **known,
+            "most_calls": self.most_calls,
+            **learnt,
+            "default_trial": self.forecast.to_dict(),
+            "space": self.space.to_dict(),
+        }
+
+    def lines(self) -> list[str]:
+        """The plan in words."""
+        options = self.options
+        goals = ", ".join(self.given["objectives"])
+        scored = len(self.train) - len(self.learnt)
+        _, estimated, shows = plan_lines(self.forecast, None)
+        found = [
+            f"{options.trials} trials by {options.sampler} for {goals}; {scored:,} questions each, "
+            f"{len(self.validation):,} others for the winner and the default",
+            *(
+                [
+                    f"{len(self.learnt):,} more to train networks on: at most "
+                    f"{self.most_training * len(self.learnt):,} calls a setting"
+                ]
+                if self.learnt
+                else []
+            ),
+            f"at most {self.most_calls:,} calls, if no two trials shared one and none was stopped early",
+            f"a trial of the default: {estimated}",
+            shows,
+        ]
+        if options.budget:
+            held = "" if is_local(options.storage) else "; machines that join have budgets of their own"
+            found.append(f"budget: {options.budget}, a fifth of it kept for the validation{held}")
+        return found
+
+
+def plan(options: TuneOptions) -> StudyPlan:
+    """Read and check all input, and say what it warns of. Raises UserError before any LM is called."""
+    with warned():
+        return _planned(options)
+
+
+def _planned(options: TuneOptions) -> StudyPlan:
+    lms = LMOptions(**options.lms())
+    if lms.replays is not None:
+        raise UserError("a recorded run cannot answer what a study asks: name an LM instead of replay/DIR")
+    names, bases = by_seat(options.lm, "--lm"), by_seat(options.api_base, "--api-base")
+    seats: dict[str, Any] = {}
+    for seat in (name for name in {**names, **bases} if name != EVERY):
+        name = names.get(seat, names.get(EVERY))
+        seats[seat] = {"name": name, "api_base": bases[seat]} if seat in bases else name
+    space = space_of(options.space, parse_sets(options.sets), lms=seats, make_lm=lms.make)
+    language_model = lms.make(names.get(EVERY))
+    used = [language_model.model, *(str(one) for branch in space.branches for one in branch.lms.values())]
+    for name in parse_prices(options.price):
+        if not any(name in one for one in used):
+            raise UserError(f"--price names {name!r}, which is no LM of this study: correct it")
+    train = _load(options, options.train, options.train_split, options.train_limit)
+    validation = _load(options, options.validation, options.validation_split, options.validation_limit)
+    goals = checked(
+        space,
+        train,
+        validation,
+        language_model,
+        [name.strip() for name in options.objective.split(",")],
+        options.sampler,
+        options.trials,
+        options.workers,
+        options.concurrency,
+        options.seed,
+    )
+    same = ("sampler", "seed", "out", "storage", "study", "workers", "budget", "concurrency", "cache")
+    given = {"trials": options.trials, "objectives": goals, **{name: getattr(options, name) for name in same}}
+    _, default = space.default()
+    learnt, scored = halves(train) if space.trains else ([], train)
+    one = forecast(default, scored, language_model, concurrency=options.concurrency)
+    most, most_training = most_turns(space)
+    calls = most * (len(scored) * options.trials + 2 * len(validation))
+    calls += most_training * len(learnt) * (options.trials + 1)  # the default may be no trial
+    settings = {
+        "command": "tune",
+        "data": options.train,
+        "split": options.train_split,
+        "limit": options.train_limit,
+        "kind": options.kind,
+        "columns": list(options.columns),
+        "validation": options.validation,
+        "validation_split": options.validation_split,
+        "validation_limit": options.validation_limit,
+        "space": options.space,
+        "sets": list(options.sets),
+        "budget": options.budget,
+    }
+    return StudyPlan(
+        options, given, space, language_model, train, validation, settings, one, calls, learnt, most_training
+    )
+
+
+def shown(study: Study) -> dict[str, Any]:
+    """The report without the table of trials and the space, which `study.json` has; `calls_made` counts all
+    that were paid, also for the validation."""
+    kept = {name: value for name, value in study.report.items() if name not in ("table", "space", "versions")}
+    calls = {"calls_made": kept["paid"]["calls"], "calls_saved": kept["calls"]["saved"]}
+    return {"out": str(study.folder), **kept, **calls}
+
+
+def study_lines(found: Mapping[str, Any], *, quiet: bool, track: bool) -> dict[str, str]:
+    """What a study found, a line each."""
+    best = found["best"]
+    if best is None:
+        return {"result": found["verdict"]}
+    lines = {"winner": _setting(best["setting"])}
+    if found["validation"]:
+        lines["on validation"] = percent(found["validation"]["winner"])
+        if not found["validation"]["same"]:
+            lines["the default there"] = percent(found["validation"]["default"])
+    lines["result"] = found["verdict"]
+    if quiet:
+        return lines
+    goal = found["objectives"][0]
+    lines["in training"] = f"{percent(best['scores'][goal])} (optimistic: the best of many)"
+    if len(found["objectives"]) > 1:
+        for number, entry in enumerate(found["front"], 1):
+            scores = ", ".join(f"{name} {entry['scores'][name]['value']:.4g}" for name in found["objectives"])
+            lines[f"front {number}"] = f"{scores}: {_setting(entry['setting'])}"
+    lines["trials"] = ", ".join(f"{count} {state}" for state, count in found["trials"].items() if count)
+    calls = found["calls"]
+    lines["calls"] = f"{calls['made']:,} made by trials, {calls['saved']:,} saved"
+    lines["paid in all"] = used(found["paid"])
+    lines["saved in"] = f"{found['out']}/winner"
+    return lines | ({"look at it": "folkmoot ui"} if track else {})
+
+
+def _setting(setting: Mapping[str, Any]) -> str:
+    parts = []
+    for name, value in setting.items():
+        if value is not None:
+            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            parts.append(f"{name}={text}")
+    return " ".join(parts) or "the only one"
+
+
+def _drawn(state: StudyProgress) -> Drawn:
+    best = [] if state.best is None else [f"best {state.best:.1%}"]
+    told = [f"{state.told:,} told"] if state.told else []
+    parts = [f"{state.done:,}/{state.total:,}", *best, f"{state.pruned:,} stopped early", *told]
+    return Drawn("tune", [*parts, f"{state.calls:,} calls"], state.done, state.total)
+
+
+def _load(options: TuneOptions, source: str, split: str | None, limit: int | None) -> list[Question]:
+    questions = data.load(source, split, limit, columns=options.column_names(), kind=options.kind)
+    data.check_labelled(questions)
+    return questions

@@ -18,6 +18,9 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from ...modules.base.errors import UserError
 from ..tracking.store import ENVIRONMENT
+from .guard import results, say
+from .options import UiOptions
+from .show import console, print_json
 
 # A proxy of the environment knows nothing of this machine's ports.
 _DIRECT = build_opener(ProxyHandler({}))
@@ -27,6 +30,23 @@ STOP_SECONDS = 10.0
 # The UI shows runs; MLflow's background jobs would only keep a second process busy.
 STORE = "MLFLOW_BACKEND_STORE_URI"
 SERVER_ENV = {**ENVIRONMENT, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+
+
+def ui(options: UiOptions) -> None:
+    uri = store_uri()
+
+    def ready(address: str) -> None:
+        if options.as_json:
+            print_json({"url": address, "store": masked(uri)})
+        else:
+            console().print(f"{newest_runs(address)} shows {masked(uri)}; Ctrl-C ends it", soft_wrap=True)
+        results().flush()
+
+    if uri.startswith(("http://", "https://")):
+        ready(masked(uri))  # a server runs there already
+        return
+    say("starting MLflow's UI, which takes some seconds")
+    serve(uri, options.host, options.port, ready)
 
 
 def store_uri() -> str:

@@ -16,6 +16,7 @@ from ..data import load as data
 from ..evaluation.earlier import earlier
 from ..evaluation.evaluate import CONCURRENCY, Evaluation, Progress, evaluate
 from ..lms.named import SAMPLING, lm, lm_identity
+from ..programs.seats import EVERY, LMOptions, by_seat
 from ..runs.manifest import lms_of
 
 PILOT = 8
@@ -173,34 +174,42 @@ def questions_of(run: Evaluation, source: str | None = None) -> list[Question]:
     return found
 
 
-def lm_of(run: Evaluation, name: str | None, api_base: str | None, concurrency: int = CONCURRENCY) -> Any:
-    """The LM of a run, made again: that of most of its seats, or the one called `name`.
+def lm_of_run(run: Evaluation, lms: LMOptions, who: str, *, other: bool = False) -> Any:
+    """The LM of a run, made again with its settings: that of most of its seats, or the one that `lms` names.
 
-    Its address comes from the caller or the environment, never from the run: a folder from elsewhere could
-    name one to send the key to. Raises UserError when there are several LMs and no name, and when the LM made
-    is not the one that the run used.
+    Its address comes from the options or the environment, never from the run: a folder from elsewhere could
+    name one to send the key to. `who` has the one seat that it is for; with `other`, the name may be of an LM
+    that the run did not use. Raises UserError when there are several LMs and no name, and when the LM made is
+    not the one that the run used.
     """
+    names, bases = by_seat(lms.names, "--lm"), by_seat(lms.bases, "--api-base")
+    if {*names, *bases} - {EVERY}:
+        raise UserError(f"{who} has one seat: give --lm and --api-base without a seat's name")
     known = run.summary.run["lms"]
-    names = list(dict.fromkeys(lm["name"] for lm in known.values()))
-    if name is None and "*" not in known and len(names) > 1:
-        raise UserError(f"{run.folder} used several LMs: choose {' or '.join(names)} with --lm")
-    wanted = name or (known["*"]["name"] if "*" in known else names[0])
-    used = next((lm for lm in [known.get("*"), *known.values()] if lm and lm["name"] == wanted), None)
-    if used is None:
-        raise UserError(f"{wanted} is not an LM of {run.folder}: choose {' or '.join(names)}")
-    settings = {key: value for key, value in used["settings"].items() if key in SAMPLING}
-    made = lm(
-        wanted,
-        api_base=api_base,
-        concurrency=concurrency,
-        profile=Profile(**used["profile"]) if used["profile"] else None,
-        **settings,
-    )
-    identity = lm_identity(made) or {}
-    if identity.get("endpoint") != used["endpoint"]:
+    used = {each["name"]: each for each in [*known.values(), *([known["*"]] if "*" in known else [])]}
+    name = names.get(EVERY)
+    if name is None and "*" not in known and len(used) > 1:
+        raise UserError(f"{run.folder} used several LMs: choose {' or '.join(used)} with --lm")
+    wanted = name or (known["*"]["name"] if "*" in known else next(iter(used)))
+    if other and lms.replays is not None:
+        return lm(wanted)
+    if wanted not in used:
+        if other:
+            return lms.make(wanted)
+        raise UserError(f"{wanted} is not an LM of {run.folder}: choose {' or '.join(used)}")
+    changed: dict[str, Any] = {"temperature": lms.temperature, "max_tokens": lms.max_tokens}
+    if not other:
+        changed["api_base"] = bases.get(EVERY)
+    settings = {key: value for key, value in used[wanted]["settings"].items() if key in SAMPLING}
+    settings |= {key: value for key, value in changed.items() if value is not None}
+    profile = Profile(**used[wanted]["profile"]) if used[wanted]["profile"] else None
+    made = lms.make(wanted, profile=profile, **settings)
+    endpoint = (lm_identity(made) or {}).get("endpoint")
+    if (name is None or not other) and endpoint != used[wanted]["endpoint"]:
+        more = ", or name another LM with --lm" if other else ""
         raise UserError(
-            f"{run.folder} used {used['endpoint']}, not {identity.get('endpoint')}: give its address with "
-            "--api-base"
+            f"{run.folder} used {used[wanted]['endpoint']}, not {endpoint}: give its address with "
+            f"--api-base{more}"
         )
     return made
 

@@ -72,6 +72,26 @@ def load(
     return sample(found, limit, seed, balance=spec.balance, partner=spec.partner)
 
 
+def load_part(
+    source: str,
+    part: str,
+    split: str | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    kind: str | None = None,
+) -> tuple[list[Question], str | None]:
+    """The questions of a part ("train", "validation") as `load` gives them, and the split they are from.
+
+    A known data set is read from the split with the part's name if none is given; `columns` are a file's.
+    """
+    is_file = catalogue.find(source) is None and Path(source).expanduser().exists()
+    split = split or (None if is_file else part)
+    drawn = None if limit is None else seed
+    return load(source, split, limit, drawn, columns=columns if is_file else None, kind=kind), split
+
+
 def sample(
     questions: Sequence[Question],
     limit: int,

@@ -14,10 +14,13 @@ from ...modules.agents.profile import DEFAULT_PROFILE
 from ...modules.agents.prompt import MAX_EVIDENCE_CHARS, chat_messages, plain_prompt
 from ...modules.agents.seat import Seat
 from ...modules.agents.transcript import Task
+from ...modules.base.calls import Usage
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...signatures.frame import SYSTEM
+from ..base.budget import Account, open_account
 from ..base.wording import smallest_difference
+from ..lms.ledger import totals
 from ..lms.named import engine_of
 from ..runs.rows import RESULTS
 
@@ -154,6 +157,22 @@ def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
     said = max(0.0, depth - 1) / 2 * reply if "discussion" in fields else 0.0
     found = end * PASSAGES * MAX_EVIDENCE_CHARS / CHARS_PER_TOKEN if "evidence" in fields else 0.0
     return said + found
+
+
+def account_of(
+    budget: str | None, program: Program, lm: Any, *folders: Path, others: Sequence[Any] = ()
+) -> Account | None:
+    """What is left of a budget after what the ledgers of `folders` say was paid; None without a budget.
+
+    It is for the LMs of the program's seats and `others`. Raises UserError for a budget that cannot be held.
+    """
+    if budget is None:
+        return None
+    spent = Usage()
+    for folder in folders:
+        spent.add(totals(folder))
+    used = [*(seat.predict.lm or lm for seat in program.seats().values()), *others]
+    return open_account(budget, [engine_of(one) for one in used], spent)
 
 
 def left_of(

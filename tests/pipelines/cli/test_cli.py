@@ -73,7 +73,7 @@ def test_version() -> None:
 
 def test_help_needs_none_of_the_heavy_packages() -> None:
     look = (
-        "import sys; from typer.testing import CliRunner; from folkmoot.pipelines.cli import app;"
+        "import sys; from typer.testing import CliRunner; from folkmoot.pipelines.cli.app import app;"
         "CliRunner().invoke(app, ['evaluate', '--help']);"
         "print(*{'dspy', 'litellm', 'mlflow', 'torch', 'pandas', 'numpy', 'yaml'} & set(sys.modules))"
     )

@@ -218,7 +218,7 @@ FINALISED = """
 import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if sys.argv[1] == "heeded":
-    from folkmoot.pipelines.cli_guard import heed_interrupts
+    from folkmoot.pipelines.cli.guard import heed_interrupts
     heed_interrupts()
 class Thing:
     def __del__(self):
