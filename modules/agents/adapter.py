@@ -47,7 +47,7 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
                 return list(await super().acall(lm, lm_kwargs, signature, demos, inputs))
             except AdapterParseError:
                 return [self.parse(signature, "")]
-        if _unobserved(lm):
+        if unobserved(lm, dspy.settings.config):
             # DSPy's own way hands every call to two threads, for nothing that is wanted here.
             return [await ask_unobserved(lm, lm_kwargs, signature, demos, inputs)]
         request = _request(lm, profile, lm_kwargs, signature, demos, inputs)
@@ -67,11 +67,11 @@ def profile_of(lm: Any) -> Profile | None:
     return profile if isinstance(profile, Profile) else None
 
 
-def _unobserved(lm: Any) -> bool:
-    """Whether nobody wants to see this call: no callbacks (tracing), history, usage tracker or stream."""
-    settings = dspy.settings
-    watched = settings.callbacks or lm.callbacks or settings.usage_tracker or settings.send_stream
-    return getattr(lm, "direct", None) is not None and settings.disable_history and not watched
+def unobserved(lm: Any, settings: Mapping[str, Any]) -> bool:
+    """Whether nobody wants to see a call: no callbacks (tracing), history, usage tracker or stream."""
+    watched = settings["callbacks"] or settings["usage_tracker"] or settings["send_stream"]
+    direct = getattr(lm, "direct", None) is not None and not lm.callbacks
+    return direct and settings["disable_history"] and not watched
 
 
 async def ask_unobserved(

@@ -11,10 +11,9 @@ from typing import Any
 
 import dspy
 
-from .adapter import SAMPLING, ProfileAdapter, ask_unobserved, profile_of
+from .adapter import SAMPLING, ProfileAdapter, ask_unobserved, profile_of, unobserved
 from .fields import fields_of
 
-_WATCHING = ("callbacks", "usage_tracker", "track_usage", "send_stream", "warn_on_type_mismatch")
 _CONFIG = frozenset((*SAMPLING, "rollout_id"))
 
 
@@ -39,12 +38,12 @@ async def predict_directly(predict: dspy.Predict, given: Mapping[str, Any]) -> d
 def _unwatched(predict: dspy.Predict, lm: Any, known: Mapping[str, Any]) -> bool:
     return (
         type(known["adapter"]) is ProfileAdapter
-        and getattr(lm, "direct", None) is not None
         and profile_of(lm) is not None
-        and known["disable_history"]
-        and not any(known[name] for name in _WATCHING)
+        and unobserved(lm, known)
+        and not (
+            known["track_usage"] or known["warn_on_type_mismatch"] or predict.callbacks or predict.fields
+        )
         and known["trace"] is None
-        and not (predict.callbacks or lm.callbacks or predict.fields)
         and "n" not in lm.kwargs
         and "num_generations" not in lm.kwargs
     )

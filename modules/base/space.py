@@ -93,10 +93,14 @@ Draw = Callable[[str, Choice | Whole | Real], Any]
 """(name, values) → one of the values."""
 
 
-def options(values: Choice | Whole | Real) -> list[Any] | None:
-    """All values in order; None where there is no end of them."""
+def options(values: Values) -> list[Any] | None:
+    """All values in order, none of a Member by itself; None where there is no end of them."""
     if isinstance(values, Choice):
         return list(values.values)
+    if isinstance(values, Pick):
+        return picks(values)
+    if isinstance(values, Member):
+        return []
     if isinstance(values, Whole):
         return list(range(values.low, values.high + 1, values.step))
     if values.low == values.high:
@@ -122,7 +126,7 @@ def drawn(space: Space, draw: Draw) -> Setting:
             items = tuple(dict.fromkeys(setting.get(values.of) or ()))
             if not items:
                 continue
-            if len(_choices(space[values.of].values)) != 1:
+            if len(options(space[values.of].values) or ()) != 1:
                 items = tuple(sorted(items, key=str))
                 key = f"{name} of {'+'.join(map(str, items))}"
             values = Choice(items)
@@ -211,16 +215,13 @@ def located(space: Space, described: Mapping[str, Any]) -> Setting | None:
         return (options(values) or [getattr(values, "low", None)])[0]
 
     setting = drawn(space, draw)
-    fixed = (name for name in setting if name not in missing)
-    if missing or any(not _agrees(space, name, setting, described) for name in fixed):
+    if missing:
         return None
-    return setting
-
-
-def _agrees(space: Space, name: str, setting: Setting, described: Mapping[str, Any]) -> bool:
-    value = setting[name]
-    known = (described.get(name), _described(space, name, described))
-    return value is None or name not in described or value in known
+    known = {
+        name: (described[name], _described(space, name, described)) for name in setting if name in described
+    }
+    agrees = all(setting[name] is None or setting[name] in values for name, values in known.items())
+    return setting if agrees else None
 
 
 def _described(space: Space, name: str, described: Mapping[str, Any]) -> Any:
@@ -237,27 +238,19 @@ def _described(space: Space, name: str, described: Mapping[str, Any]) -> Any:
 def picks(values: Pick) -> list[list[Any]]:
     """Every list that a Pick allows, short ones first."""
     most = len(values.items) if values.most is None else values.most
-    way: Callable[..., Iterator[tuple[Any, ...]]]
-    if values.ordered:
-        way = _products if values.repeated else itertools.permutations
-    else:
-        way = itertools.combinations_with_replacement if values.repeated else itertools.combinations
+    ways: dict[tuple[bool, bool], Callable[[tuple[Any, ...], int], Iterator[tuple[Any, ...]]]] = {
+        (True, True): lambda items, size: itertools.product(items, repeat=size),
+        (True, False): itertools.permutations,
+        (False, True): itertools.combinations_with_replacement,
+        (False, False): itertools.combinations,
+    }
+    way = ways[values.ordered, values.repeated]
     return [list(found) for size in range(values.least, most + 1) for found in way(values.items, size)]
-
-
-def _products(items: tuple[Any, ...], size: int) -> Iterator[tuple[Any, ...]]:
-    return itertools.product(items, repeat=size)
 
 
 def plain(key: str) -> str:
     """The parameter's name in the name that `Draw` is given."""
     return key.partition(" of ")[0]
-
-
-def _choices(values: Values) -> list[Any]:
-    if isinstance(values, Pick):
-        return picks(values)
-    return (options(values) or []) if isinstance(values, Choice | Whole | Real) else []
 
 
 def key_of(setting: Mapping[str, Any]) -> str:

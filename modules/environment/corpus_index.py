@@ -19,7 +19,7 @@ from bm25s.stopwords import STOPWORDS_EN
 
 from ..base.errors import UserError
 from ..base.fence import one_line
-from ..base.files import locked
+from ..base.files import locked, write_whole
 
 KIND = f"1, bm25s {bm25s.__version__}"
 """The kind of index written here; others are built anew.
@@ -317,8 +317,7 @@ def _shared_or_built(path: Path, index_dir: Path) -> CorpusIndex:
         index = load_index(folder)
         if index is not None:  # the same content under another name or time: remember those
             meta = json.loads((folder / META).read_bytes())
-            _write(building / META, json.dumps({**meta, "file": file}).encode())
-            (building / META).replace(folder / META)
+            write_whole(folder / META, json.dumps({**meta, "file": file}), sync=True)
             return index
         index = build(read_jsonl(path), str(path))
         if _file(path) != file:
@@ -345,7 +344,7 @@ def save_index(index: CorpusIndex, folder: Path, about: dict[str, Any]) -> None:
         _sync(file)
         sizes[file.name] = file.stat().st_size
     meta = {**about, "documents": len(index), "duplicates": index.duplicates, "files": sizes}
-    _write(folder / META, json.dumps(meta).encode())
+    write_whole(folder / META, json.dumps(meta), sync=True)
     _sync(folder)
 
 
@@ -365,11 +364,6 @@ def load_index(folder: Path) -> CorpusIndex | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
         return None
     return index if len(index) == meta["documents"] == bm25.scores["num_docs"] else None
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-    _sync(path)
 
 
 def _sync(path: Path) -> None:

@@ -62,12 +62,10 @@ class TrainingSettings:
         check_options(self, learning=Learning, reward=Reward, baseline=Baseline)
         if self.epochs != AUTO and (isinstance(self.epochs, bool | str) or not isinstance(self.epochs, int)):
             raise UserError(f"epochs is {self.epochs!r}: give a whole number or 'auto'.")
-        for name, least in (("batch", 1), ("max_epochs", 1), ("folds", 2), ("patience", 1), ("epochs", 1)):
-            value = getattr(self, name)
+        for name in ("batch", "max_epochs", "folds", "patience", "epochs", "checkpoint_every"):
+            value, least = getattr(self, name), 2 if name == "folds" else 1
             if value != AUTO and value < least:
                 raise UserError(f"{name} is {value}: give a whole number from {least} up.")
-        if self.checkpoint_every < 1:
-            raise UserError(f"checkpoint_every is {self.checkpoint_every}: give a whole number from 1 up.")
         for name in ("lr", "clip"):
             value = getattr(self, name)
             if value is not None and not value > 0:

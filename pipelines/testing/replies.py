@@ -11,7 +11,7 @@ from typing import Any
 
 from ...modules.reading.answers import read_answer
 from ...modules.reading.question import Question
-from .server import Reply
+from .server import Reply, wanted_fields
 
 Body = dict[str, Any]
 Pick = Callable[[Question, Body], str | None]
@@ -81,12 +81,9 @@ def text_of(body: Body) -> str:
 
 def filled(body: Body, answer: str, text: str = TEXT) -> str:
     """A reply with every field that the request wants: `answer` in that of this name, `text` in open ones."""
-    schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema", {})
-    fields = schema.get("properties", {"answer": {}})
-    said = {
-        name: answer if name == "answer" else (spec.get("enum") or [text])[0] for name, spec in fields.items()
-    }
-    return json.dumps(said)
+    fields = wanted_fields(body) or {"answer": {}}
+    options = {name: (spec.get("enum") or [text])[0] for name, spec in fields.items()}
+    return json.dumps({name: answer if name == "answer" else said for name, said in options.items()})
 
 
 def digest(body: Body) -> int:
@@ -96,13 +93,11 @@ def digest(body: Body) -> int:
 
 def unreadable(body: Body) -> str:
     """A reply in which no answer can be read, whatever the kind: with an empty answer, or no JSON at all."""
-    spoken = any(spec.get("enum") for spec in _answer_schemas(body)) and digest(body) % 2
-    return "???" if spoken else filled(body, "")
+    return "???" if _answer_options(body) and digest(body) % 2 else filled(body, "")
 
 
-def _answer_schemas(body: Body) -> list[dict[str, Any]]:
-    schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema", {})
-    return [spec for name, spec in schema.get("properties", {}).items() if name == "answer"]
+def _answer_options(body: Body) -> list[str]:
+    return list(wanted_fields(body).get("answer", {}).get("enum") or ())
 
 
 def saying(questions: Sequence[Question], pick: Pick) -> Reply:
@@ -114,8 +109,7 @@ def saying(questions: Sequence[Question], pick: Pick) -> Reply:
     def reply(body: Body) -> str:
         asked = [question for question in questions if question.question in text_of(body)]
         if not asked:
-            options = [option for spec in _answer_schemas(body) for option in spec.get("enum", ())]
-            return filled(body, [*options, "7"][0])
+            return filled(body, [*_answer_options(body), "7"][0])
         question = max(asked, key=lambda one: len(one.question))
         answer = pick(question, body)
         return unreadable(body) if answer is None else filled(body, answer)

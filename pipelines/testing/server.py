@@ -13,10 +13,15 @@ from aiohttp import web
 Reply = Callable[[dict[str, Any]], "str | tuple[int, dict[str, str], Any]"]
 
 
+def wanted_fields(body: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The schema of each field that a request wants; none where it says nothing of its reply."""
+    schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema", {})
+    return dict(schema.get("properties", {}))
+
+
 def first_option(body: dict[str, Any]) -> str:
     """A reply that fits the schema of the request: first enum value, or a short text."""
-    schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema", {})
-    fields = schema.get("properties", {"answer": {}})
+    fields = wanted_fields(body) or {"answer": {}}
     return json.dumps({name: (spec.get("enum") or ["because it fits"])[0] for name, spec in fields.items()})
 
 

@@ -51,7 +51,7 @@ def check_networks(space: TuneSpace, train: Sequence[Question]) -> None:
         if branch.trains:
             known = branch.space.get("embedding")
             fixed = [branch.fixed["embedding"]] if "embedding" in branch.fixed else []
-            for model in fixed or options(known.values) or []:  # type: ignore[union-attr, arg-type]
+            for model in fixed or options(known.values) or []:  # type: ignore[union-attr]
                 _ = Embedder(model).width
 
 
