@@ -60,7 +60,6 @@ LATE: list[str] = [
     "pipelines/tracking/tracker -> pipelines/tracking/push",
 ]
 TWICE: list[str] = [
-    "Bench",
     "Candidate",
     "Drawn",
     "Group",
@@ -73,10 +72,8 @@ TWICE: list[str] = [
     "checked",
     "described",
     "description",
-    "distinct",
     "drawn",
     "fitted",
-    "front",
     "front_plot",
     "judged",
     "listing",
@@ -88,10 +85,8 @@ TWICE: list[str] = [
     "replay",
     "sample",
     "settings",
-    "shown",
     "split",
     "spread",
-    "verdict",
 ]
 NAMING_MLFLOW: list[str] = [
     "pipelines/compilation/attempt",

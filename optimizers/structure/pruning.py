@@ -1,4 +1,4 @@
-"""Growing subsets: after how many questions a trial is looked at, and when it is behind for good."""
+"""Growing subsets: after how many questions a trial is compared, and when it is behind for good."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 from ..statistics.statistics import bootstrap_mean, mcnemar_exact
 
-FIRST_LOOK = 10  # questions before which nothing can be told
-SHARE = 8  # the first look is at one eighth of the questions, each next at twice as many
+FIRST_RUNG = 10  # questions before which no comparison means anything
+SHARE = 8  # the first rung is one eighth of the questions, each next twice as many
 ALPHA = 0.05
 
 Scores = Sequence[float | None]
 """A score of 0 to 1 a question, in the study's order; None for a question that failed."""
 
 
-def looks(questions: int) -> list[int]:
-    """The numbers of questions after which a trial is looked at, the last being all of them.
+def rungs(questions: int) -> list[int]:
+    """The numbers of questions after which a trial is compared, the last being all of them.
 
     Examples: 200 gives 25, 50, 100, 200; 15 gives 10, 15; 8 gives 8.
     """
     found = []
-    size = max(FIRST_LOOK, -(-questions // SHARE))
+    size = max(FIRST_RUNG, -(-questions // SHARE))
     while size < questions:
         found.append(size)
         size *= 2
@@ -30,24 +30,24 @@ def looks(questions: int) -> list[int]:
 def worth_going_on(trial: Scores, best: Scores, questions: int) -> bool:
     """Whether a setting that differs from a finished one in nothing but rounds or votes is asked further.
 
-    From a quarter of all `questions` on it has to be ahead of the best so far: its kin have told most of what
-    there is to learn from it, and a study must not pay for each of them in full.
+    From a quarter of all `questions` on it has to be ahead of the best so far: the finished one has shown
+    most of what there is to learn, and a study must not pay for each of them in full.
     """
-    if len(trial) < FIRST_LOOK or 4 * len(trial) < questions:
+    if len(trial) < FIRST_RUNG or 4 * len(trial) < questions:
         return True
     return sum(a - b for a, b in zip(trial, best, strict=False) if a is not None and b is not None) > 0
 
 
-def behind(trial: Scores, best: Scores, looks_planned: int, *, alpha: float = ALPHA) -> bool:
+def behind(trial: Scores, best: Scores, rungs_planned: int, *, alpha: float = ALPHA) -> bool:
     """Whether a trial is behind the best so far by a paired test on the questions that both have answered.
 
     Right-or-wrong scores take McNemar's exact test, other scores the bootstrap of the mean difference. Both
-    are one-sided at `alpha / looks_planned` (Bonferroni over the looks at one trial), so a trial that is as
-    good as the best is stopped early with a probability of at most `alpha`. Questions that failed in either
-    say nothing.
+    are one-sided at `alpha / rungs_planned` (Bonferroni over the comparisons of one trial), so a trial that
+    is as good as the best is stopped early with a probability of at most `alpha`. Questions that failed in
+    either say nothing.
     """
     pairs = [(a, b) for a, b in zip(trial, best, strict=False) if a is not None and b is not None]
-    level = alpha / max(1, looks_planned)
+    level = alpha / max(1, rungs_planned)
     if not pairs or sum(a - b for a, b in pairs) >= 0:
         return False
     if all(score in (0, 1) for pair in pairs for score in pair):

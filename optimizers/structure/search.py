@@ -5,15 +5,30 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import optuna
-from optuna.distributions import BaseDistribution
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ...modules.base.errors import UserError
 from ...modules.base.space import Choice, Draw, Real, Setting, Whole, plain, settings
+
+DIRECTIONS: dict[str, Literal["maximize", "minimize"]] = {
+    "accuracy": "maximize",
+    "f1": "maximize",
+    "cost": "minimize",
+    "latency": "minimize",
+    "calls": "minimize",
+    "tokens": "minimize",
+}
+"""Objective → Optuna's name of its direction."""
 
 SAMPLERS = ("tpe", "nsga2", "gp", "random", "grid")
 STARTUP = 10  # trials drawn at random before a model of the space is worth anything
@@ -112,28 +127,24 @@ def parameters_of(
     distributions: dict[str, BaseDistribution] = {}
 
     def draw(key: str, values: Choice | Whole | Real) -> Any:
-        name = plain(key)
-        value = setting[name]
-        if isinstance(values, Choice):
-            if value not in values.values:
-                raise ValueError(f"{name} cannot be {value!r}")
-            parameters[key] = json.dumps(value)
-            texts = [json.dumps(known) for known in values.values]
-            distributions[key] = optuna.distributions.CategoricalDistribution(texts)
-            return value
-        parameters[key] = value
-        if isinstance(values, Whole):
-            distributions[key] = optuna.distributions.IntDistribution(
-                values.low, values.high, step=values.step
-            )
-        else:
-            distributions[key] = optuna.distributions.FloatDistribution(
-                values.low, values.high, step=values.step
-            )
+        value = setting[plain(key)]
+        if isinstance(values, Choice) and value not in values.values:
+            raise ValueError(f"{plain(key)} cannot be {value!r}")
+        parameters[key] = json.dumps(value) if isinstance(values, Choice) else value
+        distributions[key] = distribution_of(values)
         return value
 
     point(draw)
     return parameters, distributions
+
+
+def distribution_of(values: Choice | Whole | Real) -> BaseDistribution:
+    """Optuna's form of the values; those of a choice are kept as JSON."""
+    if isinstance(values, Choice):
+        return CategoricalDistribution([json.dumps(known) for known in values.values])
+    if isinstance(values, Whole):
+        return IntDistribution(values.low, values.high, step=values.step)
+    return FloatDistribution(values.low, values.high, step=values.step)
 
 
 def grid(point: Point) -> list[Setting]:

@@ -13,11 +13,10 @@ from ..evaluation.plan import Plan as Forecast
 from ..evaluation.plan import plan as forecast
 from ..programs.resolve import parse_sets
 from ..programs.seats import EVERY, LMOptions, by_seat, parse_prices
-from ..tuning.check import checked
+from ..tuning.check import checked_goals
 from ..tuning.network import halves
 from ..tuning.space import TuneSpace
-from ..tuning.storage import is_local
-from ..tuning.storage import shown as place
+from ..tuning.storage import is_local, safe_url
 from ..tuning.tune import Study, StudyProgress
 from ..tuning.tune import tune as tune_space
 from ..tuning.turns import most_turns
@@ -83,7 +82,7 @@ class StudyPlan:
 
     def to_dict(self) -> dict[str, Any]:
         known = {name: str(value) for name, value in self.given.items() if name != "storage"}
-        known["storage"] = place(self.options.storage)
+        known["storage"] = safe_url(self.options.storage)
         learnt = {"most_training_calls": self.most_training * len(self.learnt)} if self.learnt else {}
         return {
             **known,
@@ -143,7 +142,7 @@ def _planned(options: TuneOptions) -> StudyPlan:
             raise UserError(f"--price names {name!r}, which is no LM of this study: correct it")
     train = _load(options, options.train, options.train_split, options.train_limit)
     validation = _load(options, options.validation, options.validation_split, options.validation_limit)
-    goals = checked(
+    goals = checked_goals(
         space,
         train,
         validation,
@@ -228,8 +227,8 @@ def _setting(setting: Mapping[str, Any]) -> str:
 
 def _drawn(state: StudyProgress) -> Drawn:
     best = [] if state.best is None else [f"best {state.best:.1%}"]
-    told = [f"{state.told:,} told"] if state.told else []
-    parts = [f"{state.done:,}/{state.total:,}", *best, f"{state.pruned:,} stopped early", *told]
+    replayed = [f"{state.replayed:,} replayed"] if state.replayed else []
+    parts = [f"{state.done:,}/{state.total:,}", *best, f"{state.pruned:,} stopped early", *replayed]
     return Drawn("tune", [*parts, f"{state.calls:,} calls"], state.done, state.total)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...modules.base.calls import Usage
+from ...modules.base.files import whole_lines
 from ..base.budget import Account, Budget
+from ..base.journal import parsed
 from ..lms.ledger import LEDGER
 
 SEARCH_SHARE = 0.8
@@ -41,24 +41,11 @@ class SharedAccount(Account):
 
     def _sync(self) -> None:
         """Take what has been spent from the ledger's lines that are new."""
-        try:
-            file = os.open(self.folder / LEDGER, os.O_RDONLY)
-        except FileNotFoundError:
-            return
-        try:
-            size = os.fstat(file).st_size
-            text = os.pread(file, size - self._read_to, self._read_to) if size > self._read_to else b""
-        finally:
-            os.close(file)
-        whole, newline, _ = text.rpartition(b"\n")
-        self._read_to += len(whole) + len(newline)
-        for line in whole.splitlines():
-            try:
-                record = json.loads(line)
-                tokens = record["prompt_tokens"] or 0, record["completion_tokens"] or 0
-                self.spent.add(Usage(1, *tokens, 0, record["cost_usd"]))
-            except (ValueError, KeyError, TypeError):
-                continue  # the torn line of a killed process
+        for start, line in whole_lines(self.folder / LEDGER, self._read_to):
+            self._read_to = start + len(line)
+            if (paid := parsed(line, ("prompt_tokens", "completion_tokens", "cost_usd"))) is not None:
+                tokens = paid["prompt_tokens"] or 0, paid["completion_tokens"] or 0
+                self.spent.add(Usage(1, *tokens, 0, paid["cost_usd"]))
 
     def charge(self, usage: Usage, model: str, *, counted: bool) -> None:
         """The ledger is written by whoever pays and read by everyone: only what it cannot say is kept."""

@@ -8,8 +8,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
-from ...optimizers.structure.front import MAXIMISED, OBJECTIVES
-from ...optimizers.structure.search import SAMPLERS
+from ...optimizers.structure.search import DIRECTIONS, SAMPLERS
 from ..data import load as data
 from ..evaluation.check import check_train
 from ..runs.manifest import lms_of
@@ -18,7 +17,7 @@ from .network import check_networks
 from .space import TuneSpace
 
 
-def checked(
+def checked_goals(
     space: TuneSpace,
     train: Sequence[Question],
     validation: Sequence[Question],
@@ -36,11 +35,11 @@ def checked(
     """
     goals = [objectives] if isinstance(objectives, str) else list(objectives)
     for name in goals:
-        if name not in OBJECTIVES:
-            raise UserError(f"there is no objective {name!r}: choose among {', '.join(OBJECTIVES)}")
+        if name not in DIRECTIONS:
+            raise UserError(f"there is no objective {name!r}: choose among {', '.join(DIRECTIONS)}")
         if goals.count(name) > 1:
             raise UserError(f"the objective {name!r} is named twice: keep one of them")
-    quality = [name for name in goals if name in MAXIMISED]
+    quality = [name for name in goals if DIRECTIONS[name] == "maximize"]
     if len(quality) != 1:
         raise UserError("the objectives need accuracy or f1, one of them: add it")
     if sampler not in SAMPLERS:
@@ -64,7 +63,7 @@ def checked(
     lms_of(default, lm)
     goals = _countable(space, lm, goals)
     check_networks(space, train)
-    return [*quality, *(name for name in goals if name not in MAXIMISED)]
+    return [*quality, *(name for name in goals if name not in quality)]
 
 
 def _countable(space: TuneSpace, lm: Any, goals: list[str]) -> list[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import uuid
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,31 +12,21 @@ import numpy as np
 import optuna
 from optuna.exceptions import ExperimentalWarning
 
-from ...modules.base.calls import bound
 from ...modules.base.errors import UserError
+from ...modules.base.files import locked
 from ...modules.reading.question import Question
-from ...optimizers.structure.front import MAXIMISED
-from ...optimizers.structure.search import grid, parameters_of
-from ..base.budget import ACCOUNTS, Budget, open_account
+from ...optimizers.structure.search import DIRECTIONS, grid, parameters_of
+from ..base.budget import Budget, open_account
+from ..base.journal import as_json
 from ..data import load as data
-from ..lms.cache import ACTIVE_CACHE, open_cache
-from ..lms.ledger import LEDGERS, Ledger, totals
+from ..lms.ledger import totals
 from ..lms.named import engine_of, lm_identity
+from ..runs.folder import unwritable
 from .budget import SEARCH_SHARE, SharedAccount, share_of
-from .loop import Worker
-from .network import Networks, halves
-from .space import TuneSpace
-from .storage import is_local, open_storage, shown
-from .trial import Bench
-
-_SAME = {
-    "space": "space",
-    "train": "training data",
-    "objectives": "objectives",
-    "sampler": "sampler",
-    "seed": "seed",
-    "lm": "LM",
-}
+from .network import halves
+from .recovery import Crew
+from .space import TuneSpace, made_lm
+from .storage import open_storage, safe_url
 
 
 @dataclass
@@ -60,16 +48,22 @@ class Job:
     cache: bool
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def bench(self) -> Bench:
+    @property
+    def questions(self) -> tuple[list[Question], list[Question]]:
+        """(questions in the order in which every setting is asked them, those to train networks on)."""
         order = np.random.default_rng(self.seed).permutation(len(self.train))
         asked = [self.train[place] for place in order]
-        bench = Bench(
-            self.folder, self.space, asked, self.objectives, self.lm, self.concurrency, self.settings
-        )
-        if self.space.trains:
-            learnt, bench.questions = halves(asked)
-            bench.train = Networks(self.folder, learnt, self.lm, self.cache).trained
-        return bench
+        learnt, scored = halves(asked) if self.space.trains else ([], asked)
+        return scored, learnt
+
+    @property
+    def home(self) -> str:
+        """What tells this folder from those of other machines."""
+        path = self.folder / "home"
+        with locked(self.folder / "home.lock"):
+            if not path.exists():
+                path.write_text(uuid.uuid4().hex)
+            return path.read_text()
 
     def account(self, share: float = SEARCH_SHARE) -> SharedAccount | None:
         """The account of a share of the budget. Raises UserError for a budget that could not be held."""
@@ -81,6 +75,10 @@ class Job:
 
     def open(self) -> optuna.Study:
         """The study, made if it is not there. Raises UserError when there is another of its name."""
+        return self.opened()[0]
+
+    def opened(self) -> tuple[optuna.Study, Crew]:
+        """Likewise, with its workers."""
         # For good, since a filter for a time would undo those that a thread sets meanwhile.
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.filterwarnings("ignore", category=ExperimentalWarning)
@@ -88,28 +86,27 @@ class Job:
             self.folder.mkdir(parents=True, exist_ok=True)
             kept = open_storage(self.storage, self.folder)
         except OSError as problem:
-            raise UserError(
-                f"{problem.filename or self.folder} cannot be written ({problem.strerror or problem}): "
-                "choose another --out"
-            ) from None
-        large, small = optuna.study.StudyDirection.MAXIMIZE, optuna.study.StudyDirection.MINIMIZE
-        directions = [large if name in MAXIMISED else small for name in self.objectives]
+            raise unwritable(problem, self.folder) from None
         study = optuna.create_study(
-            storage=kept, study_name=self.study, directions=directions, load_if_exists=True
+            storage=kept,
+            study_name=self.study,
+            directions=[DIRECTIONS[name] for name in self.objectives],
+            load_if_exists=True,
         )
-        mine = self.identity()
-        known = study.user_attrs.get("identity")
+        mine, known = self.identity(), study.user_attrs.get("identity")
         if known is None:
-            study.set_user_attr("home", self.bench().home)
+            study.set_user_attr("home", self.home)
             study.set_user_attr("identity", mine)
-        else:
-            for key, what in _SAME.items():
-                if known.get(key) != mine[key]:
-                    raise UserError(
-                        f"{shown(self.storage)} holds another study {self.study!r} (its {what} differs): "
-                        "choose another --study or --out"
-                    )
-        return study
+            known = mine
+        differs = next((name for name in mine if known.get(name) != mine[name]), None)
+        if differs is not None:
+            what = {"train": "training data", "lm": "LM"}.get(differs, differs)
+            raise UserError(
+                f"{safe_url(self.storage)} holds another study {self.study!r} (its {what} differs): choose "
+                "another --study or --out"
+            )
+        alone = self.storage is None
+        return study, Crew(study, kept, self.folder / "workers", alone)
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -135,27 +132,10 @@ class Job:
 
 def engines_of(space: TuneSpace, lm: Any) -> list[Any]:
     """The engine of every LM that may sit somewhere; None for an LM that is not ours."""
-    made = [lm] if lm is not None else []
-    for branch in space.branches:
-        for one in (one for choices in branch.lms.values() for one in choices):
-            made.append(space.make_lm(**one) if isinstance(one, Mapping) else space.make_lm(one))
-    return [engine_of(one) for one in made]
-
-
-def work(job: Job, tell: Callable[[optuna.trial.FrozenTrial], None] = lambda trial: None) -> None:
-    """Take trials of a study until none is left, in this process. Raises BudgetSpent."""
-    study = job.open()
-    trials, planned = job.planned()
-    with ExitStack() as held:
-        ledger = Ledger(job.folder)
-        held.callback(ledger.close)
-        held.enter_context(bound(LEDGERS, (ledger, *LEDGERS.get())))
-        cache = job.cache and "latency" not in job.objectives
-        held.enter_context(bound(ACTIVE_CACHE, held.enter_context(open_cache(cache))))
-        account = job.account()
-        if account is not None:
-            held.enter_context(bound(ACCOUNTS, (account, *ACCOUNTS.get())))
-        Worker(study, job.bench(), trials, job.sampler, job.seed, planned, is_local(job.storage)).run(tell)
+    seated = [one for branch in space.branches for choices in branch.lms.values() for one in choices]
+    return [engine_of(one) for one in ([] if lm is None else [lm])] + [
+        engine_of(made_lm(one, space.make_lm)) for one in seated
+    ]
 
 
 def _lm_name(lm: Any) -> Any:
@@ -163,4 +143,4 @@ def _lm_name(lm: Any) -> Any:
     known = lm_identity(lm)
     if known is None:
         return getattr(lm, "model", None)
-    return json.loads(json.dumps({key: known[key] for key in ("name", "profile", "settings")}))
+    return as_json({key: known[key] for key in ("name", "profile", "settings")})

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from ...modules.base.calls import bound
 from ...modules.base.errors import UserError
+from ...modules.base.files import locked
 from ...modules.base.saved_file import FILE
 from ...modules.base.space import options
 from ...modules.protocols.program import Program
@@ -19,13 +19,14 @@ from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ..data import load as data
 from ..data.embeddings import Embedder
-from ..lms.store import ACTIVE, CallStore
+from ..lms.store import CallStore
 from ..programs.networks import Untrained
+from ..runs.books import open_books
 from ..runs.manifest import hashes, lms_of
 from .space import TuneSpace
-from .trial import CALLS, taken
 
 NETWORKS = "networks"
+CALLS = "calls"
 OF_TURNS = ("agents", "strategies", "samples", "top", "epochs")
 """The settings that say how often a network asks."""
 FEWEST = 20
@@ -67,9 +68,8 @@ def training_calls(folder: Path) -> int:
 
     found = 0
     for place in sorted((folder / NETWORKS).glob(f"*/{ASKED}")):
-        store = CallStore(place)
-        found += len(store)
-        store.close()
+        with closing(CallStore(place)) as store:
+            found += len(store)
     return found
 
 
@@ -111,11 +111,8 @@ class Networks:
         from ..training.live import live
 
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with taken(folder.with_suffix(".lock")), ExitStack() as held:
+        with locked(folder.with_suffix(".lock")), open_books(records=[self.folder / CALLS]):
             if not (folder / FILE).exists():  # the last file that a training writes
-                store = CallStore(self.folder / CALLS)
-                held.callback(store.close)
-                held.enter_context(bound(ACTIVE, (store, *ACTIVE.get())))
                 given: Mapping[str, Any] = program.describe()
                 live(
                     program.fresh(),

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import optuna
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from ...modules.base.space import key_of
 from ...optimizers.statistics.statistics import bootstrap_mean
-from ...optimizers.structure.front import front
 from ..runs.summary import rate
-from .loop import scores_of
+from .worker import scores_of
 
 STATES = {
     TrialState.COMPLETE: "complete",
@@ -26,23 +26,23 @@ STATES = {
 
 def entries(study: optuna.Study, objectives: Sequence[str]) -> list[dict[str, Any]]:
     """A dict a trial, in the order in which they were made: number, state, place, setting, scores with
-    intervals, how many questions they are of, and what told them if no run of their own did.
+    intervals, how many questions they are of, and the place whose run answered if none of their own did.
     """
     found = []
     for trial in study.get_trials(deepcopy=False):
         attrs = trial.user_attrs
         state = "told" if "told_by" in attrs else STATES[trial.state]
-        if trial.state == TrialState.FAIL:
-            state = "given back" if {"stopped", "lost"} & attrs.keys() else "failed"
+        if trial.state == TrialState.FAIL and "failed" not in attrs:
+            state = "given back"
         entry: dict[str, Any] = {
             "trial": trial.number,
             "state": state,
             "place": attrs.get("place"),
             "setting": attrs.get("setting"),
         }
-        entry |= {
-            name: attrs[name] for name in ("home", "told_by", "same_as", "failed", "lost") if name in attrs
-        }
+        entry |= {name: attrs[name] for name in ("home", "told_by", "same_as", "failed") if name in attrs}
+        if state == "given back" and "stopped" not in attrs:
+            entry["lost"] = True
         if "questions" in attrs:
             entry["questions"] = attrs["questions"]
             entry["errors"] = sum(score is None for score in scores_of(trial))
@@ -65,24 +65,20 @@ def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, dict[str
     return found
 
 
-def distinct(trials: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Every setting with all questions answered, once."""
-    found: dict[str, Mapping[str, Any]] = {}
-    for entry in trials:
-        if entry["state"] in ("complete", "told") and "scores" in entry:
-            found.setdefault(key_of(entry["setting"]), entry)
-    return list(found.values())
-
-
-def best_of(trials: Sequence[Mapping[str, Any]], objectives: Sequence[str]) -> list[Mapping[str, Any]]:
-    """The front, the winner first: the best in the first objective, then the one with the fewest calls, then
-    the one found first. With one objective it is the winner alone. Empty when nothing is finished.
+def best_of(study: optuna.Study, table: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The Pareto front of the finished settings, the winner first: the best in the first objective, then the
+    one with the fewest calls, then the one found first. With one objective it is the winner alone.
     """
-    known = distinct(trials)
-    ordered = sorted(known, key=lambda entry: (entry["scores"]["calls"]["value"], entry["trial"]))
-    values = [[entry["scores"][name]["value"] for name in objectives] for entry in ordered]
-    kept = [ordered[place] for place in front(values, objectives)] if values else []
-    return kept[:1] if len(objectives) == 1 else kept
+    sign = -1 if study.directions[0] == StudyDirection.MAXIMIZE else 1
+    first = {trial.number: sign * trial.values[0] for trial in study.best_trials}
+    front = sorted(
+        (entry for entry in table if entry["trial"] in first and "scores" in entry),
+        key=lambda entry: (first[entry["trial"]], entry["scores"]["calls"]["value"], entry["trial"]),
+    )
+    known: dict[str, Mapping[str, Any]] = {}
+    for entry in front if len(study.directions) > 1 else front[:1]:
+        known.setdefault(key_of(entry["setting"]), entry)
+    return list(known.values())
 
 
 def counts(trials: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -106,7 +102,7 @@ def calls_of(trials: Sequence[Mapping[str, Any]], made: int, training: int = 0) 
     return {"made": made, "used": used, "saved": max(0, used - made)}
 
 
-def verdict(found: Mapping[str, Any] | None, objective: str) -> str:
+def conclusion(found: Mapping[str, Any] | None, objective: str) -> str:
     """What the validation says of the winner, in a sentence."""
     if found is None:
         return "the winner is not evaluated on validation questions here: its training score is optimistic"

@@ -82,8 +82,7 @@ class Branch:
             program = program_of({PROGRAM: self.spec, **parameters}, make_lm=make_lm)
         for seat, wanted in lms.items():
             if has_seat(program, seat):
-                seated = make_lm(**wanted) if isinstance(wanted, Mapping) else make_lm(wanted)
-                program.assign({seat: seated})
+                program.assign({seat: made_lm(wanted, make_lm)})
         return program
 
 
@@ -197,7 +196,7 @@ class TuneSpace:
             for seat, choices in branch.lms.items():
                 for wanted in choices:
                     try:
-                        self.make_lm(**wanted) if isinstance(wanted, Mapping) else self.make_lm(wanted)
+                        made_lm(wanted, self.make_lm)
                     except UserError as problem:
                         raise UserError(f"{self.where}: {branch.label}: lms.{seat}: {problem}") from None
 
@@ -219,6 +218,11 @@ class TuneSpace:
     def hash(self) -> str:
         text = json.dumps(self.to_dict(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def made_lm(wanted: Any, make_lm: MakeLM) -> Any:
+    """The LM of a seat, by name or by the arguments of `lm`."""
+    return make_lm(**wanted) if isinstance(wanted, Mapping) else make_lm(wanted)
 
 
 def has_seat(program: Program, seat: str) -> bool:

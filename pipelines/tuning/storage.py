@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import optuna
-from optuna.storages import BaseStorage, JournalStorage
-from optuna.storages.journal import JournalFileBackend
-from optuna.storages.journal._file import BaseJournalFileLock
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from ...modules.base.errors import UserError
+from ...modules.base.files import cut_torn_line, locked
+from . import recovery
 
 JOURNAL = "study.journal"
 GRPC_PORT = 13000
@@ -31,23 +31,23 @@ _FORMS = (
 )
 
 
-class _FileLock(BaseJournalFileLock):
+class _FileLock(JournalFileOpenLock):
     """A lock that goes with its process: Optuna's own is a file that a killed process leaves behind."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: int | None = None
+        self._held: AbstractContextManager[None] | None = None
 
     def acquire(self) -> bool:
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        fcntl.flock(file, fcntl.LOCK_EX)
-        self._file = file
+        held = locked(self._path)
+        held.__enter__()
+        self._held = held
         return True
 
     def release(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        if self._held is not None:
+            held, self._held = self._held, None
+            held.__exit__(None, None, None)
 
 
 def open_storage(url: str | None, folder: Path) -> BaseStorage:
@@ -66,7 +66,7 @@ def is_local(url: str | None) -> bool:
     return url is None or url.startswith("sqlite:")
 
 
-def shown(url: str | None) -> str:
+def safe_url(url: str | None) -> str:
     """The URL as it may be seen: without user, password and query."""
     if url is None:
         return JOURNAL
@@ -80,16 +80,12 @@ def shown(url: str | None) -> str:
 
 def _journal(path: Path) -> BaseStorage:
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = _FileLock(path.with_name(path.name + ".lock"))
-    lock.acquire()
+    lock = path.with_name(path.name + ".lock")
+    with locked(lock):
+        path.touch()
+        cut_torn_line(path)
     try:
-        with open(path, "a+b") as file:  # the last line of a process that was killed while it wrote
-            file.seek(0)
-            file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
-    finally:
-        lock.release()
-    try:
-        return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+        return JournalStorage(JournalFileBackend(str(path), lock_obj=_FileLock(lock)))
     except (ValueError, KeyError, AssertionError):
         raise UserError(f"{path} is damaged: choose another --out, or delete the folder") from None
 
@@ -99,9 +95,9 @@ def _proxy(url: str) -> BaseStorage:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port or GRPC_PORT
     except ValueError:
-        raise UserError(f"{shown(url)} is no address of a proxy: give grpc://HOST:PORT") from None
+        host = None
     if not host:
-        raise UserError(f"{shown(url)} is no address of a proxy: give grpc://HOST:PORT")
+        raise UserError(f"{safe_url(url)} is no address of a proxy: give grpc://HOST:PORT")
     try:
         storage = optuna.storages.GrpcStorageProxy(host=host, port=port)
         storage.wait_server_ready(timeout=READY_SECONDS)
@@ -119,20 +115,24 @@ def _database(url: str) -> BaseStorage:
 
     scheme, colon, rest = url.partition("://")
     if not colon:
-        raise UserError(f"--storage {shown(url)!r} is no URL: give {_FORMS}")
+        raise UserError(f"--storage {safe_url(url)!r} is no URL: give {_FORMS}")
     engine: dict[str, Any] = {}
     if scheme.partition("+")[0] in ("postgresql", "postgres", "mysql"):
         engine = {"pool_pre_ping": True, "connect_args": {"connect_timeout": int(READY_SECONDS)}}
     try:
-        full = f"{_DRIVERS.get(scheme, scheme)}://{rest}"
-        rdb = optuna.storages.RDBStorage(full, engine_kwargs=engine)
-        return optuna.storages._CachedStorage(rdb)
+        return RDBStorage(
+            f"{_DRIVERS.get(scheme, scheme)}://{rest}",
+            engine_kwargs=engine,
+            heartbeat_interval=recovery.BEAT_SECONDS,
+            grace_period=recovery.GRACE_SECONDS,
+            heartbeat_stale_trial_callback=recovery.retry,
+        )
     except ImportError as problem:
         raise _missing(problem, url) from None
     except (SQLAlchemyError, ValueError, OSError, RuntimeError) as problem:
         why = _why(problem, url)
         raise UserError(
-            f"the storage {shown(url)} cannot be used ({why}): start it, or correct --storage"
+            f"the storage {safe_url(url)} cannot be used ({why}): start it, or correct --storage"
         ) from None
 
 
@@ -140,13 +140,15 @@ def _missing(problem: ImportError, url: str) -> UserError:
     text = f"{problem} {problem.__cause__ or ''}"
     name = next((name for name in _INSTALL if name in text.casefold()), None)
     advice = _INSTALL.get(name or "", "install its driver")
-    return UserError(f"the storage {shown(url)} needs {name or 'a driver'}, which is not installed: {advice}")
+    return UserError(
+        f"the storage {safe_url(url)} needs {name or 'a driver'}, which is not installed: {advice}"
+    )
 
 
 def _why(problem: Exception, url: str) -> str:
-    """The reason in a line, without what the URL keeps secret."""
+    """The reason in a line, without the URL's secrets."""
     text = " ".join(str(problem.__cause__ or problem).split())
-    text = text.replace(url, shown(url))
+    text = text.replace(url, safe_url(url))
     try:
         secrets = [urlsplit(url).password, urlsplit(url).query]
     except ValueError:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import json
-import os
-import time
-import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import dspy
 
-from ...modules.base.calls import bound, tallied
+from ...modules.base.calls import tallied
 from ...modules.base.errors import UserError
+from ...modules.base.files import locked
 from ...modules.base.space import Choice, Parameter, Setting, Whole, drawn, key_of, settings
 from ...modules.base.sync import run_sync
 from ...modules.protocols.declaration import Replayed, Replays
@@ -28,29 +25,31 @@ from ...modules.reading.answers import score
 from ...modules.reading.question import Question
 from ..base.budget import BudgetSpent
 from ..evaluation.evaluate import answer_row, taken_at_once
-from ..lms.store import ACTIVE, CallStore
 from ..programs.networks import Unanswered
+from ..runs.books import open_books
 from ..runs.manifest import MANIFEST, hashes, lms_of, open_run, save_run
 from ..runs.rows import RESULTS, RowFile, read_rows
-from .space import LMS, Branch, TuneSpace, has_seat
+from .job import Job
+from .network import CALLS, Networks
+from .space import LMS, Branch, has_seat
 
 RUNS = "runs"
-CALLS = "calls"
 LATENCY = "latency"
-WAIT_SECONDS = 0.1
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Marks:
-    """A setting's score a question, None where it failed, and what each took by objective.
+class Scored:
+    """A setting with its score a question so far, None where it failed, and what each took by objective.
 
-    Scores are accuracy or F1, 0 to 1; `cost` is in USD, `latency` in seconds, `calls` (always there) and
-    `tokens` are counts, each of what the setting takes on its own, whatever other trials had paid for.
+    Scores are accuracy or F1, 0 to 1; `cost` is in USD (NaN where a price is unknown), `latency` in seconds,
+    `calls` (always there) and `tokens` are counts, each of what the setting takes on its own, whatever other
+    trials had paid for. `problem` says why the setting could not be asked any question.
     """
 
+    setting: Setting
     scores: tuple[float | None, ...]
     took: Mapping[str, tuple[float, ...]]
+    problem: str | None = None
 
     def mean(self, objective: str, questions: int | None = None) -> float:
         """A failed question counts as a score of 0."""
@@ -62,35 +61,16 @@ class Marks:
         return sum(value is None for value in self.scores)
 
 
-@dataclass(frozen=True)
-class Scored:
-    """A setting and its marks on the questions so far; `problem` says why it could not be asked any."""
-
-    setting: Setting
-    marks: Marks
-    problem: str | None = None
-
-
-@dataclass
-class Bench:
+class Scorer:
     """All that scoring a setting needs; one a process.
 
-    Args:
-        folder: of the study; every run of a program has a folder of its own in it.
-        questions: training questions in the order in which every setting is asked them.
-        objectives: the first is `accuracy` or `f1`.
-        lm: the LM of every seat without one of its own.
-        train: makes a trained network of one that is still to be trained.
+    Every run of a program has a folder of its own in the study's.
     """
 
-    folder: Path
-    space: TuneSpace
-    questions: Sequence[Question]
-    objectives: Sequence[str]
-    lm: Any
-    concurrency: int = 64
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    train: Callable[[Program], Program] = lambda program: program
+    def __init__(self, job: Job) -> None:
+        self.job, self.space, self.objectives = job, job.space, job.objectives
+        self.questions, learnt = job.questions
+        self._networks = Networks(job.folder, learnt, job.lm, job.cache)
 
     @property
     def shares(self) -> bool:
@@ -100,7 +80,7 @@ class Bench:
     def measured(
         self, setting: Setting, questions: int, known: Collection[str] = ()
     ) -> tuple[Scored, list[Scored]]:
-        """The setting on the first so many questions, and all that the same run tells of other settings,
+        """The setting on the first so many questions, and all other settings that the same run answers,
         those whose keys are `known` left out.
 
         Raises BudgetSpent when the budget ends before the questions do; their rows are kept.
@@ -112,7 +92,7 @@ class Bench:
             try:
                 self._program(branch, parameters, lms)
             except Unanswered as problem:
-                return Scored(setting, Marks((None,) * questions, {}), f"training: {problem.what}"), []
+                return Scored(setting, (None,) * questions, {}, f"training: {problem.what}"), []
         if replays is None or not (self.shares or replays.same_calls):
             return self._scored(setting, self._rows(branch, parameters, lms, questions)), []
         recorded = replays.record(parameters, _largest(branch, replays))
@@ -122,33 +102,28 @@ class Bench:
             full = self._whole(branch, sibling, lms, program)
             if replays.tell([], given) is not None and key_of(full) not in (*known, key_of(setting)):
                 others[key_of(full)] = full, given
-        if replays.tell([], parameters) is None and not others:
+        outcomes = replays.tell([], parameters)
+        if outcomes is None and not others:
             return self._scored(setting, self._rows(branch, parameters, lms, questions)), []
         rows = self._rows(branch, recorded, lms, questions)
-        told = replays.tell(rows, parameters)
-        own_rows = self._rows(branch, parameters, lms, questions) if told is None else retold(rows, told)
+        if outcomes is None:
+            own_rows = self._rows(branch, parameters, lms, questions)
+        else:
+            own_rows = _replayed(rows, replays.tell(rows, parameters) or [])
         found = []
         for full, given in others.values():
-            try:
-                outcomes = replays.tell(rows, given)
-            except UserError:  # the recorded run is too short for this one
-                continue
-            if outcomes is not None:
-                found.append(self._scored(full, retold(rows, outcomes)))
+            with suppress(UserError):  # the recorded run is too short for this one
+                found.append(self._scored(full, _replayed(rows, replays.tell(rows, given) or [])))
         return self._scored(setting, own_rows), found
 
-    def kin(self, setting: Setting) -> str | None:
+    def family(self, setting: Setting) -> str | None:
         """What settings share that differ only in what a recorded run is free to change; None without any."""
         branch, own, lms = self.space.own(setting)
         replays = branch.protocol.replays if branch.protocol else None
         if replays is None or not self.shares:
             return None
-        free = {
-            name
-            for name, known in branch.space.items()
-            if name in replays.free or known.joins in replays.free
-        }
-        return key_of({"": branch.label, **lms, **{k: v for k, v in own.items() if k not in free}})
+        fixed = {name: value for name, value in own.items() if not _is_free(branch, name, replays)}
+        return key_of({"": branch.label, **lms, **fixed})
 
     def program(self, setting: Setting) -> Program:
         """The program of a setting, fitted where it has something to fit."""
@@ -165,27 +140,16 @@ class Bench:
     def default(self) -> Program:
         """The first program of the space as it is without tuning, trained where it has to be."""
         _, program = self.space.default()
-        return self.train(program) if self.space.branches[0].trains else program
-
-    @property
-    def home(self) -> str:
-        """What tells this folder from those of other machines."""
-        path = self.folder / "home"
-        with taken(self.folder / "home.lock"):
-            if not path.exists():
-                path.write_text(uuid.uuid4().hex)
-            return path.read_text()
+        return self._networks.trained(program) if self.space.branches[0].trains else program
 
     def _siblings(
         self, branch: Branch, own: Setting, replays: Replays
     ) -> Iterator[tuple[dict[str, Any], Setting]]:
         """The settings that differ only in what replays are free to change: (parameters, setting)."""
         narrowed = {
-            name: known
-            if name in replays.free or known.joins in replays.free
-            else _only(known, own.get(name))
+            name: known if _is_free(branch, name, replays) else _only(known, own[name])
             for name, known in branch.space.items()
-            if name in own or name in replays.free or known.joins in replays.free
+            if name in own or _is_free(branch, name, replays)
         }
         for setting in settings(lambda draw: drawn(narrowed, draw)):
             yield branch.parameters(setting), setting
@@ -199,38 +163,39 @@ class Bench:
 
     def _program(self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any]) -> Program:
         program = branch.build(parameters, lms, self.space.make_lm)
-        return self.train(program) if branch.trains else program
+        return self._networks.trained(program) if branch.trains else program
 
     def _folder(self, program: Program) -> Path:
-        known = [hashes(program)["program_hash"], lms_of(program, self.lm)]
+        known = [hashes(program)["program_hash"], lms_of(program, self.job.lm)]
         digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
-        return self.folder / RUNS / digest[:16]
+        return self.job.folder / RUNS / digest[:16]
 
-    def _scored(self, setting: Setting, rows: Sequence[Row]) -> Scored:
-        return Scored(setting, marks_of(rows, self.objectives))
+    def _scored(self, setting: Setting, rows: Sequence[dict[str, Any]]) -> Scored:
+        f1 = "f1" in self.objectives
+        scores = tuple(
+            None if row["error"] else float(row["f1"] or 0.0) if f1 else float(row["correct"]) for row in rows
+        )
+        counted = dict.fromkeys((*self.objectives[1:], "calls"))
+        return Scored(setting, scores, {name: tuple(_took(row, name) for row in rows) for name in counted})
 
     def _rows(
         self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any], questions: int
-    ) -> list[Row]:
+    ) -> list[dict[str, Any]]:
         """A row for each of the first so many questions, in order, asked as far as there is none yet."""
         program = self._program(branch, parameters, lms)
         folder = self._folder(program)
         asked = self.questions[:questions]
         folder.mkdir(parents=True, exist_ok=True)
-        with taken(folder / "lock"), ExitStack() as held:
-            known = open_run(folder, program, self.questions, self.lm, dict(self.settings))
-            file = RowFile(folder)
-            held.callback(file.close)
+        with locked(folder / "lock"), ExitStack() as held:
+            known = open_run(folder, program, self.questions, self.job.lm, self.job.settings)
+            file = held.enter_context(closing(RowFile(folder)))
             if not (folder / MANIFEST).exists():
                 save_run(folder, known)
             waiting = [question for question in asked if question.id not in file.done]
             if waiting:
-                if self.shares:
-                    store = CallStore(self.folder / CALLS)
-                    held.callback(store.close)
-                    held.enter_context(bound(ACTIVE, (store, *ACTIVE.get())))
-                in_flight = min(self.concurrency, taken_at_once(program, self.lm))
-                with dspy.context(lm=self.lm, disable_history=True, trace=None):
+                held.enter_context(open_books(records=[self.job.folder / CALLS] if self.shares else []))
+                in_flight = min(self.job.concurrency, taken_at_once(program, self.job.lm))
+                with dspy.context(lm=self.job.lm, disable_history=True, trace=None):
                     run_sync(_answer_all, program, waiting, file, in_flight)
             rows = {row["id"]: row for row in read_rows(folder / RESULTS)}
         return [rows[question.id] for question in asked]
@@ -264,10 +229,10 @@ async def _answer_all(program: Program, questions: Sequence[Question], file: Row
         raise stopped[0]
 
 
-def retold(rows: Sequence[Row], told: Sequence[Replayed | None]) -> list[Row]:
+def _replayed(rows: Sequence[dict[str, Any]], outcomes: Sequence[Replayed | None]) -> list[dict[str, Any]]:
     """The rows as they would be with other outcomes, and with the calls that those take."""
     found = []
-    for row, outcome in zip(rows, told, strict=True):
+    for row, outcome in zip(rows, outcomes, strict=True):
         if outcome is None:
             found.append(row)
             continue
@@ -277,19 +242,7 @@ def retold(rows: Sequence[Row], told: Sequence[Replayed | None]) -> list[Row]:
     return found
 
 
-def marks_of(rows: Sequence[Row], objectives: Sequence[str]) -> Marks:
-    """The marks of rows; a cost is NaN where a price is unknown."""
-    f1 = "f1" in objectives
-    scores = tuple(
-        None if row["error"] else float(row["f1"] or 0.0) if f1 else float(row["correct"]) for row in rows
-    )
-    took = {
-        name: tuple(_took(row, name) for row in rows) for name in dict.fromkeys((*objectives[1:], "calls"))
-    }
-    return Marks(scores, took)
-
-
-def _took(row: Row, objective: str) -> float:
+def _took(row: dict[str, Any], objective: str) -> float:
     if objective == LATENCY:
         return float(row["seconds"])
     if objective == "calls":
@@ -311,21 +264,11 @@ def _largest(branch: Branch, replays: Replays) -> dict[str, Any]:
     return found
 
 
+def _is_free(branch: Branch, name: str, replays: Replays) -> bool:
+    """Whether a recorded run answers for every value of a parameter."""
+    known = branch.space.get(name)
+    return name in replays.free or (known is not None and known.joins in replays.free)
+
+
 def _only(known: Parameter, value: Any) -> Parameter:
     return Parameter(Choice((value,)), None, known.joins)
-
-
-@contextmanager
-def taken(path: Path) -> Iterator[None]:
-    """Hold a lock file that goes with the process, however it ends; waits for whoever holds it."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(WAIT_SECONDS)
-        yield
-    finally:
-        os.close(file)

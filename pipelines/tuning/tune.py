@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,28 +10,31 @@ from typing import Any
 import dspy
 import optuna
 
-from ...modules.base.calls import bound
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
-from ..base.budget import ACCOUNTS, Budget, BudgetSpent
+from ..base.budget import Budget, BudgetSpent
+from ..base.journal import as_json, read_object, write_json
 from ..comparison.compare import compare
 from ..data import load as data
 from ..evaluation.check import listed
 from ..evaluation.evaluate import Evaluation, evaluate
-from ..lms.cache import ACTIVE_CACHE, open_cache
-from ..lms.ledger import LEDGERS, Ledger, totals
+from ..lms.ledger import totals
 from ..lms.named import lm as make
 from ..programs.networks import Unanswered
 from ..programs.resolve import MakeLM
-from ..runs.manifest import git_commit, hashes, lms_of, versions, write_json
-from .check import checked
-from .job import Job, work
+from ..runs.books import open_books
+from ..runs.folder import out_folder
+from ..runs.manifest import hashes, lms_of, made_with, versions
+from .check import checked_goals
+from .job import Job
 from .network import training_calls
-from .report import best_of, calls_of, counts, entries, verdict
+from .report import best_of, calls_of, conclusion, counts, entries
 from .space import TuneSpace
-from .storage import shown
+from .storage import safe_url
 from .tracking import NoStudyTracker, StudyTracker, start_study
+from .trial import Scorer
+from .worker import work
 from .workers import in_processes
 from .yaml_space import space_of
 
@@ -49,7 +49,7 @@ class StudyProgress:
     total: int
     done: int
     pruned: int
-    told: int
+    replayed: int
     calls: int
     best: float | None
 
@@ -120,7 +120,7 @@ def tune(
             are scored on the other.
         validation: labelled questions for the winner and the default alone; none of them is in `train`.
         lm: the LM of every seat that has none of its own; None takes DSPy's configured one.
-        trials: settings to try; those that a finished run tells without a call are extra.
+        trials: settings to try; those that a finished run answers without a call are extra.
         objectives: `accuracy` or `f1`, and any of `cost`, `latency`, `calls`, `tokens` to be made small. With
             `latency`, trials share no calls: an answer that is not asked for again takes no time.
         sampler: `tpe`, `nsga2`, `gp`, `random` or `grid`.
@@ -142,34 +142,28 @@ def tune(
     found = space if isinstance(space, TuneSpace) else space_of(space, make_lm=make_lm)
     language_model = lm or dspy.settings.lm
     train, validation = listed(train, "train"), listed(validation, "validation")
-    goals = checked(
+    goals = checked_goals(
         found, train, validation, language_model, objectives, sampler, trials, workers, concurrency, seed
     )
-    keep = tempfile.TemporaryDirectory(prefix="folkmoot-") if out is None else None
-    folder = Path(keep.name if keep else str(out))
-    job = Job(
-        space=found,
-        train=train,
-        lm=language_model,
-        objectives=goals,
-        folder=folder,
-        storage=storage,
-        study=study,
-        trials=trials,
-        sampler=sampler,
-        seed=seed,
-        budget=budget if budget is None or isinstance(budget, Budget) else Budget.parse(budget),
-        concurrency=concurrency,
-        cache=cache,
-        settings=dict(settings or {}),
-    )
-    job.account()  # refused now rather than after a trial
-    try:
+    with out_folder(out) as (folder, keep):
+        job = Job(
+            space=found,
+            train=train,
+            lm=language_model,
+            objectives=goals,
+            folder=folder,
+            storage=storage,
+            study=study,
+            trials=trials,
+            sampler=sampler,
+            seed=seed,
+            budget=budget if budget is None or isinstance(budget, Budget) else Budget.parse(budget),
+            concurrency=concurrency,
+            cache=cache,
+            settings=dict(settings or {}),
+        )
+        job.account()  # refused now rather than after a trial
         return _carried_out(job, validation, workers, tracking, register, progress, keep)
-    except BaseException:
-        if keep is not None:
-            keep.cleanup()
-        raise
 
 
 def _carried_out(
@@ -181,10 +175,11 @@ def _carried_out(
     progress: Callable[[StudyProgress], None] | None,
     keep: Any,
 ) -> Study:
-    study = job.open()
+    study, crew = job.opened()
     tracker: StudyTracker | NoStudyTracker = NoStudyTracker()
     if tracking:
-        tracker = start_study(_described(job, validation) | {"mlflow_run_id": _known_run(job.folder)})
+        known = read_object(job.folder / MLFLOW) or {}
+        tracker = start_study(_described(job, validation) | {"mlflow_run_id": known.get("run_id")})
         write_json(job.folder / MLFLOW, {"run_id": tracker.run_id})
     stopped: str | None = None
     problem: BaseException | None = None
@@ -194,7 +189,7 @@ def _carried_out(
         known = entries(study, job.objectives)
         tracker.trials(known)
         if progress is not None:
-            progress(_progress(known, job, total))
+            progress(_progress(study, known, job, total))
 
     try:
         watch()
@@ -210,6 +205,8 @@ def _carried_out(
         stopped = str(spent)
     except (KeyboardInterrupt, UserError) as met:
         stopped, problem = "interrupted" if isinstance(met, KeyboardInterrupt) else str(met), met
+    with crew.asking():
+        crew.sweep()
     result = _finish(job, study, validation, stopped, problem is None, tracker, keep)
     tracker.end(result, job, register)
     if tracker.run_id is not None:
@@ -229,25 +226,18 @@ def _finish(
     keep: Any,
 ) -> Study:
     """The report, and the winner with its validation, where there is one and nothing was interrupted."""
-    bench, table = job.bench(), entries(study, job.objectives)
-    front = best_of(table, job.objectives)
+    scorer, table = Scorer(job), entries(study, job.objectives)
+    front = best_of(study, table)
     evaluations: list[Evaluation] = []
     found: dict[str, Any] | None = None
     winner: Program | None = None
     if front and go_on:
-        with ExitStack() as held:
-            ledger = Ledger(job.folder)
-            held.callback(ledger.close)
-            held.enter_context(bound(LEDGERS, (ledger, *LEDGERS.get())))
-            account = job.account(1.0)
-            if account is not None:
-                held.enter_context(bound(ACCOUNTS, (account, *ACCOUNTS.get())))
+        with open_books(job.folder, cache=job.cache, account=job.account(1.0)):
             try:
-                with bound(ACTIVE_CACHE, held.enter_context(open_cache(job.cache))):
-                    winner = bench.program(front[0]["setting"])
+                winner = scorer.program(front[0]["setting"])
                 winner.save(job.folder / WINNER)
-                if study.user_attrs.get("home") in (None, bench.home):  # once, not once a machine
-                    found, evaluations = _validated(job, bench.default, winner, validation, tracker)
+                if study.user_attrs.get("home") in (None, job.home):  # once, not once a machine
+                    found, evaluations = _validated(job, scorer.default, winner, validation, tracker)
             except (BudgetSpent, Unanswered) as spent:
                 stopped = stopped or str(spent)
     made = totals(job.folder)
@@ -255,13 +245,13 @@ def _finish(
     searched = made.calls - sum(usage.calls for usage in held_out)
     report = {
         "study": job.study,
-        "storage": shown(job.storage),
+        "storage": safe_url(job.storage),
         "objectives": job.objectives,
         "sampler": job.sampler,
         "seed": job.seed,
         "questions": {
             "train": len(job.train),
-            **({"scored": len(bench.questions)} if job.space.trains else {}),
+            **({"scored": len(scorer.questions)} if job.space.trains else {}),
             "validation": len(validation),
         },
         "trials": counts(table),
@@ -270,14 +260,14 @@ def _finish(
         "best": front[0] if front else None,
         "front": front,
         "validation": found,
-        "verdict": verdict(found, job.objectives[0]) if front else "no trial has finished",
+        "verdict": conclusion(found, job.objectives[0]) if front else "no trial has finished",
         "stopped": stopped,
         "space": job.space.to_dict(),
         "settings": job.settings,
         "versions": dict(versions()),
         "table": table,
     }
-    report = json.loads(json.dumps(report, default=str))
+    report = as_json(report)
     write_json(job.folder / STUDY, report)
     pair = [*evaluations, None, None]
     return Study(job.folder, job.study, report, winner, pair[0], pair[1], keep)
@@ -331,26 +321,16 @@ def _held_out(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: settings[known] for name, known in named.items() if known in settings}
 
 
-def _progress(table: Sequence[Mapping[str, Any]], job: Job, total: int) -> StudyProgress:
-    found = counts(table)
-    best = best_of(table, job.objectives)
+def _progress(study: optuna.Study, table: Sequence[Mapping[str, Any]], job: Job, total: int) -> StudyProgress:
+    found, best = counts(table), best_of(study, table)
     return StudyProgress(
-        total,
-        found["complete"] + found["pruned"] + found["failed"],
-        found["pruned"],
-        found["told"],
-        totals(job.folder).calls,
-        best[0]["scores"][job.objectives[0]]["value"] if best else None,
+        total=total,
+        done=found["complete"] + found["pruned"] + found["failed"],
+        pruned=found["pruned"],
+        replayed=found["told"],
+        calls=totals(job.folder).calls,
+        best=best[0]["scores"][job.objectives[0]]["value"] if best else None,
     )
-
-
-def _known_run(folder: Path) -> str | None:
-    """The MLflow run of an earlier attempt."""
-    try:
-        found: str | None = json.loads((folder / MLFLOW).read_text(encoding="utf-8"))["run_id"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return found
 
 
 def _described(job: Job, validation: Sequence[Question]) -> dict[str, Any]:
@@ -369,11 +349,10 @@ def _described(job: Job, validation: Sequence[Question]) -> dict[str, Any]:
             "sampler": job.sampler,
             "seed": job.seed,
             "trials": job.trials,
-            "storage": shown(job.storage),
+            "storage": safe_url(job.storage),
             "study": job.study,
-            "home": job.bench().home,
+            "home": job.home,
             "validation_fingerprint": data.fingerprint(validation),
         },
-        "versions": dict(versions()),
-        "git_commit": git_commit(),
+        **made_with(),
     }

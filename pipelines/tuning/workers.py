@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from ...modules.base.errors import UserError
@@ -20,9 +20,8 @@ END_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Ended:
-    """How a worker ended: nothing said means that it died."""
+    """How a worker that was not killed ended."""
 
-    said: bool
     stopped: str | None = None
     problem: str | None = None
 
@@ -32,42 +31,38 @@ def in_processes(
 ) -> list[Ended]:
     """Run `work(job)` in so many new processes, and call `watch` now and then until all have ended.
 
-    `work` and `job` must be picklable. A process whose parent dies ends, too. On KeyboardInterrupt the
-    processes are told to stop, and are waited for.
+    Returns how each ended; of one that died there is nothing. `work` and `job` must be picklable. A process
+    whose parent dies ends, too. On KeyboardInterrupt the processes are interrupted, and waited for.
     """
     context = multiprocessing.get_context("spawn")
-    pairs: list[tuple[Any, Connection]] = []
+    processes, ends = [], []
     for _ in range(workers):
         here, there = context.Pipe(duplex=False)
-        process = context.Process(target=_child, args=(there, work, job))
-        process.start()
+        processes.append(context.Process(target=_child, args=(there, work, job)))
+        processes[-1].start()
         there.close()
-        pairs.append((process, here))
+        ends.append(here)
     try:
-        while any(process.is_alive() for process, _ in pairs):
-            pairs[0][0].join(POLL_SECONDS) if pairs[0][0].is_alive() else _any(pairs).join(POLL_SECONDS)
+        while running := [process.sentinel for process in processes if process.is_alive()]:
+            wait(running, POLL_SECONDS)
             watch()
     except BaseException:
-        for process, _ in pairs:
+        for process in processes:
             if process.is_alive() and process.pid:
                 os.kill(process.pid, signal.SIGINT)
-        for process, _ in pairs:
+        for process in processes:
             process.join(END_SECONDS)
             process.kill()
         raise
-    return [_ended(here) for _, here in pairs]
+    return [ended for end in ends if (ended := _received(end)) is not None]
 
 
-def _any(pairs: list[tuple[Any, Connection]]) -> Any:
-    return next((process for process, _ in pairs if process.is_alive()), pairs[0][0])
-
-
-def _ended(here: Connection) -> Ended:
+def _received(end: Connection) -> Ended | None:
     try:
-        found: Ended = here.recv()
+        found: Ended = end.recv()
         return found
     except EOFError:
-        return Ended(False)
+        return None
 
 
 def _child(there: Connection, work: Callable[[Any], None], job: Any) -> None:
@@ -76,17 +71,17 @@ def _child(there: Connection, work: Callable[[Any], None], job: Any) -> None:
     def follow() -> None:
         if parent is not None:
             parent.join()
-            os._exit(1)  # nobody is left to tell, and nobody wants to pay
+            os._exit(1)  # nobody is left to report to, and nobody wants to pay
 
     threading.Thread(target=follow, daemon=True).start()
-    ended = Ended(True)
+    ended = Ended()
     try:
         work(job)
     except BudgetSpent as problem:
-        ended = Ended(True, stopped=str(problem))
+        ended = Ended(stopped=str(problem))
     except UserError as problem:
-        ended = Ended(True, problem=str(problem))
+        ended = Ended(problem=str(problem))
     except KeyboardInterrupt:
-        ended = Ended(True, stopped="interrupted")
+        ended = Ended(stopped="interrupted")
     there.send(ended)
     there.close()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ...modules.base.space import Choice, Parameter, Pick, Real, Space, Values, Whole
+from ...modules.base.space import Choice, Parameter, Pick, Real, Values, Whole
 from ...modules.protocols.registry import PROTOCOLS, written
 from ..lms.named import lm
 from ..programs.build import MakeLM, takes
@@ -59,7 +60,7 @@ def space_of(
     for entry in listed:
         branch = _branch(where, entry, sets or {}, lms or {})
         same = sum(known.label.partition("#")[0] == branch.label for known in branches)
-        branches.append(_renamed(branch, f"{branch.label}#{same + 1}") if same else branch)
+        branches.append(replace(branch, label=f"{branch.label}#{same + 1}") if same else branch)
     for name in sets or {}:
         known = list(dict.fromkeys(key for one in branches if one.protocol for key in takes(one.protocol)))
         if name.partition(".")[0] not in known:
@@ -106,17 +107,8 @@ def _branch(where: str, entry: Any, sets: Mapping[str, Any], seated: Mapping[str
             space.pop(parameter, None)
         else:
             space[parameter] = Parameter(values, declared.when if declared else None)
-    return Branch(name, name, _nested(fixed), _ordered(space, protocol.space), lms)
-
-
-def _ordered(space: dict[str, Parameter], declared: Space) -> Space:
-    return {
-        name: space[name] for name in (*declared, *(n for n in space if n not in declared)) if name in space
-    }
-
-
-def _renamed(branch: Branch, label: str) -> Branch:
-    return Branch(label, branch.spec, branch.fixed, branch.space, branch.lms)
+    order = dict.fromkeys((*protocol.space, *space))
+    return Branch(name, name, _nested(fixed), {name: space[name] for name in order if name in space}, lms)
 
 
 def _values(where: str, name: str, value: Any, declared: Parameter | None) -> Values | None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import re
-from collections.abc import Callable
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import optuna
+
 import folkmoot as fm
-from folkmoot.pipelines.tuning.job import Job, work
+from folkmoot.pipelines.tuning.job import Job
+from folkmoot.pipelines.tuning.worker import work
 from folkmoot.pipelines.tuning.yaml_space import space_of
 
 ROLES = {
@@ -91,8 +99,36 @@ def work_at(url: str, out: Path, storage: str | None, trials: int) -> None:
     work(Job(space, asked, lm, ["accuracy"], out, storage, "study", trials, "tpe", 0, None, 4, False))
 
 
+def killed_at(owner: Any, name: str, count: int) -> None:
+    """Have this process killed when a function is called for the so-manieth time."""
+    whole, calls = getattr(owner, name), itertools.count(1)
+
+    def deadly(*arguments: Any, **named: Any) -> Any:
+        if next(calls) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return whole(*arguments, **named)
+
+    setattr(owner, name, deadly)
+
+
+@contextmanager
+def proxy(storage: optuna.storages.BaseStorage) -> Iterator[str]:
+    """The address of Optuna's gRPC proxy before a storage."""
+    from optuna.storages._grpc.server import make_server
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running = make_server(storage, "127.0.0.1", port)
+    running.start()
+    try:
+        yield f"grpc://127.0.0.1:{port}"
+    finally:
+        running.stop(0)
+
+
 def settings_of(study: Any) -> list[Any]:
-    """Every place and told setting with its scores: what a study must agree in however it was stopped."""
+    """Every place and replayed setting with its scores: what a study must agree in however it was stopped."""
     found = [
         [entry["place"], entry["state"], entry["setting"], entry.get("scores"), entry.get("told_by")]
         for entry in study.trials

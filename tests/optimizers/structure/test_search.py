@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import folkmoot as fm
-from folkmoot.optimizers.structure.front import dominates, front
-from folkmoot.optimizers.structure.pruning import ALPHA, behind, looks
-from folkmoot.optimizers.structure.search import SAMPLERS, SeededSampler, parameters_of, suggested
-from folkmoot.pipelines.tuning.loop import place_of
+from folkmoot.optimizers.structure.pruning import ALPHA, behind, rungs
+from folkmoot.optimizers.structure.search import DIRECTIONS, SAMPLERS, SeededSampler, parameters_of, suggested
+from folkmoot.pipelines.tuning.recovery import place_of
+from folkmoot.pipelines.tuning.report import best_of
 from folkmoot.pipelines.tuning.yaml_space import space_of
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -67,15 +67,15 @@ def test_an_unknown_sampler_is_named() -> None:
         SeededSampler("magic", 0, place_of, {})
 
 
-def test_looks_grow_to_all_questions() -> None:
-    assert looks(200) == [25, 50, 100, 200]
-    assert looks(15) == [10, 15]
-    assert looks(8) == [8]
+def test_rungs_grow_to_all_questions() -> None:
+    assert rungs(200) == [25, 50, 100, 200]
+    assert rungs(15) == [10, 15]
+    assert rungs(8) == [8]
 
 
 @given(st.integers(1, 5000))
-def test_looks_always_end_with_all_and_never_shrink(n: int) -> None:
-    found = looks(n)
+def test_rungs_always_end_with_all_and_never_shrink(n: int) -> None:
+    found = rungs(n)
     assert found[-1] == n
     assert found == sorted(set(found))
     assert len(found) <= 5
@@ -94,7 +94,7 @@ def test_questions_that_failed_say_nothing() -> None:
     assert not behind([None] * 38 + [0.0] * 2, [1.0] * 40, 1)
 
 
-def test_more_looks_need_more_evidence() -> None:
+def test_more_comparisons_need_more_evidence() -> None:
     worse = [0.0] * 6 + [1.0] * 20
     assert behind(worse, [1.0] * 26, 1)
     assert not behind(worse, [1.0] * 26, 4)
@@ -102,26 +102,57 @@ def test_more_looks_need_more_evidence() -> None:
 
 def test_an_equal_trial_is_rarely_stopped() -> None:
     dice, stopped, studies = random.Random(5), 0, 400
-    planned = looks(200)
+    planned = rungs(200)
     for _ in range(studies):
         a, b = ([float(dice.random() < 0.5) for _ in range(200)] for _ in range(2))
         stopped += any(behind(a[:n], b[:n], len(planned) - 1) for n in planned[:-1])
     assert stopped / studies <= ALPHA
 
 
-def test_dominance() -> None:
-    goals = ["accuracy", "cost"]
-    assert dominates([0.9, 1.0], [0.8, 1.0], goals)
-    assert dominates([0.9, 1.0], [0.9, 2.0], goals)
-    assert not dominates([0.9, 1.0], [0.9, 1.0], goals)
-    assert not dominates([0.9, 2.0], [0.8, 1.0], goals)
+def finished(values: list[tuple[float, ...]], goals: list[str]) -> tuple[optuna.Study, list[dict[str, Any]]]:
+    """A study with a finished trial for each of the values, and its table."""
+    made = optuna.create_study(directions=[DIRECTIONS[name] for name in goals])
+    made.add_trials([optuna.trial.create_trial(values=list(found)) for found in values])
+    table = [
+        {
+            "trial": number,
+            "setting": {"number": number},
+            "scores": {
+                name: {"value": value} for name, value in zip([*goals, "calls"], [*found, 1], strict=True)
+            },
+        }
+        for number, found in enumerate(values)
+    ]
+    return made, table
+
+
+@pytest.mark.parametrize(
+    ("values", "front"),
+    [
+        ([(0.8, 1.0), (0.9, 1.0)], [1]),
+        ([(0.9, 1.0), (0.9, 2.0)], [0]),
+        ([(0.9, 1.0), (0.9, 1.0)], [0, 1]),
+        ([(0.9, 2.0), (0.8, 1.0)], [0, 1]),
+        ([(0.8, 1.0), (0.9, 2.0)], [1, 0]),
+    ],
+)
+def test_the_front_leaves_out_what_is_beaten_in_one_objective_and_better_in_none(
+    values: list[tuple[float, ...]], front: list[int]
+) -> None:
+    assert [entry["trial"] for entry in best_of(*finished(values, ["accuracy", "cost"]))] == front
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12))
 def test_the_front_is_what_nothing_dominates(values: list[tuple[int, int]]) -> None:
-    goals = ["accuracy", "calls"]
-    kept = front(values, goals)
+    kept = [entry["trial"] for entry in best_of(*finished(values, ["accuracy", "tokens"]))]
     for place, own in enumerate(values):
         beaten = any(a >= own[0] and b <= own[1] and (a, b) != own for a, b in values)
         assert (place in kept) == (not beaten)
     assert values[kept[0]][0] == max(a for a, _ in values)
+
+
+def test_with_one_objective_the_winner_is_the_best_with_the_fewest_calls() -> None:
+    made, table = finished([(0.5,), (0.9,), (0.9,), (0.9,)], ["accuracy"])
+    table[1]["scores"]["calls"]["value"] = 2
+    assert [entry["trial"] for entry in best_of(made, table)] == [2]
+    assert best_of(*finished([], ["accuracy"])) == []

@@ -11,7 +11,6 @@ import pytest
 from tuned import ORDERS, critic_first, lm_at, questions, scripted_by, second_thoughts, settings_of, study_at
 
 import folkmoot as fm
-from folkmoot.optimizers.structure.front import front
 from folkmoot.pipelines.lms.ledger import totals
 
 ROUNDS = {
@@ -64,11 +63,11 @@ def test_the_planted_round_count_is_found_without_a_call_beyond_the_deepest_run(
     assert study.report["calls"]["saved"] == study.report["calls"]["used"] - 240 > 240
 
 
-def test_what_is_told_is_what_a_run_gives(scripted: Any, tmp_path: Path) -> None:
+def test_what_is_replayed_is_what_a_run_gives(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(second_thoughts)
     study = tuned(scripted, ROUNDS, tmp_path / "out", trials=1, objectives=["accuracy", "calls", "tokens"])
-    told = [entry for entry in study.trials if entry["state"] == "told"]
-    for entry in told[::3]:
+    replayed = [entry for entry in study.trials if entry["state"] == "told"]
+    for entry in replayed[::3]:
         setting = entry["setting"]
         rule = setting["tie_break"] + (f":{setting['strongest']}" if "strongest" in setting else "")
         program = fm.Deliberation(setting["roles"], rule, setting["max_rounds"])
@@ -142,7 +141,7 @@ def test_the_front_is_the_true_one(scripted: Any, tmp_path: Path) -> None:
     values = [
         [entry["scores"][name]["value"] for name in goals] for entry in study.trials if "scores" in entry
     ]
-    true = {tuple(values[place]) for place in front(values, goals)}
+    true = {(a, c) for a, c in values if not any(b >= a and d <= c and (b, d) != (a, c) for b, d in values)}
     found = [tuple(entry["scores"][name]["value"] for name in goals) for entry in study.front]
     assert set(found) == true == {(0.9, 4.0), (0.25, 2.0)}
     assert found[0] == (0.9, 4.0)
@@ -324,7 +323,7 @@ def test_where_every_lm_is_free_tokens_take_the_place_of_cost(scripted: Any, tmp
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "why"),
     [
         ({"objectives": ["speed"]}, "no objective 'speed'"),
         ({"objectives": ["calls"]}, "need accuracy or f1"),
@@ -340,8 +339,8 @@ def test_where_every_lm_is_free_tokens_take_the_place_of_cost(scripted: Any, tmp
         ({"lm": None}, "no LM is set"),
     ],
 )
-def test_bad_input_is_named_before_any_call(scripted: Any, tmp_path: Path, changed: Any, told: str) -> None:
-    with pytest.raises(fm.UserError, match=told):
+def test_bad_input_is_named_before_any_call(scripted: Any, tmp_path: Path, changed: Any, why: str) -> None:
+    with pytest.raises(fm.UserError, match=why):
         tuned(scripted, "single:cot", tmp_path / "out", **changed)
     assert not scripted.requests
 

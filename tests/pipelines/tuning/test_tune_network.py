@@ -283,7 +283,7 @@ def test_a_question_that_nobody_answers_fails_the_training_alone(tmp_path: Path)
         return by_strategy(body)
 
     seven = next(
-        seed for seed in range(9) if any(q.id == "q7" for q in bench_halves(tmp_path / str(seed), seed)[0])
+        seed for seed in range(9) if any(q.id == "q7" for q in halves_of(tmp_path / str(seed), seed)[0])
     )
     with ScriptedServer(reply) as server:
         space = {**NETWORK, "strategies": [["cot"], ["zero_shot"]]}
@@ -293,7 +293,7 @@ def test_a_question_that_nobody_answers_fails_the_training_alone(tmp_path: Path)
     assert study.report["verdict"] == "no setting was better than the default, which is the winner"
 
 
-def bench_halves(out: Path, seed: int) -> tuple[list[fm.Question], list[fm.Question]]:
+def halves_of(out: Path, seed: int) -> tuple[list[fm.Question], list[fm.Question]]:
     """The questions that a study with that seed trains on, and those that it scores on."""
     from folkmoot.pipelines.tuning.job import Job
 
@@ -301,15 +301,16 @@ def bench_halves(out: Path, seed: int) -> tuple[list[fm.Question], list[fm.Quest
         space_of({**NETWORK, "strategies": ["cot"]}), questions(0, 40), None, ["accuracy"], out, None, "s", 1,
         "grid", seed, None, 4, False,
     )  # fmt: skip
-    bench = job.bench()
-    scored = {question.id for question in bench.questions}
-    return [question for question in job.train if question.id not in scored], list(bench.questions)
+    asked, learnt = job.questions
+    scored = {question.id for question in asked}
+    assert {question.id for question in learnt} == {q.id for q in job.train if q.id not in scored}
+    return learnt, asked
 
 
 def test_halves_are_apart_and_the_same_for_all(tmp_path: Path) -> None:
-    learnt, scored = bench_halves(tmp_path, 0)
-    again, _ = bench_halves(tmp_path, 0)
-    other, _ = bench_halves(tmp_path, 1)
+    learnt, scored = halves_of(tmp_path, 0)
+    again, _ = halves_of(tmp_path, 0)
+    other, _ = halves_of(tmp_path, 1)
     assert len(learnt) == len(scored) == 20
     assert learnt == again != other
     assert len(halves(questions(0, 21))[1]) == 11
@@ -341,7 +342,7 @@ def test_the_embedding_is_chosen_once_and_said(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "why"),
     [
         ({"nonsense": 3}, "network has no parameter 'nonsense'"),
         ({"agents": [3, 0]}, "network: agents: agents is 0"),
@@ -357,8 +358,8 @@ def test_the_embedding_is_chosen_once_and_said(monkeypatch: pytest.MonkeyPatch) 
         ({"program": "network:nowhere"}, "there is no folder nowhere|network has no parameter"),
     ],
 )
-def test_a_wrong_space_is_named_in_one_sentence(changed: dict[str, Any], told: str) -> None:
-    with pytest.raises(fm.UserError, match=told) as said:
+def test_a_wrong_space_is_named_in_one_sentence(changed: dict[str, Any], why: str) -> None:
+    with pytest.raises(fm.UserError, match=why) as said:
         space_of({**NETWORK, "strategies": ["cot"], **changed})
     assert "\n" not in str(said.value)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +11,13 @@ import optuna
 import pytest
 from mortal import FORKED
 from postgres import PASSWORD, server
-from tuned import critic_first, scripted_by, study_at, work_at
+from tuned import critic_first, killed_at, proxy, scripted_by, study_at, work_at
 
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
-from folkmoot.pipelines.tuning import loop as tune_loop
-from folkmoot.pipelines.tuning.storage import open_storage, shown
+from folkmoot.pipelines.tuning import recovery
+from folkmoot.pipelines.tuning.storage import open_storage, safe_url
+from folkmoot.pipelines.tuning.worker import StudyWorker
 
 TRIALS = 8
 
@@ -81,7 +80,7 @@ def test_a_machine_that_died_is_noticed_by_its_silence(
         time.sleep(0.01)
     child.kill()
     child.join()
-    monkeypatch.setattr(tune_loop, "GRACE_SECONDS", 1.0)
+    monkeypatch.setattr(recovery, "GRACE_SECONDS", 1)
     study = study_at(planted.url, tmp_path / "mine", storage=database, study=name, trials=TRIALS)
     accounted_for(study, lost=1)
 
@@ -107,21 +106,11 @@ def test_machines_with_folders_of_their_own_share_a_study(
 
 def test_the_grpc_proxy_is_a_storage(planted: ScriptedServer, tmp_path: Path) -> None:
     pytest.importorskip("grpc")
-    from optuna.storages._grpc.server import make_server
-
     kept = optuna.storages.get_storage(f"sqlite:///{tmp_path / 'study.db'}")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    proxy = make_server(kept, "127.0.0.1", port)
-    proxy.start()
-    try:
-        address = f"grpc://127.0.0.1:{port}"
+    with proxy(kept) as address:
         study = study_at(planted.url, tmp_path / "out", storage=address, study="study", trials=TRIALS)
         accounted_for(study, lost=0)
         assert len(optuna.load_study(study_name="study", storage=kept).trials) == len(study.trials)
-    finally:
-        proxy.stop(0)
 
 
 def test_worker_processes_share_a_journal_and_one_that_dies_is_replaced(
@@ -141,20 +130,27 @@ def test_workers_give_the_same_best_and_pay_once(planted: ScriptedServer, tmp_pa
     assert len(planted.requests) == study.report["paid"]["calls"]
 
 
+@pytest.mark.parametrize("when", ["before it is scored", "before its result is told"])
 def test_a_worker_that_was_only_slow_does_not_finish_a_trial_twice(
-    planted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    planted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     planted.delay = 0.0
-    buried = threading.Event()
-    bury = tune_loop.Worker._finish
+    closed: list[int] = []
+    scored = StudyWorker._scored
 
-    def too_late(self: Any, trial: Any, state: Any, values: Any, **rest: Any) -> bool:
-        if not buried.is_set():
-            buried.set()
-            self._fail(trial._cached_frozen_trial)
-        return bury(self, trial, state, values, **rest)
+    def too_slow(self: Any, trial: Any, setting: Any) -> Any:
+        def close() -> None:
+            if not closed:
+                closed.append(trial.number)
+                self._crew.close(trial.number)
 
-    monkeypatch.setattr(tune_loop.Worker, "_finish", too_late)
+        if when == "before it is scored":
+            close()
+        found = scored(self, trial, setting)
+        close()
+        return found
+
+    monkeypatch.setattr(StudyWorker, "_scored", too_slow)
     study = study_at(planted.url, tmp_path / "out", trials=TRIALS)
     accounted_for(study, lost=1)
 
@@ -162,24 +158,21 @@ def test_a_worker_that_was_only_slow_does_not_finish_a_trial_twice(
 def test_a_trial_that_kills_its_workers_is_given_up(
     planted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tune_loop, "ATTEMPTS", 2)
+    monkeypatch.setattr(recovery, "ATTEMPTS", 2)
     planted.delay = 0.0
     out = tmp_path / "out"
-    for _ in range(tune_loop.ATTEMPTS):
+    for _ in range(recovery.ATTEMPTS):
         child = FORKED.Process(target=_deadly, args=(planted.url, out))
         child.start()
         child.join(60)
         assert child.exitcode == -9
     study = study_at(planted.url, out, trials=2)
     assert [entry["place"] for entry in study.trials if entry["state"] == "complete"] == [1]
-    assert sum("lost" in entry for entry in study.trials) == tune_loop.ATTEMPTS
+    assert sum("lost" in entry for entry in study.trials) == recovery.ATTEMPTS
 
 
 def _deadly(url: str, out: Path) -> None:
-    import os
-    import signal
-
-    tune_loop.Worker._try = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+    killed_at(StudyWorker, "_scored", 1)
     study_at(url, out, trials=2)
 
 
@@ -193,7 +186,7 @@ def test_a_torn_last_line_of_the_journal_is_dropped(planted: ScriptedServer, tmp
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "why"),
     [
         (
             "postgresql://me:s3cret-canary@127.0.0.1:1/db",
@@ -205,8 +198,8 @@ def test_a_torn_last_line_of_the_journal_is_dropped(planted: ScriptedServer, tmp
         ("sqlite:////no/such/folder/x.db", "cannot be used"),
     ],
 )
-def test_unusable_storages_are_named_without_their_password(tmp_path: Path, url: str, told: str) -> None:
-    with pytest.raises(fm.UserError, match=told) as problem:
+def test_unusable_storages_are_named_without_their_password(tmp_path: Path, url: str, why: str) -> None:
+    with pytest.raises(fm.UserError, match=why) as problem:
         open_storage(url, tmp_path)
     assert PASSWORD not in str(problem.value)
     assert "\n" not in str(problem.value)
@@ -214,6 +207,7 @@ def test_unusable_storages_are_named_without_their_password(tmp_path: Path, url:
 
 def test_shown_addresses_hold_no_secret() -> None:
     assert (
-        shown("postgresql://me:pw@db.example:5432/moot?sslpassword=x") == "postgresql://db.example:5432/moot"
+        safe_url("postgresql://me:pw@db.example:5432/moot?sslpassword=x")
+        == "postgresql://db.example:5432/moot"
     )
-    assert shown(None) == "study.journal"
+    assert safe_url(None) == "study.journal"

@@ -1,0 +1,268 @@
+"""One worker of a study: runs trials by Optuna until every place of the study is done, here or elsewhere."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import Any, NoReturn
+
+import optuna
+from optuna.exceptions import TrialPruned, UpdateFinishedTrialError
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from ...modules.base.space import Setting, key_of
+from ...optimizers.statistics.statistics import bootstrap_mean
+from ...optimizers.structure.pruning import behind, rungs, worth_going_on
+from ...optimizers.structure.search import SeededSampler, parameters_of, suggested
+from ..runs.books import open_books
+from .job import Job
+from .recovery import is_original, place_of
+from .trial import Scored, Scorer
+
+POLL_SECONDS = 0.5
+OPEN = (TrialState.RUNNING, TrialState.WAITING)
+DONE = (TrialState.COMPLETE, TrialState.PRUNED)
+
+
+class _FailedTrialError(Exception):
+    """A trial ends without a result, and the study goes on."""
+
+
+def work(job: Job, ended: Callable[[FrozenTrial], None] = lambda trial: None) -> None:
+    """Take trials of a study until none is left, in this process. Raises BudgetSpent."""
+    with open_books(job.folder, cache=job.cache and "latency" not in job.objectives, account=job.account()):
+        StudyWorker(job).run(ended)
+
+
+class StudyWorker:
+    """One process at a study. Settings that a recorded run answers are extra to the study's places."""
+
+    def __init__(self, job: Job) -> None:
+        self.study, self._crew = job.opened()
+        self.trials, planned = job.planned()
+        self.scorer = Scorer(job)
+        self.home = job.home
+        self.study.sampler = SeededSampler(job.sampler, job.seed, place_of, planned)
+
+    def run(self, ended: Callable[[FrozenTrial], None] = lambda trial: None) -> None:
+        """Take trials until every place is done, here or elsewhere; `ended` is called after each.
+
+        Whatever stops it, the trial under way is given back: the next worker has it again, with the same
+        setting and all rows that are finished.
+        """
+        with self._crew.present():
+            with self._crew.asking():
+                self._complete_replays()
+            while True:
+                with ExitStack() as asking:
+                    asking.enter_context(self._crew.asking())
+                    self._crew.sweep()
+                    self._crew.requeue(self.trials)
+                    trials = self.study.get_trials(deepcopy=False)
+                    waiting = any(trial.state == TrialState.WAITING for trial in trials)
+                    if waiting or sum(map(is_original, trials)) < self.trials:
+                        self._run_trial(asking, ended)
+                        continue
+                    if not any(trial.state in OPEN for trial in trials):
+                        return
+                time.sleep(POLL_SECONDS)
+
+    # Taking trials --------------------------------------------------------------------------------
+
+    def _run_trial(self, asking: ExitStack, ended: Callable[[FrozenTrial], None]) -> None:
+        """Have Optuna run one trial; the lock in `asking` is let go once its setting is drawn."""
+        others: list[Scored] = []
+        problems: list[BaseException | None] = []
+
+        def objective(trial: Trial) -> list[float]:
+            problems.append(None)
+            try:
+                setting = self._drawn(trial)
+                asking.close()
+                with self._crew.beating(trial):
+                    values, others[:] = self._scored(trial, setting)
+                return values
+            except (TrialPruned, _FailedTrialError):
+                raise
+            except BaseException as problem:
+                problems.append(problem)
+                with suppress(UpdateFinishedTrialError):
+                    trial.set_user_attr("stopped", True)
+                raise
+
+        def add(_: optuna.Study, trial: FrozenTrial) -> None:
+            if others and trial.state == TrialState.COMPLETE:
+                with self._crew.asking():
+                    self._add_replayed(trial.user_attrs["place"], others)
+            ended(trial)
+
+        self._crew.take()
+        try:
+            self.study.optimize(objective, n_trials=1, catch=(_FailedTrialError,), callbacks=[add])
+        except (UpdateFinishedTrialError, ValueError, AssertionError):
+            # Optuna 5.0 says so when somebody took this worker for dead and queued the trial again, which
+            # then has its result to find; whatever else went wrong is raised.
+            if not problems:
+                raise
+            if problems[-1] is not None and not isinstance(problems[-1], UpdateFinishedTrialError):
+                raise problems[-1] from None
+
+    def _drawn(self, trial: Trial) -> Setting:
+        """The setting that a trial is to try."""
+        self._crew.claim(trial)
+        trials = self.study.get_trials(deepcopy=False)
+        place = place_of(self.study, next(known for known in trials if known.number == trial.number))
+        if place >= self.trials or self._is_double(trials, trial.number, place):
+            trial.set_user_attr("stopped", True)
+            raise _FailedTrialError
+        trial.set_user_attr("place", place)
+        trial.set_user_attr("home", self.home)
+        setting = suggested(trial, self.scorer.space.point)
+        trial.set_user_attr("setting", setting)
+        return setting
+
+    def _is_double(self, trials: list[FrozenTrial], number: int, place: int) -> bool:
+        """Whether two machines queued the same place: the earlier trial has it."""
+        return any(
+            known.number < number
+            and known.state in (*OPEN, *DONE)
+            and "told_by" not in known.user_attrs
+            and place_of(self.study, known) == place
+            for known in trials
+        )
+
+    # Trying ---------------------------------------------------------------------------------------
+
+    def _scored(self, trial: Trial, setting: Setting) -> tuple[list[float], list[Scored]]:
+        """Score a setting on ever more questions, until it is done or behind.
+
+        Returns its values by objective, and what the same run says of other settings. Raises TrialPruned.
+        """
+        finished = self._finished()
+        key, objectives = key_of(setting), self.scorer.objectives
+        same = next((known for known in finished if key_of(known.user_attrs["setting"]) == key), None)
+        if same is not None:
+            for name in ("scores", "took", "questions"):
+                trial.set_user_attr(name, same.user_attrs[name])
+            trial.set_user_attr("same_as", same.number)
+            if same.state == TrialState.PRUNED:
+                raise TrialPruned
+            return list(same.values or ()), []
+        planned = rungs(len(self.scorer.questions))
+        scored_already = {key_of(known.user_attrs["setting"]) for known in finished}
+        family = self.scorer.family(setting)
+        family_known = family is not None and any(
+            known.state == TrialState.COMPLETE and self.scorer.family(known.user_attrs["setting"]) == family
+            for known in finished
+        )
+        for number in planned:
+            own, others = self.scorer.measured(setting, number, scored_already)
+            if own.errors == number:
+                self._fail(trial, own.problem or "every question failed")
+            if len(objectives) == 1:
+                trial.report(own.mean(objectives[0]), number)
+            if number == planned[-1]:
+                break
+            best = [self._rival(finished, scored, number) for scored in (own, *others)]
+            if all(
+                rival is not None
+                and (
+                    behind(scored.scores, rival, len(planned) - 1)
+                    or (family_known and not worth_going_on(scored.scores, rival, planned[-1]))
+                )
+                for scored, rival in zip((own, *others), best, strict=True)
+            ):
+                _note(trial, own)
+                raise TrialPruned
+        values = [own.mean(name) for name in objectives]
+        unknown = [name for name, value in zip(objectives, values, strict=True) if not math.isfinite(value)]
+        if unknown:
+            self._fail(trial, f"the {unknown[0]} of some calls is not known")
+        _note(trial, own)
+        trial.set_user_attr("tells", len(others))
+        return values, others
+
+    def _fail(self, trial: Trial, why: str) -> NoReturn:
+        trial.set_user_attr("failed", why)
+        raise _FailedTrialError
+
+    def _finished(self) -> list[FrozenTrial]:
+        return self.study.get_trials(deepcopy=False, states=DONE)
+
+    def _rival(self, finished: list[FrozenTrial], scored: Scored, number: int) -> list[float | None] | None:
+        """The scores of the best finished trial that took no more of anything else on as many questions."""
+        best: FrozenTrial | None = None
+        for trial in finished:
+            if trial.state != TrialState.COMPLETE:
+                continue
+            took = json.loads(trial.user_attrs["took"])
+            if any(took[name][str(number)] > scored.mean(name) for name in self.scorer.objectives[1:]):
+                continue
+            if best is None or trial.values[0] > best.values[0]:
+                best = trial
+        return None if best is None else scores_of(best)[:number]
+
+    # What a run says of other settings ------------------------------------------------------------
+
+    def _add_replayed(self, place: int, others: list[Scored]) -> None:
+        """Add finished trials for settings that are known without a call."""
+        known = {key_of(trial.user_attrs["setting"]) for trial in self._finished()}
+        for scored in others:
+            if key_of(scored.setting) in known:
+                continue
+            params, distributions = parameters_of(self.scorer.space.point, scored.setting)
+            attrs = {"told_by": place, "setting": scored.setting, **_noted(scored)}
+            values = [scored.mean(name) for name in self.scorer.objectives]
+            self.study.add_trial(
+                optuna.trial.create_trial(
+                    values=values, params=params, distributions=distributions, user_attrs=attrs
+                )
+            )
+
+    def _complete_replays(self) -> None:
+        """Add what a worker that died had not yet added after its last trial.
+
+        A folder on another machine completes its own trials.
+        """
+        finished = self._finished()
+        for trial in finished:
+            attrs = trial.user_attrs
+            replayed = sum(known.user_attrs.get("told_by") == attrs.get("place", -1) for known in finished)
+            if replayed < attrs.get("tells", 0) and attrs.get("home") == self.home:
+                known = {key_of(one.user_attrs["setting"]) for one in finished}
+                _, others = self.scorer.measured(attrs["setting"], len(self.scorer.questions), known)
+                self._add_replayed(attrs["place"], others)
+
+
+def scores_of(trial: FrozenTrial) -> list[float | None]:
+    """A trial's score a question, None for one that failed."""
+    noted = trial.user_attrs["scores"]
+    if isinstance(noted, str):
+        return [None if score == "x" else float(score) for score in noted]
+    return list(noted)
+
+
+def _note(trial: Trial, scored: Scored) -> None:
+    for name, value in _noted(scored).items():
+        trial.set_user_attr(name, value)
+
+
+def _noted(scored: Scored) -> dict[str, Any]:
+    """A result as a trial's attributes: small, since databases hold 64 KB in one."""
+    whole = all(score in (0.0, 1.0, None) for score in scored.scores)
+    scores: str | list[float | None] = (
+        "".join("x" if score is None else str(int(score)) for score in scored.scores)
+        if whole
+        else [None if score is None else round(score, 4) for score in scored.scores]
+    )
+    sizes = rungs(len(scored.scores))
+    took: dict[str, dict[str, float]] = {}
+    for name, values in scored.took.items():
+        took[name] = {str(size): scored.mean(name, size) for size in sizes}
+        if all(map(math.isfinite, values)):
+            ends = bootstrap_mean(values, seed=0, resamples=1_000)
+            took[name] |= {"low": ends.low, "high": ends.high}
+    return {"scores": scores, "took": json.dumps(took), "questions": len(scored.scores)}
