@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log2
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ from dspy.teleprompt.gepa import InstructionProposer
 from dspy.teleprompt.infer_rules import InferRules
 
 from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.registry import Registry
 from ...modules.protocols.nearest import NearestDemos, Shown
 from ...modules.reading.question import Question
 from .candidates import demos_of
@@ -79,17 +80,28 @@ class PromptOptimizer:
         return self.work(SimpleNamespace(**sizes, **self.presets[preset]))
 
 
-OPTIMIZERS: dict[str, PromptOptimizer] = {}
+def _checked(name: str, found: Any) -> PromptOptimizer:
+    """An optimizer as it was imported; a preset that it does not have is without settings."""
+    if not isinstance(found, PromptOptimizer):
+        raise UserError(f"{name} is no optimizer: name a PromptOptimizer of folkmoot.optimizers.prompts")
+    return replace(found, name=name, presets={preset: found.presets.get(preset, {}) for preset in PRESETS})
+
+
+OPTIMIZERS: Registry[PromptOptimizer] = Registry("optimizers", _checked)
 
 
 def optimizer_of(name: str, preset: str) -> PromptOptimizer:
-    """The optimizer of that name. Raises UserError with the nearest name, or for an unknown preset."""
-    if name not in list(OPTIMIZERS):
-        meant = did_you_mean(name, OPTIMIZERS)
-        raise UserError(f"there is no optimizer {name!r}{meant}: choose one of {', '.join(OPTIMIZERS)}")
+    """The optimizer of that name, or `module:Name`. Raises UserError with the nearest name, or for an unknown
+    preset."""
+    found = OPTIMIZERS.spec(str(name))
+    if found is None or found.rest:
+        known = OPTIMIZERS.names()
+        meant = did_you_mean(name, known)
+        raise UserError(f"there is no optimizer {name!r}{meant}: choose one of {', '.join(known)}")
     if preset not in PRESETS:
         raise UserError(f"there is no preset {preset!r}: choose {', '.join(PRESETS)}")
-    return OPTIMIZERS[name]
+    optimizer: PromptOptimizer = found.thing
+    return optimizer
 
 
 def _register(summary: str, does: str, work: Work, **settings: tuple[int, int, int]) -> Callable[[Run], Run]:

@@ -1,0 +1,264 @@
+"""Programs, strategies, environments and optimizers of others: by entry point, and as `module:Name`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import folkmoot as fm
+from folkmoot.modules.base.registry import Registry
+from folkmoot.modules.protocols.registry import PROTOCOLS
+from folkmoot.modules.protocols.strategies import STRATEGIES
+from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS, optimizer_of
+from folkmoot.pipelines.cli.app import app
+from folkmoot.pipelines.programs.build import ENVIRONMENTS, environment_of
+from folkmoot.pipelines.programs.resolve import program_of
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+SOURCE = '''
+"""A small package that adds one of each."""
+import dspy
+import folkmoot as fm
+from folkmoot.modules.agents.seat import Seat
+from folkmoot.modules.environment import Environment, Page
+from folkmoot.modules.protocols.declaration import Protocol, comma_items
+from folkmoot.modules.protocols.program import prediction_of
+from folkmoot.optimizers.prompts.optimizers import PromptOptimizer
+from folkmoot.signatures.roles import ROLES
+from folkmoot.signatures.strategies import Answering
+
+
+class Queue(fm.Program):
+    """Asks roles one after the other; the first readable answer stands."""
+
+    protocol = Protocol(
+        "queue", "queue:critic,reasoner", lambda parts: {"roles": comma_items(parts)},
+        title=lambda described: "of " + ", ".join(described["roles"]),
+    )
+
+    def __init__(self, roles):
+        super().__init__()
+        self.roles = list(roles)
+        self.agents = [Seat(role, ROLES[role]) for role in roles]
+
+    def describe(self):
+        return {"program": "queue", "roles": self.roles}
+
+    async def solve(self, task):
+        turns = []
+        for agent in self.agents:
+            turns.append(await agent.ask(task))
+            if turns[-1].answer is not None:
+                break
+        answer = turns[-1].answer
+        return prediction_of(task, answer, "none" if answer is None else "first", turns)
+
+
+class Doubt(Answering):
+    """Doubt first. Then answer the question."""
+
+    doubts: str = dspy.OutputField()
+    answer: str = dspy.OutputField()
+
+
+doubting = fm.Strategy(Doubt)
+
+
+class Shelf(Environment):
+    """One page."""
+
+    source = "shelf"
+
+    def __init__(self, title="Bank"):
+        self.title = title
+
+    async def fetch(self, title):
+        return Page(self.title, "A bank keeps things.", self.source) if title == self.title else None
+
+    async def closest(self, query, n):
+        return [self.title][:n]
+
+
+def _first(bench):
+    made = dspy.LabeledFewShot(k=1)
+    return [made.compile(bench.student, trainset=list(bench.learn))]
+
+
+first_demo = PromptOptimizer(
+    "first_demo", "shows one question", {}, _first, lambda n: (0, 0), demonstrates=True, learns=True
+)
+'''
+ENTRY_POINTS = """
+[folkmoot.programs]
+queue = {module}:Queue
+broken = {module}:nothing
+
+[folkmoot.strategies]
+doubt = {module}:Doubt
+doubting = {module}:doubting
+
+[folkmoot.environments]
+shelf = {module}:Shelf
+
+[folkmoot.optimizers]
+first_demo = {module}:first_demo
+"""
+QUESTIONS = [
+    {"id": f"q{n}", "question": f"Where is soup number {n}?", "choices": {"A": "in a flask", "B": "in a net"}}
+    | {"answer": "A", "context": None, "meta": {}}
+    for n in range(8)
+]
+REGISTRIES: list[Registry] = [PROTOCOLS, STRATEGIES, ENVIRONMENTS, OPTIMIZERS]
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test adds to the registries is taken out again, and so are its modules and paths."""
+    known = [set(one) for one in REGISTRIES]
+    modules, path = set(sys.modules), list(sys.path)
+    yield
+    for registry, names in zip(REGISTRIES, known, strict=True):
+        for name in set(registry) - names:
+            del registry[name]
+    for name in {name for name in sys.modules if name.startswith("extra_")} - modules:
+        del sys.modules[name]
+    sys.path[:] = path
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The package as pip installs it: a module, and a dist-info folder with its entry points."""
+    site = tmp_path / "site"
+    about = site / "extra_moot-1.0.dist-info"
+    about.mkdir(parents=True)
+    (site / "extra_moot.py").write_text(SOURCE)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: extra-moot\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(ENTRY_POINTS.format(module="extra_moot"))
+    monkeypatch.syspath_prepend(str(site))
+    return site
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a module of one's own, which nothing registers."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "extra_mine.py").write_text(SOURCE.replace('"queue"', '"mine"'))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_installed_package_adds_one_of_each() -> None:
+    program = program_of("queue:critic,reasoner")
+    assert (type(program).__name__, program.describe()) == (
+        "Queue",
+        {"program": "queue", "roles": ["critic", "reasoner"]},
+    )
+    assert list(fm.SingleAgent("doubt").seat.predict.signature.output_fields) == ["doubts", "answer"]
+    assert program_of("ensemble:doubting,simple:majority").names == ["doubting", "simple"]
+    assert environment_of("shelf").title == "Bank"
+    assert environment_of("shelf:Soup").title == "Soup"
+    assert program_of("team:bold", {"environment": "shelf:Soup"}).retrieval.environment.title == "Soup"
+    assert optimizer_of("first_demo", "heavy").presets["heavy"] == {}
+
+
+@pytest.mark.usefixtures("installed")
+def test_they_are_named_where_names_are_listed() -> None:
+    for wrong, near in (("queeu:critic", "'queue'"), ("single:doubr", "doubting")):
+        with pytest.raises(fm.UserError, match=near):
+            program_of(wrong)
+    with pytest.raises(fm.UserError, match="'shelf'"):
+        environment_of("shelff:a")
+    with pytest.raises(fm.UserError, match="'first_demo'"):
+        optimizer_of("first_dem", "light")
+    with pytest.raises(fm.UserError, match=r"the program broken cannot be imported \(AttributeError"):
+        program_of("broken")
+
+
+@pytest.mark.usefixtures("here")
+def test_what_nobody_registers_is_named_by_module_and_name() -> None:
+    program = program_of("extra_mine:Queue:critic,reasoner")
+    assert program.describe()["roles"] == ["critic", "reasoner"]
+    assert program_of({"program": "extra_mine:Queue", "roles": ["critic"]}).roles == ["critic"]
+    assert program_of("single:extra_mine:doubting").strategy == "extra_mine:doubting"
+    assert program_of({"program": "single", "strategy": "extra_mine:Doubt"}).strategy == "extra_mine:Doubt"
+    assert environment_of("extra_mine:Shelf:Soup").title == "Soup"
+    assert optimizer_of("extra_mine:first_demo", "light").name == "extra_mine:first_demo"
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("extra_mine:Nobody", "has no 'Nobody'"),
+        ("extra_mine:Doubt", "is no program"),
+        ("extra_nowhere:Queue", "no program or file 'extra_nowhere:Queue'"),
+        ("single:extra_mine:Queue", "is no strategy"),
+    ],
+)
+def test_what_is_none_is_refused_in_a_sentence(spec: str, words: str) -> None:
+    with pytest.raises(fm.UserError, match=words) as caught:
+        program_of(spec)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_command_line_takes_them(installed: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in QUESTIONS))
+    with ScriptedServer(lambda request: '{"critique": "c", "answer": "A"}') as server:
+        for program, kind in (("queue:critic", "queue"), ("extra_mine:Queue:critic", "mine")):
+            out = here / kind
+            line = ["evaluate", program, "--data", "data.jsonl", "--lm", "openai/test", "--out", str(out)]
+            result = CliRunner().invoke(app, [*line, "--api-base", server.url, "--no-track", "--limit", "2"])
+            assert result.exit_code == 0, result.output
+            rows = [json.loads(row) for row in (out / "results.jsonl").read_text().splitlines()]
+            assert [(row["answer"], row["decided_by"]) for row in rows] == [("A", "first")] * 2
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_optimizer_compiles(tmp_path: Path) -> None:
+    questions = [fm.Question(**row) for row in QUESTIONS]
+
+    def right_once_shown(request: dict[str, Any]) -> str:
+        return json.dumps({"answer": "A" if str(request).count("Where is soup") > 1 else "B"})
+
+    with ScriptedServer(right_once_shown) as server:
+        lm = fm.lm("openai/test", api_base=server.url)
+        compiled = fm.compile(
+            fm.SingleAgent(), questions, optimizer="first_demo", lm=lm, tracking=False, out=tmp_path / "c"
+        )
+    assert [len(predictor.demos) for predictor in compiled.predictors()] == [1]
+
+
+def test_a_saved_one_loads_by_its_registered_name_alone(installed: Path, here: Path, tmp_path: Path) -> None:
+    program_of("queue:critic").save(tmp_path / "queue")
+    assert type(fm.load_program(tmp_path / "queue")).__module__ == "extra_moot"
+    program_of("extra_mine:Queue:critic").save(tmp_path / "mine")
+    with pytest.raises(fm.UserError, match="'mine', which nobody here knows") as caught:
+        fm.load_program(tmp_path / "mine")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_saved_file_imports_nothing(tmp_path: Path) -> None:
+    fm.SingleAgent().save(tmp_path)
+    document = json.loads((tmp_path / "program.json").read_text())
+    from folkmoot.modules.protocols.saved import _hashes
+
+    prompts = {
+        name: [{"instructions": one["instructions"], "fields": list(one["fields"].values())}, one["demos"]]
+        for name, one in document["predictors"].items()
+    }
+    for changed in ({"program": "extra_mine:Queue"}, {"strategy": "extra_mine:doubting"}):
+        described = {**document["program"], **changed}
+        whole = {**document, "program": described, **_hashes(described, prompts)}
+        (tmp_path / "program.json").write_text(json.dumps(whole))
+        with pytest.raises(fm.UserError, match="extra_mine:"):
+            fm.load_program(tmp_path)
+        assert "extra_mine" not in sys.modules
