@@ -40,25 +40,10 @@ HEAVY = {
 }
 HEAVY_FOR_COMMANDS = {*HEAVY, "dspy", "optuna", "aiohttp", "numpy", "pydantic_settings"}
 
-UPWARD: list[str] = [
-    "pipelines/tracking/tracker -> pipelines/plots/protocols",
-    "pipelines/tracking/tracker -> pipelines/plots/dialogues",
-]
+UPWARD: list[str] = []
 AMONG_SIBLINGS: list[str] = []
-CIRCLES: list[str] = [
-    "pipelines/reproduction/plots",
-    "pipelines/reproduction/reproduce",
-    "pipelines/reproduction/tracking",
-    "pipelines/tracking/push",
-    "pipelines/tracking/tracker",
-    "pipelines/tuning/tracking",
-    "pipelines/tuning/tune",
-]
-LATE: list[str] = [
-    "pipelines/reporting/report -> pipelines/reporting/tracking",
-    "pipelines/tracking/push -> pipelines/programs/saved",
-    "pipelines/tracking/tracker -> pipelines/tracking/push",
-]
+CIRCLES: list[str] = []
+LATE: list[str] = []
 TWICE: list[str] = [
     "Candidate",
     "Drawn",
@@ -71,14 +56,12 @@ TWICE: list[str] = [
     "Worker",
     "checked",
     "described",
-    "description",
     "drawn",
     "fitted",
     "front_plot",
     "judged",
     "listing",
     "log_odds",
-    "metrics_of",
     "plain",
     "plan",
     "price_of",
@@ -88,23 +71,11 @@ TWICE: list[str] = [
     "split",
     "spread",
 ]
+ON_DISK = {"mlflow_run_id", "mlflow_parent_id", "mlflow.json"}
+"""Names in files of runs, which stay as they are."""
+
 NAMING_MLFLOW: list[str] = [
-    "pipelines/compilation/attempt",
-    "pipelines/compilation/compile",
-    "pipelines/compilation/outcome",
-    "pipelines/compilation/tracking",
-    "pipelines/distillation/distil",
-    "pipelines/distillation/report",
-    "pipelines/distillation/tracking",
-    "pipelines/evaluation/evaluate",
-    "pipelines/reporting/report",
-    "pipelines/reporting/tracking",
-    "pipelines/reproduction/tracking",
-    "pipelines/runs/manifest",
-    "pipelines/training/tracking",
-    "pipelines/training/train",
-    "pipelines/tuning/tracking",
-    "pipelines/tuning/tune",
+    "pipelines/runs/manifest",  # whose version is among those that a run notes
 ]
 
 Path_ = tuple[str, ...]
@@ -327,7 +298,7 @@ def naming_mlflow(root: Path) -> list[str]:
         for path, module in modules(root).items()
         if path[:2] != ("pipelines", "tracking")
         and path not in allowed
-        and any("mlflow" in word for word in words(module.tree))
+        and any("mlflow" in word and word not in ON_DISK for word in words(module.tree))
     ]
 
 

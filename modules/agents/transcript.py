@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from ..base.calls import Usage
+from ..base.calls import Usage, note_transcribed
 from ..base.errors import UserError
 from ..reading.answers import Kind, answer_key, infer_kind
 from ..reading.question import check_choices, check_context, require_text
@@ -91,6 +91,7 @@ class Turn:
             row["examined"] = dict(self.examined)
         row.update(self.details)
         row["usage"] = self.usage.to_dict()
+        note_transcribed(row["usage"], self.usage)
         return row
 
     def spoken(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -77,9 +77,13 @@ class Asker:
     question: str | None = None
 
 
+Transcribed = list[tuple[Mapping[str, Any], Usage]]
+"""Usages as transcripts have them, each beside the meter that it is of."""
+
 _NOBODY = Asker()
 ASKER: ContextVar[Asker] = ContextVar("folkmoot_asker", default=_NOBODY)
-_METER: ContextVar[Usage | None] = ContextVar("folkmoot_usage", default=None)
+_METER: ContextVar[metered | None] = ContextVar("folkmoot_usage", default=None)
+_WRITTEN: ContextVar[Transcribed | None] = ContextVar("folkmoot_transcribed", default=None)
 _TALLY: ContextVar[list[Usage] | None] = ContextVar("folkmoot_tally", default=None)
 
 
@@ -90,15 +94,44 @@ class metered:  # noqa: N801
     """
 
     def __enter__(self) -> Usage:
-        self._usage = Usage()
-        self._token = _METER.set(self._usage)
-        return self._usage
+        self.usage, self.outer = Usage(), _METER.get()
+        self._token = _METER.set(self)
+        return self.usage
 
     def __exit__(self, *_: object) -> None:
         _METER.reset(self._token)
-        outer = _METER.get()
-        if outer is not None:
-            outer.add(self._usage)
+        if self.outer is not None:
+            self.outer.usage.add(self.usage)
+
+
+async def with_usage(answering: Awaitable[T]) -> tuple[T, Usage]:
+    """What is awaited, and what its calls used."""
+    with metered() as usage:
+        return await answering, usage
+
+
+def meters() -> list[Usage]:
+    """What counts the calls that are made here and now, the innermost first."""
+    found, meter = [], _METER.get()
+    while meter is not None:
+        found.append(meter.usage)
+        meter = meter.outer
+    return found
+
+
+@contextmanager
+def transcribed() -> Iterator[Transcribed]:
+    """Every usage that was written into a transcript inside the block, beside the meter that it is of."""
+    found: Transcribed = []
+    with bound(_WRITTEN, found):
+        yield found
+
+
+def note_transcribed(written: Mapping[str, Any], usage: Usage) -> None:
+    """Note that a turn with this usage has been written down; the calls that it counts were made for it."""
+    noted = _WRITTEN.get()
+    if noted is not None:
+        noted.append((written, usage))
 
 
 def record_call(usage: Usage, worth: Usage | None = None) -> None:
@@ -108,7 +141,7 @@ def record_call(usage: Usage, worth: Usage | None = None) -> None:
     """
     meter = _METER.get()
     if meter is not None:
-        meter.add(usage)
+        meter.usage.add(usage)
     tally = _TALLY.get()
     if tally is not None:
         tally.append(worth or usage)

@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 
 from ..agents.transcript import Task, Turn
-from ..base.calls import Usage
+from ..base.calls import Usage, with_usage
 from ..base.errors import UserError
 from ..base.space import Choice, Parameter, Pick, Space
 from ..base.together import together
@@ -80,17 +80,17 @@ class Ensemble(Program):
             )
         asked = await self._ask_all(task)
         turns = [
-            Turn(name, 1, prediction.answer, _argument(prediction), usage=Usage(**prediction.usage))
-            for name, prediction in zip(self.names, asked, strict=True)
+            Turn(name, 1, prediction.answer, _argument(prediction), usage=usage)
+            for name, (prediction, usage) in zip(self.names, asked, strict=True)
         ]
         weights = None if self.vote == "majority" else self.weights
         outcome = _counted([turn.answer for turn in turns], weights, task.kind)
         decided_by = "none" if outcome.answer is None else self.vote
         return prediction_of(task, outcome.answer, decided_by, turns, tied=outcome.tied)
 
-    async def _ask_all(self, task: Task) -> list[dspy.Prediction]:
+    async def _ask_all(self, task: Task) -> list[tuple[dspy.Prediction, Usage]]:
         inputs = {"question": task.question, "choices": task.choices, "context": task.context}
-        return await together(member.acall(**inputs, kind=task.kind) for member in self.members)
+        return await together(with_usage(member.acall(**inputs, kind=task.kind)) for member in self.members)
 
     def fit_weights(self, rows: Iterable[Mapping[str, Any]]) -> list[float]:
         """Set each member's weight to the log-odds of its accuracy on recorded rows of this ensemble.

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
-from ..base.calls import Usage, asking
+from ..base.calls import asking, with_usage
 from ..base.errors import UserError
 from ..base.saved_file import FILE, read_document, read_plain
 from ..base.together import together
@@ -104,7 +104,7 @@ class StrategyNetwork(Program):
         chosen = self.state.choose(vector, task.key)
         chances = self.state.probabilities(vector[None])[0]
         asked = [(i, s) for i, s in enumerate(chosen) if s is not None]
-        said = await together(self._ask(task, i, s) for i, s in asked)
+        said = await together(with_usage(self._ask(task, i, s)) for i, s in asked)
         weights = self.state.weights(vector, chosen)
         names = self.state.config.strategies
         turns = [
@@ -113,14 +113,14 @@ class StrategyNetwork(Program):
                 1,
                 prediction.answer,
                 str(prediction.transcript[-1]["text"]),
-                usage=Usage(**prediction.usage),
+                usage=usage,
                 details={
                     "strategy": names[s],
                     "confidence": round(float(chances[i, s]), 6),
                     "weight": round(float(weights[i]), 6),
                 },
             )
-            for (i, s), prediction in zip(asked, said, strict=True)
+            for (i, s), (prediction, usage) in zip(asked, said, strict=True)
         ]
         answers: list[str | None] = [None] * len(self.agents)
         spelled: dict[Any, str] = {}

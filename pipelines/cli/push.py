@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...modules.base.errors import UserError
-from ..tracking.push import push as send
+from ..evaluation.push import push as send
 from ..tracking.unsent import waiting
 from .guard import STOPPED, say
 from .options import PushOptions

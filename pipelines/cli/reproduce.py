@@ -8,11 +8,12 @@ from rich.console import Console
 from rich.table import Table
 
 from ...modules.base.errors import UserError
+from ..reproduction.lines import Line, Reproduction
 from ..reproduction.listing import RowInfo, TableInfo, listing
 from ..reproduction.lms import PaperLMs
 from ..reproduction.plan import Plan, Request, plan
 from ..reproduction.presets import models
-from ..reproduction.reproduce import Line, Reproduction, run
+from ..reproduction.reproduce import run
 from .options import ReproduceOptions
 from .show import confirm, console, duration, evaluating, finish
 

@@ -30,10 +30,11 @@ from ..evaluation.evaluate import evaluate
 from ..lms.ledger import totals
 from ..runs.books import Books
 from ..runs.progress import Progress
+from ..tracking.uploads import ModelUpload, Tracker
 from .budget import first_share, kept_back, minus, without_reserve
+from .logged import candidates_of, compilation_uploads
 from .outcome import Compilation, compared, judged, summed
 from .record import CANDIDATES, PROMPTS, Lines, Proposals, logged, prompts_page
-from .tracking import CompileTracker, NoCompileTracker
 
 COMPILE, PROGRAM, BEFORE, AFTER = "compile.json", "program", "before", "after"
 
@@ -69,7 +70,7 @@ class Work:
     preset: str
     folder: Path
     books: Books
-    tracker: CompileTracker | NoCompileTracker
+    tracker: Tracker
     seed: int
     concurrency: int
     tracking: bool
@@ -83,6 +84,7 @@ class Work:
     def __post_init__(self) -> None:
         self.usage = Usage()
         self._lock = threading.Lock()
+        self._rows: list[dict[str, Any]] = []
         self._accounts: tuple[Account, ...] = ()
 
     def run(
@@ -276,7 +278,8 @@ class Work:
     def _found(self, lines: Lines, candidate: Candidate, complete: bool) -> None:
         row = candidate_row(self.candidates.selected(candidate) if complete else candidate, complete)
         lines.add(row)
-        self.tracker.candidate(row)
+        self._rows.append(row)
+        self.tracker.live(lambda: candidates_of(self._rows))
         self._tell()
 
     def _state(self, phase: str) -> Compiling:
@@ -344,7 +347,10 @@ class Work:
         document = {**about, "mlflow_run_id": self.tracker.run_id, "result": result.to_dict()}
         write_json(self.folder / COMPILE, document)
         status = "FINISHED" if self.stopped is None else "KILLED"
-        self.tracker.end(result, status, program, self.lm)
+        self.tracker.end(
+            compilation_uploads(result, self._rows), status, self.folder, ModelUpload(program, lm=self.lm)
+        )
+        result.mlflow_run_id = self.tracker.run_id
         program.compilation = result
         return program
 

@@ -26,8 +26,10 @@ from ..lms.named import engine_of, lm_identity
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
 from ..runs.manifest import RunFolder, hashes, lms_of, made_with
+from ..tracking.tracker import start_tracking
+from ..tracking.uploads import NoTracker
 from .attempt import COMPILE, Told, Work
-from .tracking import NoCompileTracker, start_compile_run
+from .logged import compilation_run
 
 DEFAULT_OPTIMIZER, DEFAULT_PRESET = "mipro", "light"
 MOST_QUESTIONS = {"light": 100, "medium": 300, "heavy": 1000}
@@ -141,7 +143,7 @@ def compile(
             engines=[*seat_engines(program, language_model), engine_of(prompt_lm)],
         ) as books,
     ):
-        tracker = start_compile_run(about) if tracking else NoCompileTracker()
+        tracker = start_tracking(compilation_run(about)) if tracking else NoTracker()
         about["mlflow_run_id"] = tracker.run_id or about["mlflow_run_id"]
         write_json(folder / COMPILE, {**about, "result": None})
         work = Work(

@@ -34,8 +34,11 @@ from ..programs.resolve import MakeLM
 from ..runs.books import open_books
 from ..runs.manifest import RunFolder, lms_of
 from ..runs.progress import Progress
+from ..tracking.tracker import start_tracking
+from ..tracking.uploads import Tracker
 from ..tracking.values import run_name
 from .candidates import Candidate, Parts, candidates, split
+from .logged import REPORT, distillation_run, distillation_uploads
 from .price import PerToken, price_of
 from .report import (
     Tried,
@@ -49,7 +52,6 @@ from .report import (
     tried_of,
 )
 from .team import seat_cheap, seat_team, team_of
-from .tracking import REPORT, DistilTracker, start_distil_run
 
 MARGIN = 0.02
 FEWEST = 4  # questions that a run must have to be split at all
@@ -149,7 +151,7 @@ def distil(
         budget: ceilings such as `"2 USD, 500 calls"`, over all resumptions of the folder (time: for this
             one).
         seed: of the split and of cross-validation.
-        concurrency, cache, tracking: as in `evaluate`; the evaluations are children of one MLflow run.
+        concurrency, cache, tracking: as in `evaluate`; the evaluations are shown under one tracked run.
         progress: called with the name of an evaluation and where it stands.
 
     Raises:
@@ -263,7 +265,8 @@ def carry_out(
 
         found = _distilled(plan, run)
         if tracker is not None:
-            tracker.end(found.report, plan.out)
+            status = "KILLED" if found.report["stopped"] else "FINISHED"
+            tracker.end(distillation_uploads(found.report, plan.out), status, plan.out)
     return found
 
 
@@ -324,9 +327,9 @@ def _prices(plan: Plan) -> PerToken:
     return {engine.model: engine.prices for engine in engines if engine.prices is not None}
 
 
-def _tracked(plan: Plan) -> DistilTracker:
+def _tracked(plan: Plan) -> Tracker:
     settings = plan.run.summary.run["settings"]
-    tracker = start_distil_run(plan.about, run_name(plan.run.summary.run), settings)
+    tracker = start_tracking(distillation_run(plan.about, run_name(plan.run.summary.run), settings))
     plan.about["mlflow_run_id"] = tracker.run_id
     return tracker
 

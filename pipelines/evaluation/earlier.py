@@ -11,6 +11,7 @@ from ..base.journal import read_object
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import SUMMARY, Summary, summarise
+from ..tracking.uploads import Tracker
 
 _DESCRIBED = ("program", "program_hash", "lms", "data_fingerprint", "questions", "settings")
 
@@ -21,16 +22,18 @@ class Evaluation:
     `summary.scores["accuracy"]` has `value`, `low` and `high`, the ends of the 95% interval.
     """
 
-    def __init__(self, folder: Path, summary: Summary, keep: Any = None, sender: Any = None) -> None:
+    def __init__(
+        self, folder: Path, summary: Summary, keep: Any = None, tracker: Tracker | None = None
+    ) -> None:
         self.folder = folder
         self.summary = summary
         self._keep = keep  # a temporary folder lives as long as its evaluation
-        self._sender = sender
+        self._tracker = tracker
 
     def wait_for_traces(self, seconds: float | None = None) -> bool:
-        """Wait until MLflow has the traces, and say whether it does. Many are still on their way when an
-        evaluation ends; a process waits for them before it ends."""
-        return self._sender is None or bool(self._sender.wait(seconds))
+        """Wait until the tracking store has the traces, and say whether it does. Many are still on their way
+        when an evaluation ends; a process waits for them before it ends."""
+        return self._tracker is None or self._tracker.wait(seconds)
 
     @property
     def rows(self) -> Iterator[dict[str, Any]]:

@@ -30,13 +30,16 @@ from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY as SUMMARY
 from ..runs.summary import summarise
 from ..runs.traces import TraceFile, sample
-from ..tracking.tracker import NoTracker, Tracker, start_tracking
+from ..tracking.tracker import start_tracking
+from ..tracking.uploads import ModelUpload, NoTracker, Tracker
 from .answering import CONCURRENCY as CONCURRENCY
 from .answering import answer_row as answer_row
 from .answering import each_in_turn, seat_engines
 from .answering import taken_at_once as taken_at_once
 from .check import ASYNCIO, RAY, check_concurrency, check_engine, check_program, checked
 from .earlier import Evaluation as Evaluation
+from .logged import evaluation_uploads, standing
+from .push import push_others
 from .ray_engine import answer_on_ray
 
 
@@ -78,10 +81,10 @@ def evaluate(
             for this one). When one is reached no further call is made, what is finished is kept and summed
             up, and `summary.stopped` says so.
         cache: take answers from the user's call cache, and leave complete ones there; never for embedded LMs.
-        tracking: log to MLflow as one run.
-        traces: share of the questions (0 to 1) whose dialogues and LM calls MLflow gets as traces; None takes
+        tracking: log to the tracking store as one run.
+        traces: share of the questions (0 to 1) whose dialogues and LM calls are logged as traces; None takes
             20 questions.
-        parent: id of the MLflow run that this one is shown under.
+        parent: id of the tracked run that this one is shown under.
         settings: what to note beside the run (data set, split, seed, …).
         progress: called after every row, from the event loop's thread.
         engine: `asyncio`, all in this process, or `ray`, in the worker processes of a Ray cluster.
@@ -117,10 +120,7 @@ def evaluate(
     ):
         tracker: Tracker = NoTracker()
         if tracking:
-            model = None if parent else program  # of candidates and trials, only the winner is worth a model
-            tracker = start_tracking(
-                run, folder, program=model, lm=language_model, traces=len(wanted), keep=keep
-            )
+            tracker = start_tracking(run, folder, traces=len(wanted), keep=keep)
         state = Progress(total=len(questions))
         for row in read_rows(folder / RESULTS):
             state.count(row, resumed=True)
@@ -159,10 +159,14 @@ def evaluate(
         status = "FAILED" if stopped else "FINISHED"
         if job.stopped or isinstance(stopped, KeyboardInterrupt | UserError):
             status = "KILLED"
-        tracker.finish(summary, folder, status)
+        # Of candidates and trials, only the winner is worth a model.
+        model = None if parent else ModelUpload(program, lm=language_model)
+        missing = tracker.end(evaluation_uploads(summary, folder, tracker), status, folder, model)
+        if tracking and not missing:
+            push_others(folder)
         if stopped is not None:
             raise stopped
-    return Evaluation(folder, summary, keep, tracker.sender)
+    return Evaluation(folder, summary, keep, tracker)
 
 
 @contextmanager
@@ -214,7 +218,7 @@ class _Job:
         self.traced.keep(row, seen)  # first: a row on disk is never answered, and so never traced, again
         self.rows.append(row)
         self.state.count(row)
-        self.tracker.progress(self.state)
+        self.tracker.live(lambda: standing(self.state.done, self.state.correct, self.state.errors))
         self.tell()
         if self.max_failures is not None and self.state.errors >= self.max_failures and row["error"]:
             raise UserError(

@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 from dspy.utils.callback import BaseCallback
 
-from ...modules.base.calls import ASKER, Asker, Usage
+from ...modules.base.calls import ASKER, Asker, Usage, meters
 from ...modules.base.errors import said_by
 from .endpoint import Reply
 from .secrets import without_keys
@@ -21,12 +21,15 @@ from .secrets import without_keys
 class SeenCall:
     """One call; times in nanoseconds since 1970. `usage` is None as long as there is no reply.
 
-    Calls with the same `asker` object belong to the same turn of an agent.
+    Calls with the same `asker` object were made by a seat at one time. `meters` are those that count the
+    call, the innermost first, and `written` is their usage where a transcript has it, which tells the turn.
     """
 
     asker: Asker
     model: str
     request: Mapping[str, Any]
+    meters: Sequence[Usage] = field(default_factory=meters)
+    written: Sequence[Mapping[str, Any]] = ()
     began: int = field(default_factory=time.time_ns)
     ended: int = 0
     text: str | None = None

@@ -18,6 +18,7 @@ from ..evaluation.earlier import earlier
 from ..evaluation.evaluate import Evaluation
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
+from ..tracking.tracker import add_to_runs
 from ..tracking.values import scrubbed
 from .page import Folder, Group, page_of
 from .verdict import Verdict, judged
@@ -283,9 +284,7 @@ def _track(path: Path, runs: Sequence[Evaluation]) -> None:
     ids = [str(run.summary.run["mlflow_run_id"]) for run in runs if run.summary.run.get("mlflow_run_id")]
     if not ids:
         return
-    from .tracking import log_to_runs
-
-    problem = log_to_runs(ids, path)
+    problem = add_to_runs(ids, path)
     if problem:
         warnings.warn(
             f"MLflow did not take the report ({problem}): {path} has it", RuntimeWarning, stacklevel=3

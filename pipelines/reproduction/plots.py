@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..evaluation.earlier import earlier
 from ..plots.evaluation import BLUE, GREY, ORANGE, step_limit_plot
 from ..runs.rows import RESULTS
+from .lines import Line
 from .measures import rounds
 from .presets import Table
-
-if TYPE_CHECKING:
-    from .reproduce import Line
 
 BARS = "published_and_measured.png"
 _MOST_BARS = 40  # in one picture; more are cut into several

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,69 +21,17 @@ from ..runs.manifest import MANIFEST
 from ..runs.progress import Progress
 from ..runs.rows import RESULTS
 from ..runs.summary import SUMMARY
+from ..tracking.uploads import Tracker
+from .lines import Line, Reproduction
 from .lms import PaperLMs
+from .logged import start_tables, table_uploads
 from .measures import Measured, derived, measured
 from .plan import Plan, Request, Run, plan
 from .plots import plots
 from .presets import Figure, Row
-from .tracking import TableTracker, start_tables
 
 TABLE = "table.json"
 Show = Callable[[str], AbstractContextManager[Callable[[Any], None]]]
-
-
-@dataclass(frozen=True)
-class Line:
-    """A published figure beside the measured one, both in per cent.
-
-    `low` and `high` are the ends of the measured one's 95% interval, over `n` questions; `difference` is
-    measured less published, in points; `inside` says whether the published figure lies in that interval.
-    `why` says why nothing was measured. `run` is the folder of the row's run, `lm` whom it asked.
-    """
-
-    row: str
-    figure: str
-    published: float | None
-    measured: float | None = None
-    low: float | None = None
-    high: float | None = None
-    n: int | None = None
-    difference: float | None = None
-    inside: bool | None = None
-    lm: str | None = None
-    run: str | None = None
-    why: str | None = None
-    note: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(vars(self))
-
-
-@dataclass
-class Reproduction:
-    """A table, or some of its rows, side by side: `lines`, and the folder with all runs.
-
-    `stopped` says why rows are missing, where something ended the reproduction early; `code` is then the
-    command's exit code. `pictures` are the plots.
-    """
-
-    name: str
-    out: Path
-    lines: list[Line]
-    notes: list[str]
-    pictures: list[Path]
-    stopped: str | None = None
-    code: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "reproduce": self.name,
-            "out": str(self.out),
-            "rows": [line.to_dict() for line in self.lines],
-            "notes": self.notes,
-            "plots": [str(picture) for picture in self.pictures],
-            "stopped": self.stopped,
-        }
 
 
 def reproduce(
@@ -181,7 +129,7 @@ def run(planned: Plan, show: Show) -> Reproduction:
         found = Reproduction(selection.table.name, planned.out, shown, planned.notes, pictures, stopped, code)
         write_json(folder / TABLE, {**found.to_dict(), "rows": [line.to_dict() for line in everything]})
         for tracker in trackers.values():
-            tracker.end(found, folder, "KILLED" if stopped else "FINISHED")
+            tracker.end(table_uploads(found, folder), "KILLED" if stopped else "FINISHED", folder)
     return found
 
 
@@ -282,7 +230,7 @@ def _any_rows(planned: Plan) -> bool:
     return any(_has_rows(one.folder) for one in planned.runs)
 
 
-def _stop(trackers: Mapping[str, TableTracker]) -> None:
+def _stop(trackers: Mapping[str, Tracker]) -> None:
     for tracker in trackers.values():
         tracker.stop("FAILED")
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.calls import bound
+from ...modules.base.calls import bound, transcribed
 from ...modules.base.errors import UserError
 from ...modules.base.files import whole_lines
 from ..base.journal import Journal, parsed
@@ -19,6 +19,9 @@ from .rows import read_rows
 
 TRACES = "traces.jsonl"
 DEFAULT_TRACES = 20
+TURN = "transcript_turn"
+"""Of a call, the place in the row's transcript of the turn that it was made for; None for no turn there."""
+
 _FIELDS = ("row", "began", "ended", "calls")
 
 
@@ -71,30 +74,40 @@ class TraceFile:
     @contextmanager
     def watching(self, question: str) -> Iterator[list[SeenCall] | None]:
         """Note the LM calls inside the block, if the question is to be traced."""
-        seen: list[SeenCall] | None = [] if question in self.wanted else None
-        with bound(WATCHED, seen):
+        if question not in self.wanted:
+            with bound(WATCHED, None):
+                yield None
+            return
+        seen: list[SeenCall] = []
+        with bound(WATCHED, seen), transcribed() as turns:
             yield seen
+        for call in seen:
+            call.written = [said for meter in call.meters for said, usage in turns if usage is meter]
 
     def keep(self, row: Mapping[str, Any], seen: Sequence[SeenCall] | None = None) -> None:
         """Write the trace of a question that is answered or has failed, if it is to have one."""
         if self._journal is None or row["id"] not in self.wanted:
             return
         ended = time.time_ns()
-        began = ended - int(row["seconds"] * 1e9)
+        # The row's seconds are rounded: no call was made before its question was asked.
+        began = min([ended - int(row["seconds"] * 1e9), *(call.began for call in seen or ())])
+        calls = _calls(seen or [], row["transcript"])
         with suppress(UserError):
-            self._journal.append({"row": row, "began": began, "ended": ended, "calls": _calls(seen or [])})
+            self._journal.append({"row": row, "began": began, "ended": ended, "calls": calls})
 
     def close(self) -> None:
         if self._journal is not None:
             self._journal.close()
 
 
-def _calls(seen: Sequence[SeenCall]) -> list[dict[str, Any]]:
-    """The calls as JSON; `turn` is the same number for calls of the same turn."""
+def _calls(seen: Sequence[SeenCall], transcript: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The calls as JSON; `turn` is the same number for calls that a seat made at one time."""
     turns: dict[int, int] = {}
+    places = {id(turn["usage"]): place for place, turn in enumerate(transcript)}
     return [
         {
             "turn": turns.setdefault(id(call.asker), len(turns)),
+            TURN: next((places[id(one)] for one in call.written if id(one) in places), None),
             "seat": call.asker.seat,
             "model": call.model,
             "request": call.request,

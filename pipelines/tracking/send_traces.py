@@ -1,24 +1,22 @@
-"""Sends the traces of a run's folder to MLflow, each exactly once; as a program, while the run goes on."""
+"""Sends the traces of a run's folder to MLflow, each exactly once; many of them in a thread of their own."""
 
 from __future__ import annotations
 
 import atexit
 import fcntl
 import json
-import os
-import select
-import subprocess
-import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..runs.manifest import MANIFEST, write_json
+from ..base.journal import read_object, write_json
+from ..runs.manifest import MANIFEST
 from ..runs.traces import TRACES, read_traces
 from .spans import spans_of, trace_id
-from .store import open_client, quiet
+from .store import quiet
 from .unsent import TRACES_LEFT, keep_copy, mark, marked, unmark
 
 if TYPE_CHECKING:
@@ -28,9 +26,60 @@ if TYPE_CHECKING:
 SENT = "traces_sent.json"
 BATCH = 20  # a store of one file is locked meanwhile
 BATCH_BYTES = 4_000_000
-POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 30.0
-LONGEST_PAUSE = 8.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
+
+
+class TraceSender:
+    """A thread that sends the traces of a marked folder once its run has ended, and takes the mark away.
+
+    The process waits for it before it ends. A store that is away for PATIENCE_SECONDS, a second Ctrl-C or a
+    kill leave the mark, and what is missing is pushed later.
+    """
+
+    def __init__(self, client: MlflowClient, run_id: str, folder: Path, keep: Any = None) -> None:
+        self._folder = folder
+        self._keep = keep  # a temporary folder stays as long as its traces are sent
+        self._given_up = threading.Event()
+        self._sent = False
+        self._thread = threading.Thread(
+            target=self._work, args=(client, run_id), name="folkmoot-traces", daemon=True
+        )
+        atexit.register(self.wait)
+        self._thread.start()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until it has ended, and say whether everything was sent. At exit this happens by itself."""
+        try:
+            self._thread.join(seconds)
+        except KeyboardInterrupt:
+            self._given_up.set()
+        if not self._thread.is_alive():
+            atexit.unregister(self.wait)
+        return self._sent
+
+    def _work(self, client: MlflowClient, run_id: str) -> None:
+        pause, good = FIRST_PAUSE, time.monotonic()
+        while not self._given_up.is_set():
+            try:
+                for _ in sending(client, run_id, self._folder):
+                    pause, good = FIRST_PAUSE, time.monotonic()
+                    if self._given_up.is_set():
+                        return
+            except Exception:  # of MLflow, a driver or the network
+                if time.monotonic() - good > PATIENCE_SECONDS:
+                    break
+                self._given_up.wait(pause)
+                pause = min(LONGEST_PAUSE, 2 * pause)
+            else:
+                unmark(self._folder, TRACES_LEFT)
+                self._sent = True
+                break
+        about = marked(self._folder)
+        if about and self._keep is not None:
+            with suppress(OSError):
+                mark(keep_copy(self._folder), about)
+        self._keep = None
 
 
 def send_traces(client: MlflowClient, run_id: str, folder: Path) -> int:
@@ -38,7 +87,12 @@ def send_traces(client: MlflowClient, run_id: str, folder: Path) -> int:
 
     Raises whatever MLflow does when the store cannot be reached: what was taken until then is noted.
     """
-    refused, earlier, at = 0, set[str](), -1
+    return sum(sending(client, run_id, folder))
+
+
+def sending(client: MlflowClient, run_id: str, folder: Path) -> Iterator[int]:
+    """Do what `send_traces` does, a few traces for each item, which is how many of them were refused."""
+    earlier, at = set[str](), -1
     experiment, program = "", _program(folder)
     while True:
         with alone(folder), quiet():
@@ -47,14 +101,15 @@ def send_traces(client: MlflowClient, run_id: str, folder: Path) -> int:
                 sent = {"run_id": run_id, "offset": 0}
             batch, end = _batch(folder / TRACES, sent["offset"])
             if not batch:
-                return refused
+                return
             if at != sent["offset"]:
                 earlier = _ids(folder, sent["offset"])
             experiment = experiment or str(client.get_run(run_id).info.experiment_id)
-            refused += _send(client, experiment, run_id, program, batch, earlier)
+            refused = _send(client, experiment, run_id, program, batch, earlier)
             earlier |= {record["row"]["id"] for record in batch}
             at = end
             write_json(folder / SENT, {"run_id": run_id, "offset": end})
+        yield refused
 
 
 def _send(
@@ -96,26 +151,28 @@ def _log(client: MlflowClient, experiment: str, run_id: str, traces: Sequence[Se
 
 
 def _log_as_artifact(tracing: Any, experiment: str, run_id: str, spans: Sequence[Span]) -> None:
-    from mlflow.entities import TraceData, TraceInfo, TraceLocation, TraceState
+    from mlflow.entities import SpanStatusCode, TraceData, TraceInfo, TraceLocation, TraceState
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+    from mlflow.tracing.utils.artifact_utils import get_artifact_uri_for_trace
 
     root = spans[0]
-    tags = {
-        key.removeprefix("mlflow.traceTag."): str(value)
-        for key, value in root.attributes.items()
-        if key.startswith("mlflow.traceTag.")
-    }
+    failed = root.status.status_code == SpanStatusCode.ERROR
+    began, ended = root.start_time_ns, root.end_time_ns or root.start_time_ns
+    tag = "mlflow.traceTag."
     info = TraceInfo(
         trace_id=root.trace_id,
         trace_location=TraceLocation.from_experiment_id(experiment),
-        request_time=root.start_time_ns // 1_000_000,
-        execution_duration=((root.end_time_ns or root.start_time_ns) - root.start_time_ns) // 1_000_000,
-        state=TraceState.from_otel_status(root._span.status),
+        request_time=began // 1_000_000,
+        execution_duration=(ended - began) // 1_000_000,
+        state=TraceState.ERROR if failed else TraceState.OK,
         request_preview=json.dumps(root.inputs)[:1000],
         response_preview=json.dumps(root.outputs)[:1000],
         trace_metadata={"mlflow.sourceRun": run_id},
-        tags=tags,
+        tags={key[len(tag) :]: str(text) for key, text in root.attributes.items() if key.startswith(tag)},
     )
-    tracing._upload_trace_data(tracing.start_trace(info), TraceData(spans=list(spans)))
+    place = get_artifact_uri_for_trace(tracing.start_trace(info))
+    kept = json.dumps(TraceData(spans=list(spans)).to_dict(), ensure_ascii=False, default=str)
+    get_artifact_repository(place, tracking_uri=tracing.tracking_uri).upload_trace_data(kept)
 
 
 def _batch(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
@@ -140,22 +197,15 @@ def _ids(folder: Path, before: int) -> set[str]:
 
 
 def _program(folder: Path) -> str:
-    return str(_manifest(folder).get("program", {}).get("program", "question"))
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return {}
+    """What the run's questions were asked of, which names the span of each."""
+    described = (read_object(folder / MANIFEST) or {}).get("program")
+    return str(described.get("program", "question")) if isinstance(described, dict) else "question"
 
 
 def _state(folder: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((folder / SENT).read_text(encoding="utf-8"))
-        return {"run_id": found["run_id"], "offset": int(found["offset"])}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {"run_id": None, "offset": 0}
+    found = read_object(folder / SENT) or {}
+    whole = isinstance(found.get("offset"), int) and "run_id" in found
+    return found if whole else {"run_id": None, "offset": 0}
 
 
 @contextmanager
@@ -168,88 +218,3 @@ def alone(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-class Sender:
-    """A process of low priority that sends a folder's traces while the run goes on.
-
-    It ends by itself once the run has ended, however that happens, and all is sent, or the store has been
-    away for PATIENCE_SECONDS.
-    """
-
-    def __init__(self, folder: Path, uri: str, keep: Any = None) -> None:
-        self._folder = folder
-        self._keep = keep  # a temporary folder stays as long as its sender works
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(folder.absolute())],
-            env={**os.environ, "MLFLOW_TRACKING_URI": uri},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C ends the run, not what is still to be sent of it
-        )
-        atexit.register(self.wait)
-
-    @property
-    def at_work(self) -> bool:
-        return self._process.poll() is None
-
-    def close(self) -> None:
-        """Tell it that no more traces come. Does not wait."""
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            with suppress(OSError):
-                self._process.stdin.close()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it has ended, and say whether everything was sent. At exit this happens by itself."""
-        self.close()
-        try:
-            code = self._process.wait(seconds)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            return False
-        atexit.unregister(self.wait)
-        about = marked(self._folder)
-        if code and about and self._keep is not None:
-            with suppress(OSError):
-                mark(keep_copy(self._folder), about)
-        self._keep = None
-        return code == 0
-
-
-def follow(folder: Path, more: Any) -> bool:
-    """Send traces as they come until `more` ends; False when the store was away for too long after that."""
-    ended, pause, good = False, POLL_SECONDS, time.monotonic()
-    client = None
-    while True:
-        try:
-            run_id = _manifest(folder).get("mlflow_run_id")
-            if run_id is not None:
-                client = client or open_client()
-                send_traces(client, str(run_id), folder)
-                if ended:
-                    return True
-                pause, good = POLL_SECONDS, time.monotonic()
-        except Exception:  # of MLflow, a driver or the network
-            pause = min(LONGEST_PAUSE, 2 * pause)
-        if not ended:
-            ready, _, _ = select.select([more], [], [], pause)
-            if ready and not os.read(more.fileno(), 1024):
-                ended, good, pause = True, time.monotonic(), POLL_SECONDS
-        elif time.monotonic() - good > PATIENCE_SECONDS:
-            return False
-        else:
-            time.sleep(pause)
-
-
-def main() -> None:
-    """`python -m folkmoot.pipelines.tracking.send_traces DIR`, until standard input ends."""
-    with suppress(OSError):
-        os.nice(5)
-    folder = Path(sys.argv[1])
-    if not follow(folder, sys.stdin.buffer):
-        raise SystemExit(1)
-    unmark(folder, TRACES_LEFT)
-
-
-if __name__ == "__main__":
-    main()

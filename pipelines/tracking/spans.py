@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..runs.traces import TURN
 from .values import scrubbed
 
 if TYPE_CHECKING:
@@ -52,27 +53,37 @@ def spans_of(record: Mapping[str, Any], run_id: str, program: str) -> list[Span]
             **{f"mlflow.traceTag.{key}": _name(value) for key, value in tags.items()},
         },
     )
-    for turn, calls in turns_and_calls(row.get("transcript") or [], record["calls"]):
-        _add_turn(made, turn, calls, times)
-    return made.spans
-
-
-def _add_turn(
-    made: _Spans,
-    turn: Mapping[str, Any] | None,
-    calls: Sequence[Mapping[str, Any]],
-    times: tuple[int, int],
-) -> None:
-    if calls:
-        times = min(call["began"] for call in calls), max(call["ended"] for call in calls)
-    error = next((call["error"] for call in reversed(calls) if call["error"]), None)
-    if turn is None:
-        agent = made.add(calls[0]["seat"] or "agent", made.root, "AGENT", times, None, None, error, {})
-    else:
+    calls = record["calls"]
+    for place, turn in enumerate(row.get("transcript") or []):
+        own = [call for call in calls if call.get(TURN) == place]
         step = f", {turn['step']}" if turn.get("step") else ""
         said = {key: value for key, value in turn.items() if key not in _NOT_SAID}
         name = f"{turn['agent']}, round {turn['round']}{step}"
-        agent = made.add(name, made.root, "AGENT", times, {"round": turn["round"]}, said, error, {})
+        _add_agent(made, name, own, times, {"round": turn["round"]}, said)
+    asks: dict[int, list[Mapping[str, Any]]] = {}
+    for call in calls:
+        if TURN not in call:  # of an earlier version, which did not note it
+            _add_call(made, made.root, call)
+        elif call[TURN] is None:
+            asks.setdefault(call["turn"], []).append(call)
+    for own in asks.values():
+        _add_agent(made, own[0]["seat"] or "agent", own, times, None, None)
+    return made.spans
+
+
+def _add_agent(
+    made: _Spans,
+    name: str,
+    calls: Sequence[Mapping[str, Any]],
+    times: tuple[int, int],
+    inputs: Any,
+    outputs: Any,
+) -> None:
+    """A turn, or what somebody asked that no turn came of, with its LM calls."""
+    if calls:
+        times = min(call["began"] for call in calls), max(call["ended"] for call in calls)
+    error = next((call["error"] for call in reversed(calls) if call["error"]), None)
+    agent = made.add(name, made.root, "AGENT", times, inputs, outputs, error, {})
     for call in calls:
         _add_call(made, agent, call)
 
@@ -94,49 +105,6 @@ def _add_call(made: _Spans, agent: int, call: Mapping[str, Any]) -> None:
     said = None if call["text"] is None else {"choices": [{"index": 0, "message": message}]}
     times = call["began"], call["ended"]
     made.add(call["model"], agent, "CHAT_MODEL", times, call["request"], said, call["error"], known)
-
-
-def turns_and_calls(
-    transcript: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]]
-) -> list[tuple[Mapping[str, Any] | None, list[Mapping[str, Any]]]]:
-    """Each turn with its LM calls, in the transcript's order; then calls that no turn came of (None).
-
-    Which calls a turn came of is told by the agent's name and the usage: agents of the same name that spoke
-    at the same time are told apart by their tokens.
-    """
-    asks: dict[int, list[Mapping[str, Any]]] = {}
-    for call in calls:
-        asks.setdefault(call["turn"], []).append(call)
-    left = list(asks.values())
-    found: list[tuple[Mapping[str, Any] | None, list[Mapping[str, Any]]]] = []
-    for turn in transcript:
-        its = _taken(turn, left)
-        found.append((turn, [call for ask in its for call in ask]))
-        left = [ask for ask in left if not any(ask is one for one in its)]
-    return found + [(None, ask) for ask in left]
-
-
-def _taken(turn: Mapping[str, Any], asks: list[list[Mapping[str, Any]]]) -> list[list[Mapping[str, Any]]]:
-    """The asks of a turn: the first of its agent that add up to its usage, else to its number of calls."""
-    own = [ask for ask in asks if _is_of(ask[0]["seat"], turn["agent"])]
-    wanted = turn.get("usage") or {}
-    for keys in (("calls", "prompt_tokens", "completion_tokens", "cached_calls"), ("calls",)):
-        target = [wanted.get(key, 0) for key in keys]
-        for start in range(len(own)):
-            total = [0] * len(keys)
-            for end in range(start, len(own)):
-                for call in own[end]:
-                    for place, key in enumerate(keys):
-                        total[place] += (call["usage"] or {}).get(key, 0)
-                if total == target and target[0]:
-                    return own[start : end + 1]
-                if total[0] >= target[0]:
-                    break
-    return []
-
-
-def _is_of(seat: str | None, agent: str) -> bool:
-    return seat is not None and (seat == agent or seat.startswith(f"{agent}."))
 
 
 def _name(text: str) -> str:

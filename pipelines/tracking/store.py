@@ -63,6 +63,11 @@ def _uri() -> str:
     return str(get_tracking_uri())
 
 
+def current_store() -> str:
+    """What the store is called that MLflow itself would use here; see `store_name`."""
+    return store_name(_uri())
+
+
 def store_name(uri: str) -> str:
     """What a store is called on this machine: its address without a password, a file by its full path."""
     path = _sqlite_file(uri)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..base.journal import read_object, write_json
 from ..base.settings import settings
-from ..runs.manifest import write_json
 
 UNSENT = "unsent.json"
 TRACES_LEFT = "traces"
+SAVED = "program"
+"""The folder of a program that waits to be logged."""
 WHOLES = ("compile.json", "study.json", "study.journal", "distil.json")
 """What is in a folder whose parts are runs."""
 
@@ -33,11 +34,10 @@ def mark(folder: Path, about: Mapping[str, Any]) -> None:
 
 def marked(folder: Path) -> dict[str, Any] | None:
     """The mark of a folder; None when nothing is missing."""
-    try:
-        found = json.loads((folder / UNSENT).read_text(encoding="utf-8"))
-        return {**found, "missing": [str(name) for name in found["missing"]]}
-    except (OSError, ValueError, KeyError, TypeError):
+    found = read_object(folder / UNSENT)
+    if found is None or not isinstance(found.get("missing"), list):
         return None
+    return {**found, "missing": [str(name) for name in found["missing"]]}
 
 
 def unmark(folder: Path, what: str | None = None) -> None:
@@ -56,11 +56,10 @@ def waiting(store: str | None = None) -> list[Path]:
     """The marked folders that are known on this machine, of one store or of all, in order of their names."""
     found = []
     for pointer in sorted(_list().glob("*.json")):
-        try:
-            known = json.loads(pointer.read_text(encoding="utf-8"))
-            folder = Path(known["folder"])
-        except (OSError, ValueError, KeyError, TypeError):
+        known = read_object(pointer)
+        if known is None or not isinstance(known.get("folder"), str):
             continue
+        folder = Path(known["folder"])
         if marked(folder) is None:  # sent since then, or deleted
             with suppress(OSError):
                 pointer.unlink()

@@ -1,4 +1,4 @@
-"""What an MLflow run says about an evaluation: its names, tags, parameters and metrics, free of secrets."""
+"""What an MLflow run is called and says: names, tags, parameters and figures, free of secrets."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...modules.protocols.registry import titled
-
-if TYPE_CHECKING:
-    from ..runs.summary import Summary
 
 # The limits of MLflow's tracking stores.
 LONGEST_NAME = 250
@@ -105,57 +102,39 @@ def params_of(run: Mapping[str, Any]) -> dict[str, str]:
         "settings": settings,
         "versions": run["versions"],
     }
-    return {_name(path): _text(value)[:LONGEST_PARAM] for path, value in _leaves(tree) if _text(value)}
+    return {_name(path): as_param(value)[:LONGEST_PARAM] for path, value in leaves(tree) if as_param(value)}
 
 
-def metrics_of(summary: Summary) -> dict[str, float]:
-    """Scores with their interval's ends, counts, usage, seconds, groups, the protocol's report, forensics."""
+def named(figures: Mapping[str, float]) -> dict[str, float]:
+    """Figures by names that MLflow takes; two that differ only in characters that it refuses stay two."""
     found: dict[str, float] = {}
-    for name, score in summary.scores.items():
-        found |= {name: score["value"], f"{name}_low": score["low"], f"{name}_high": score["high"]}
-    found |= {name: summary.counts[name] for name in ("rows", "errors", "unreadable")}
-    found |= {name: value for name, value in summary.usage.items() if value is not None}
-    found |= {f"seconds_{name}": summary.seconds[name] for name in ("p50", "p90") if name in summary.seconds}
-    for group, values in summary.groups.items():
-        for value, score in values.items():
-            found[_free(found, f"by_{group}/{value.replace('/', '_')}")] = score["value"]
-    for name, tree in ((summary.run["program"]["program"], summary.report), ("forensics", summary.forensics)):
-        for path, number in _leaves(tree):
-            if isinstance(number, int | float):
-                parts = [str(part).replace("/", "_") for part in path]
-                found[_free(found, "/".join([name, *parts]))] = number
-    return rounded(found)
+    for name, value in figures.items():
+        wanted, number = valid_name(name), 2
+        while wanted in found:
+            ending = f" {number}"
+            wanted, number = valid_name(name)[: LONGEST_NAME - len(ending)] + ending, number + 1
+        found[wanted] = float(value)
+    return found
 
 
 def rounded(figures: Mapping[str, float]) -> dict[str, float]:
     """Six digits of each, more than they mean, since the UI shows all that it is given; counts stay whole."""
     return {
-        name: float(value if isinstance(value, int) else f"{value:.6g}") for name, value in figures.items()
+        name: value if isinstance(value, int) else float(f"{value:.6g}") for name, value in figures.items()
     }
 
 
-def headline(summary: Summary) -> str:
-    """The run's description in MLflow's UI, in Markdown."""
-    accuracy, counts, usage = summary.scores["accuracy"], summary.counts, summary.usage
-    tokens = usage["prompt_tokens"] + usage["completion_tokens"]
-    cost = "unknown cost" if usage["cost_usd"] is None else f"${usage['cost_usd']:,.4f}"
-    return (
-        f"**{accuracy['value']:.1%} right** (95% interval {accuracy['low']:.1%} to {accuracy['high']:.1%}) "
-        f"on {counts['rows']:,} of {counts['questions']:,} questions; {counts['errors']:,} failed, "
-        f"{counts['unreadable']:,} unreadable. {usage['calls']:,} calls, {usage['cached_calls']:,} of them "
-        f"from record; {tokens:,} tokens; {cost}."
-    )
-
-
-def _leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every value of nested dicts, with the names that lead to it."""
     for name, value in tree.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, (*path, str(name)))
+            yield from leaves(value, (*path, str(name)))
         else:
             yield (*path, str(name)), value
 
 
-def _text(value: Any) -> str:
+def as_param(value: Any) -> str:
+    """A value as a parameter: a list of plain values with commas, and nothing for nothing."""
     if value is None or value == []:
         return ""
     if isinstance(value, list):
@@ -172,12 +151,3 @@ def valid_name(name: str) -> str:
     """The nearest name that MLflow takes: its characters, no empty or dotted parts, at most 250 long."""
     parts = [part if part.strip(".") else "_" for part in _NOT_IN_NAMES.sub("_", name).split("/")]
     return "/".join(parts)[:LONGEST_NAME].rstrip("/")
-
-
-def _free(taken: Mapping[str, Any], name: str) -> str:
-    """A valid name that is not taken yet: two groups may differ only in characters that MLflow refuses."""
-    wanted, number = valid_name(name), 2
-    while wanted in taken:
-        ending = f" {number}"
-        wanted, number = valid_name(name)[: LONGEST_NAME - len(ending)] + ending, number + 1
-    return wanted

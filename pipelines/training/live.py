@@ -20,6 +20,7 @@ from ..programs.networks import Unanswered
 from ..runs.books import open_books
 from ..runs.manifest import lms_of
 from ..runs.summary import GROUPS
+from .logged import training_uploads
 from .train import Progress, Trained, described, learn, training_folder
 
 CALLS = "training"
@@ -80,7 +81,7 @@ def live(
         with open_books(kept, records=records, lms=about["lms"], cache=cache), quiet:
             log = learn(folder, state, asked, _told(network, questions), training, tracker, progress)
         network.save(folder)
-        tracker.end(log.steps, None, folder)
+        tracker.end(training_uploads(log.steps, None, folder), "FINISHED", folder)
     return Trained(folder, state, log, about)
 
 

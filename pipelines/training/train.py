@@ -32,8 +32,10 @@ from ..data.embeddings import Embedder
 from ..plots.network import graphs_plot, network_plot, rewards_plot, trust_plot
 from ..runs.manifest import RunFolder, made_with
 from ..runs.outcomes import Outcomes
+from ..tracking.tracker import start_tracking
+from ..tracking.uploads import NoTracker, Tracker
+from .logged import curve_of, training_run, training_uploads
 from .scores import Drawn, Fixed, Numbers, network_scores, verdict_of
-from .tracking import NoTrainingTracker, TrainingTracker, start_training_run
 from .use import network_use
 
 ABOUT, LOG, SCORES, CHECKPOINT = "training.json", "training_log.json", "scores.json", "checkpoint"
@@ -93,8 +95,8 @@ def replay(
         test: outcomes to score the trained network on.
         preset: one of `optimizers.policy.PRESETS`.
         embed: makes the questions' embeddings; None takes the model that the settings name.
-        data: what to call the training data in MLflow.
-        tracking: log to MLflow as one run.
+        data: what to call the training data in the tracking store.
+        tracking: log to the tracking store as one run.
         progress: called after every batch with its figures.
 
     Raises UserError for settings that do not fit, test questions that are in training, and a folder of
@@ -135,7 +137,7 @@ def replay(
             scores = score_state(state, about, test, embed)
             write_json(folder / SCORES, scores)
             network_plot(scores, folder / "plots" / "test.png")
-        tracker.end(log.steps, scores, folder)
+        tracker.end(training_uploads(log.steps, scores, folder), "FINISHED", folder)
     return Trained(folder, state, log, about, scores)
 
 
@@ -191,13 +193,17 @@ def learn(
     questions: Sequence[TrainingQuestion],
     answer: Answer,
     training: TrainingSettings,
-    tracker: TrainingTracker | NoTrainingTracker,
+    tracker: Tracker,
     progress: Progress | None,
 ) -> TrainingLog:
     """Train `state` in place, from a checkpoint if there is one; save it, its log and its plots."""
 
+    steps: list[dict[str, Any]] = []
+
     def told(step: dict[str, Any]) -> None:
-        tracker.step(step)
+        if "reward" in step:  # not while it is being found out how many epochs there are to be
+            steps.append(step)
+            tracker.live(lambda: curve_of(steps))
         if progress is not None:
             progress(step)
 
@@ -218,15 +224,13 @@ def learn(
 
 
 @contextmanager
-def training_folder(
-    folder: Path, about: dict[str, Any], *, tracking: bool
-) -> Iterator[tuple[Path, TrainingTracker | NoTrainingTracker]]:
-    """The folder of a training with its MLflow run, for one process at a time; `about` is what it is of.
+def training_folder(folder: Path, about: dict[str, Any], *, tracking: bool) -> Iterator[tuple[Path, Tracker]]:
+    """The folder of a training with its tracked run, for one process at a time; `about` is what it is of.
 
     Raises UserError for the folder of another training, one in use, and one that cannot be written.
     """
     with TRAINING.opened(folder, about):
-        tracker = start_training_run(about) if tracking else NoTrainingTracker()
+        tracker = start_tracking(training_run(about)) if tracking else NoTracker()
         about["mlflow_run_id"] = tracker.run_id
         write_json(folder / ABOUT, about)
         try:

@@ -26,19 +26,21 @@ from ..programs.resolve import MakeLM
 from ..runs.books import open_books
 from ..runs.folder import out_folder
 from ..runs.manifest import hashes, lms_of, made_with, versions
+from ..tracking.tracker import start_tracking
+from ..tracking.uploads import ModelUpload, NoTracker, Tracker
 from .check import checked_goals
 from .job import Job
+from .logged import study_uploads, trials_of
 from .network import training_calls
 from .report import best_of, calls_of, conclusion, counts, entries
 from .space import TuneSpace
 from .storage import safe_url
-from .tracking import NoStudyTracker, StudyTracker, start_study
 from .trial import Scorer
 from .worker import work
 from .workers import in_processes
 from .yaml_space import space_of
 
-STUDY, WINNER, VALIDATION, MLFLOW = "study.json", "winner", "validation", "mlflow.json"
+STUDY, WINNER, VALIDATION, TRACKED = "study.json", "winner", "validation", "mlflow.json"
 NAME = "folkmoot"
 
 
@@ -132,7 +134,7 @@ def tune(
         workers: processes on this machine.
         budget: ceilings such as `"2 USD, 500 calls"` on all that this folder pays; a fifth is kept for the
             validation. Other machines have budgets of their own.
-        register: name under which the winner enters MLflow's model registry.
+        register: name under which the winner enters the model registry.
 
     Raises:
         UserError: bad space, questions, objectives or budget, another study in the folder or storage, an LM
@@ -176,18 +178,18 @@ def _carried_out(
     keep: Any,
 ) -> Study:
     study, crew = job.opened()
-    tracker: StudyTracker | NoStudyTracker = NoStudyTracker()
+    tracker: Tracker = NoTracker()
     if tracking:
-        known = read_object(job.folder / MLFLOW) or {}
-        tracker = start_study(_described(job, validation) | {"mlflow_run_id": known.get("run_id")})
-        write_json(job.folder / MLFLOW, {"run_id": tracker.run_id})
+        known = read_object(job.folder / TRACKED) or {}
+        tracker = start_tracking(_described(job, validation) | {"mlflow_run_id": known.get("run_id")})
+        write_json(job.folder / TRACKED, {"run_id": tracker.run_id})
     stopped: str | None = None
     problem: BaseException | None = None
     total, _ = job.planned()
 
     def watch(_: Any = None) -> None:
         known = entries(study, job.objectives)
-        tracker.trials(known)
+        tracker.live(lambda: trials_of(known, job.home))
         if progress is not None:
             progress(_progress(study, known, job, total))
 
@@ -208,9 +210,13 @@ def _carried_out(
     with crew.asking():
         crew.sweep()
     result = _finish(job, study, validation, stopped, problem is None, tracker, keep)
-    tracker.end(result, job, register)
+    winner = None
+    if result.winner is not None:
+        winner = ModelUpload(result.winner, name="winner", lm=job.lm, registered=register)
+    status = "KILLED" if result.report["stopped"] else "FINISHED"
+    tracker.end(study_uploads(result.report, job), status, result.folder, winner)
     if tracker.run_id is not None:
-        write_json(job.folder / MLFLOW, {"run_id": tracker.run_id})
+        write_json(job.folder / TRACKED, {"run_id": tracker.run_id})
     if problem is not None:
         raise problem
     return result
@@ -222,7 +228,7 @@ def _finish(
     validation: Sequence[Question],
     stopped: str | None,
     go_on: bool,
-    tracker: StudyTracker | NoStudyTracker,
+    tracker: Tracker,
     keep: Any,
 ) -> Study:
     """The report, and the winner with its validation, where there is one and nothing was interrupted."""
@@ -278,7 +284,7 @@ def _validated(
     make_default: Callable[[], Program],
     winner: Program,
     validation: Sequence[Question],
-    tracker: StudyTracker | NoStudyTracker,
+    tracker: Tracker,
 ) -> tuple[dict[str, Any] | None, list[Evaluation]]:
     """The winner on questions that no trial saw, beside the default on the same.
 

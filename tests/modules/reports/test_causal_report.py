@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import folkmoot as fm
 from folkmoot.modules.reports.causal import CHANGES, causal_report
 from folkmoot.pipelines.plots.evaluation import causal_plot
-from folkmoot.pipelines.tracking.tracker import PLOTS
+from folkmoot.pipelines.plots.protocols import plot_of
 from folkmoot.pipelines.tracking.values import run_name
 
 Answer = str | None
@@ -293,9 +293,11 @@ def test_a_tracked_run_has_its_plot_and_name(
     assert run.data.metrics["causal/evaluator/evaluations"] == 1
 
 
-def test_every_protocol_with_a_plot_has_a_file_of_its_own() -> None:
-    assert {name: file for name, (_, file) in PLOTS.items()}["causal"] == "causal.png"
-    assert len({file for _, file in PLOTS.values()}) == len(PLOTS)
+def test_every_protocol_with_a_plot_has_one_of_its_own() -> None:
+    drawn = [plot_of(name) for name in ("deliberation", "causal", "team", "network")]
+    assert drawn[1] is not None
+    assert drawn[1].draw is causal_plot
+    assert len({plot.draw for plot in drawn if plot is not None}) == len(drawn)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ import folkmoot as fm
 from folkmoot.modules.reading.voting import majority, weighted
 from folkmoot.modules.reports.forensics import CHANGES, chances, forensics, moves
 from folkmoot.modules.reports.shapley import EXACT, ballot_of, coalitions_right, shapley_values
+from folkmoot.pipelines.evaluation.logged import evaluation_metrics
 from folkmoot.pipelines.runs.summary import summarise
 from folkmoot.pipelines.testing.server import ScriptedServer
-from folkmoot.pipelines.tracking.values import metrics_of
 
 CHOICES = {"A": "bank", "B": "mall", "C": "park"}
 
@@ -384,7 +384,7 @@ def test_agents_that_are_not_asked_every_time_abstain() -> None:
 def test_forensics_are_in_the_summary_and_among_the_metrics() -> None:
     run = {"program": {"program": "deliberation"}}
     summary = summarise([LOST, WON, SPLIT, AGREED], 4, lambda _: {}, run)
-    metrics = metrics_of(summary)
+    metrics = evaluation_metrics(summary)
     assert metrics["forensics/sycophancy/rate"] == 0.5
     assert metrics["forensics/oracle/gap"] == 0.5
     assert metrics["forensics/agent/r/shapley"] == 0.375

@@ -28,7 +28,7 @@ from folkmoot.optimizers.statistics.noninferiority import (
     questions_needed,
     score_limits,
 )
-from folkmoot.pipelines.distillation import tracking as distil_tracking
+from folkmoot.pipelines.distillation import logged as distil_logged
 from folkmoot.pipelines.distillation.distil import Distilled, plan_distil
 from folkmoot.pipelines.lms.ledger import totals
 from folkmoot.pipelines.testing.server import Reply, ScriptedServer
@@ -519,7 +519,7 @@ def test_a_fault_of_our_own_is_no_outage_and_leaves_no_run_open(
     tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    monkeypatch.setattr(distil_tracking, "metrics_of", lambda report: report["no such key"])
+    monkeypatch.setattr(distil_logged, "distillation_metrics", lambda report: report["no such key"])
     team = Team(scripted, world(alone_cot), n=40)
     with pytest.warns(RuntimeWarning, match="because of a fault in folkmoot") as said:
         team.distil(0.3, tracking=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,17 @@ from hypothesis import strategies as st
 from mortal import _AsyncCanned, _Canned, questions
 
 import folkmoot as fm
+from folkmoot.modules.agents.transcript import Task, Turn
+from folkmoot.modules.base.calls import metered
 from folkmoot.modules.base.errors import UserError
+from folkmoot.modules.protocols.program import Program, prediction_of
+from folkmoot.pipelines.evaluation import logged
 from folkmoot.pipelines.lms.engine import Engine
-from folkmoot.pipelines.runs.traces import DEFAULT_TRACES, TRACES, read_traces, sample
+from folkmoot.pipelines.runs.traces import DEFAULT_TRACES, TRACES, TURN, read_traces, sample
 from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tracking import mlflow_sink as tracking
 from folkmoot.pipelines.tracking import send_traces as traces_send
-from folkmoot.pipelines.tracking import tracker as tracking
-from folkmoot.pipelines.tracking.spans import spans_of, trace_id, turns_and_calls
+from folkmoot.pipelines.tracking.spans import spans_of, trace_id
 from folkmoot.pipelines.tracking.unsent import marked
 
 CANARY = "sk-canary-5b2f90c1"
@@ -35,7 +41,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", uri)
         patch.setenv("FOLKMOOT_CACHE", str(folder / "cache"))
-        patch.setitem(tracking.PLOTS, "deliberation", (lambda *_: False, "deliberation.png"))
+        patch.setattr(logged, "plot_of", lambda program: None)
         yield uri
 
 
@@ -223,7 +229,7 @@ def test_what_was_answered_untraced_is_traced_on_resuming(scripted: ScriptedServ
         assert [span.name for span in agents] == ["intuitive, round 1", "reasoner, round 1"]
 
 
-def test_many_traces_are_sent_by_a_process_of_their_own(
+def test_many_traces_are_sent_by_a_thread_of_their_own(
     scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracking, "MANY_TRACES", 3)
@@ -268,31 +274,106 @@ def test_no_key_is_in_a_trace(
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
 
 
-def call(turn: int, seat: str, tokens: int = 1, **more: Any) -> dict[str, Any]:
-    usage = {"calls": 1, "prompt_tokens": tokens, "completion_tokens": 1, "cached_calls": 0, "cost_usd": None}
-    return {"turn": turn, "seat": seat, "usage": usage, "error": None, **more}
+class Seats(Program):
+    """Asks its agents, all at once or in turn, as `flow` says; each has the same name."""
+
+    def __init__(self, flow: Any) -> None:
+        super().__init__()
+        self.first, self.second = (fm.SingleAgent("cot") for _ in range(2))
+        self.flow = flow
+
+    def describe(self) -> dict[str, Any]:
+        return {"program": "seats"}
+
+    async def solve(self, task: Task) -> Any:
+        turns = await self.flow(self, task)
+        return prediction_of(task, "A", "fiat", turns)
 
 
-def turn(agent: str, *tokens: int) -> dict[str, Any]:
-    calls = len(tokens)
-    usage = {"calls": calls, "prompt_tokens": sum(tokens), "completion_tokens": calls, "cached_calls": 0}
-    return {"agent": agent, "round": 1, "answer": "A", "usage": usage}
+def calls_of_agents(program: Any, url: str, out: Path) -> dict[tuple[str, str | None], list[str]]:
+    """By name and text of each agent span of a question's trace, the prompts of the calls under it."""
+    lm = fm.lm("openai/scripted", api_base=url)
+    fm.evaluate(program, questions(1), lm=lm, out=out, traces=1, settings={"data": out.parent.name})
+    (trace,) = found(out).values()
+    root, *others = trace.data.spans
+    agents = [span for span in others if span.span_type == "AGENT"]
+    assert all(span.parent_id == root.span_id for span in agents)
+    return {
+        (span.name, (span.outputs or {}).get("text")): [
+            call.inputs["messages"][-1]["content"] for call in others if call.parent_id == span.span_id
+        ]
+        for span in agents
+    }
 
 
-def test_agents_of_one_name_are_told_apart_by_their_tokens() -> None:
-    first, second, third = call(0, "cot", 7), call(1, "cot", 5), call(2, "cot", 9)
-    pairs = turns_and_calls([turn("cot", 5), turn("cot", 9), turn("cot", 7)], [first, second, third])
-    assert [calls for _, calls in pairs] == [[second], [third], [first]]
+def test_agents_of_one_name_that_speak_at_once_have_their_own_calls(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    """Whatever they said, however long, and in whatever order they came to be written down."""
+    words = ("One.", "Two.", "Three.")
+
+    async def flow(self: Seats, task: Task) -> list[Turn]:
+        asked = [replace(task, question=f"{word} {task.question}") for word in words]
+        turns = await asyncio.gather(*(self.first.seat.ask(one) for one in asked))
+        return [replace(turns[place], text=words[place]) for place in (1, 2, 0)]
+
+    calls = calls_of_agents(Seats(flow), scripted.url, tmp_path / "out")
+    assert calls.keys() == {("cot, round 1", word) for word in words}
+    for (_, word), prompts in calls.items():
+        assert [str(word) in prompt for prompt in prompts] == [True]
 
 
-def test_a_turn_of_many_calls_has_them_all_and_others_stand_alone() -> None:
-    steps = [call(0, "bold", 3), call(1, "bold", 4), call(2, "bold.conclude", 5), call(3, "timid", 6)]
-    pairs = turns_and_calls([turn("bold", 3, 4, 5), turn("silent")], steps)
-    assert [(said and said["agent"], calls) for said, calls in pairs] == [
-        ("bold", steps[:3]),
-        ("silent", []),
-        (None, steps[3:]),
-    ]
+def test_a_turn_of_many_calls_has_them_all_and_others_stand_alone(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    async def flow(self: Seats, task: Task) -> list[Turn]:
+        with metered() as usage:
+            for word in ("One.", "Two."):
+                last = await self.first.seat.ask(replace(task, question=f"{word} {task.question}"))
+        await self.second.seat.ask(replace(task, question=f"Unheard. {task.question}"))
+        return [replace(last, text="said", usage=usage), Turn("silent", 1, "A", "")]
+
+    calls = calls_of_agents(Seats(flow), scripted.url, tmp_path / "out")
+    assert {agent: len(prompts) for agent, prompts in calls.items()} == {
+        ("cot, round 1", "said"): 2,
+        ("silent, round 1", ""): 0,
+        ("cot", None): 1,
+    }
+    assert "Unheard." in calls["cot", None][0]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda: fm.Ensemble([fm.SingleAgent("cot"), fm.SingleAgent("cot"), team()]),
+        lambda: fm.SingleAgent("self_consistency", samples=3),
+    ],
+    ids=["ensemble", "samples"],
+)
+def test_every_call_stands_under_the_turn_it_was_made_for(
+    scripted: ScriptedServer, tmp_path: Path, program: Any
+) -> None:
+    lm = fm.lm("openai/scripted", api_base=scripted.url, temperature=1.0)
+    out = tmp_path / "out"
+    result = fm.evaluate(program(), questions(2), lm=lm, out=out, traces=1, settings={"data": tmp_path.name})
+    rows = {row["id"]: row for row in result.rows}
+    for name, trace in found(out).items():
+        spans = trace.data.spans
+        agents = [span for span in spans if span.span_type == "AGENT"]
+        counts = [sum(call.parent_id == span.span_id for call in spans) for span in agents]
+        assert counts == [turn["usage"]["calls"] for turn in rows[name]["transcript"]]
+
+
+def test_traces_that_an_earlier_version_wrote_are_sent_with_their_calls_under_the_question(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    traced(scripted.url, out, n=1)
+    record, _ = next(read_traces(out / TRACES))
+    assert [call.pop(TURN) for call in record["calls"]] == [0, 1]
+    root, *others = spans_of(record, "r", "deliberation")
+    assert {span.parent_id for span in others} == {root.span_id}
+    assert [span.span_type for span in others] == ["AGENT"] * 2 + ["CHAT_MODEL"] * 2
 
 
 def test_a_trace_has_one_id_whoever_sends_it() -> None:

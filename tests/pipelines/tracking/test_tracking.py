@@ -25,12 +25,16 @@ from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.modules.reading.question import Question
 from folkmoot.modules.reports.deliberation import deliberation_report
+from folkmoot.pipelines.evaluation import logged
 from folkmoot.pipelines.evaluation.evaluate import Progress, evaluate
+from folkmoot.pipelines.evaluation.logged import evaluation_uploads, standing
 from folkmoot.pipelines.plots.dialogues import dialogues_page, most_informative
 from folkmoot.pipelines.plots.evaluation import deliberation_plot
+from folkmoot.pipelines.plots.protocols import Drawing, plot_of
 from folkmoot.pipelines.runs.summary import Summary, summarise
-from folkmoot.pipelines.tracking import tracker as tracking
-from folkmoot.pipelines.tracking.tracker import NoTracker, Tracker, start_tracking
+from folkmoot.pipelines.tracking import mlflow_sink as tracking
+from folkmoot.pipelines.tracking.tracker import start_tracking
+from folkmoot.pipelines.tracking.uploads import NoTracker, Tracker
 from folkmoot.pipelines.tracking.values import experiment_name, params_of, run_name, scrubbed, valid_name
 
 CANARY = "sk-canary-8d1f4e7a"
@@ -53,7 +57,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_run: tuple[Path,
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)
     # It takes most of the time.
-    monkeypatch.setitem(tracking.PLOTS, "deliberation", (lambda *_: False, "deliberation.png"))
+    monkeypatch.setattr(logged, "plot_of", lambda program: None)
     shutil.copy(first_run[0] / "mlflow.db", tmp_path)
     return tmp_path
 
@@ -119,9 +123,17 @@ def evaluated(folder: Path, run: dict[str, Any], count: int = 4) -> Summary:
 
 def track(folder: Path, run: dict[str, Any], status: str = "FINISHED", count: int = 4) -> str:
     tracker = start_tracking(run)
-    tracker.finish(evaluated(folder, run, count), folder, status)
+    finish(tracker, evaluated(folder, run, count), folder, status)
     assert tracker.run_id is not None
     return tracker.run_id
+
+
+def finish(tracker: Tracker, summary: Summary, folder: Path, status: str = "FINISHED") -> None:
+    tracker.end(evaluation_uploads(summary, folder, tracker), status, folder)
+
+
+def progress(tracker: Tracker, state: Progress) -> None:
+    tracker.live(lambda: standing(state.done, state.correct, state.errors))
 
 
 def track_badly(folder: Path, match: str, run: dict[str, Any] | None = None) -> tuple[Tracker, str]:
@@ -130,8 +142,8 @@ def track_badly(folder: Path, match: str, run: dict[str, Any] | None = None) -> 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tracker = start_tracking(run or a_run())
-        tracker.progress(Progress(total=4, done=1))
-        tracker.finish(summary, folder, "FINISHED")
+        progress(tracker, Progress(total=4, done=1))
+        finish(tracker, summary, folder)
     (said,) = [str(one.message) for one in caught if issubclass(one.category, RuntimeWarning)]
     assert re.search(match, said)
     return tracker, said
@@ -196,7 +208,7 @@ def test_the_artifacts_can_be_read_by_people_and_by_mlflow(
 ) -> None:
     from mlflow import MlflowClient
 
-    monkeypatch.setitem(tracking.PLOTS, "deliberation", (deliberation_plot, "deliberation.png"))
+    monkeypatch.setattr(logged, "plot_of", plot_of)
     run_id = track(here / "out", a_run())
     folder = artifacts(here, run_id)
     names = {path.name for path in folder.iterdir()}
@@ -214,7 +226,7 @@ def test_the_artifacts_can_be_read_by_people_and_by_mlflow(
 
 
 def test_a_long_table_is_cut_and_says_so(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracking, "TABLE_ROWS", 3)
+    monkeypatch.setattr(logged, "TABLE_ROWS", 3)
     run_id = track(here / "out", a_run())
     table = json.loads((artifacts(here, run_id) / "rows.json").read_text())
     assert len(table["data"]) == 3
@@ -239,7 +251,7 @@ def test_a_stopped_run_runs_again_and_keeps_its_first_parameters(here: Path) -> 
     again = start_tracking(a_run(mlflow_run_id=run_id, settings=settings))
     assert again.run_id == run_id
     assert stored()[0].info.status == "RUNNING"
-    again.finish(evaluated(here / "out", a_run()), here / "out", "FINISHED")
+    finish(again, evaluated(here / "out", a_run()), here / "out")
     (run,) = stored()
     assert (run.info.status, run.data.metrics["rows"]) == ("FINISHED", 4)
     assert run.data.params["settings.concurrency"] == "64"
@@ -281,12 +293,11 @@ def test_live_metrics_have_the_rows_done_as_step(here: Path, monkeypatch: pytest
     monkeypatch.setattr(tracking, "LIVE_SECONDS", 0.0)
     tracker = start_tracking(a_run())
     state = Progress(total=4)
-    tracker.progress(state)  # no row yet: there is no accuracy to log
     for one in rows()[:2]:
         state.count(one)
-        tracker.progress(state)
+        progress(tracker, state)
         until(lambda step=state.done: step in live_steps(str(tracker.run_id)))
-    tracker.finish(evaluated(here / "out", a_run()), here / "out", "FINISHED")
+    finish(tracker, evaluated(here / "out", a_run()), here / "out")
     history = MlflowClient().get_metric_history(str(tracker.run_id), "accuracy")
     assert [(point.step, point.value) for point in history] == [(1, 1.0), (2, 0.5), (4, 0.5)]
 
@@ -308,7 +319,7 @@ def test_progress_is_throttled(here: Path) -> None:
     tracker = start_tracking(a_run())
     state = Progress(total=4, done=1)
     for _ in range(100):
-        tracker.progress(state)
+        progress(tracker, state)
     tracker.stop("KILLED")  # after whatever is under way
     assert live_steps(str(tracker.run_id)) == []
 
@@ -339,7 +350,7 @@ def test_progress_never_waits_for_a_slow_store(
     before = threading.active_count()
     began = time.monotonic()
     for done in range(1, 200):
-        tracker.progress(Progress(total=200, done=done))
+        progress(tracker, Progress(total=200, done=done))
     assert time.monotonic() - began < 0.5
     assert threading.active_count() == before + 1
     answers.set()
@@ -411,11 +422,11 @@ def test_a_store_that_comes_back_gets_everything(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", f"postgresql://u:p@127.0.0.1:{closed_port}/x")
-        tracker = start_tracking(a_run())
+        tracker = start_tracking(a_run(), here / "out")
         assert tracker.run_id is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tracker.finish(evaluated(here / "out", a_run()), here / "out", "FINISHED")
+        finish(tracker, evaluated(here / "out", a_run()), here / "out")
     assert stored()[0].data.metrics["rows"] == 4
     manifest = json.loads((here / "out" / "run.json").read_text())
     assert manifest["mlflow_run_id"] == tracker.run_id  # so that the next resumption continues this run
@@ -424,10 +435,24 @@ def test_a_store_that_comes_back_gets_everything(
 def test_one_artifact_that_fails_does_not_keep_the_run_from_ending(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracking, "dialogues_page", lambda *_: 1 / 0)
-    with pytest.warns(RuntimeWarning, match="did not take tables and dialogues .division by zero"):
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(logged, "plot_of", lambda program: Drawing(full, ""))
+    with pytest.warns(RuntimeWarning, match="did not take tables and dialogues .no space left"):
         track(here / "out", a_run())
     assert stored()[0].info.status == "FINISHED"
+
+
+def test_a_fault_of_our_own_is_told_as_one_and_keeps_nothing_else_back(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logged, "dialogues_page", lambda *_: 1 / 0)
+    with pytest.warns(RuntimeWarning, match="fault in folkmoot .ZeroDivisionError: division by zero") as said:
+        run_id = track(here / "out", a_run())
+    assert not [one for one in said if "did not take" in str(one.message)]
+    assert stored()[0].info.status == "FINISHED"
+    assert (artifacts(here, run_id) / "results.jsonl").is_file()
 
 
 def test_no_key_is_written_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -491,7 +516,9 @@ def test_an_evaluation_is_one_run_however_often_it_is_resumed(here: Path) -> Non
 def test_no_tracker_does_nothing() -> None:
     tracker = NoTracker()
     assert tracker.run_id is None
-    tracker.progress(Progress(total=1, done=1))
+    progress(tracker, Progress(total=1, done=1))
+    assert tracker.end({"scores": lambda: 1 / 0}, "FINISHED", Path("out")) == []  # type: ignore[dict-item]
+    assert tracker.wait()
     tracker.stop("FAILED")
 
 

@@ -24,9 +24,10 @@ from typer.testing import CliRunner
 import folkmoot as fm
 from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.cli.ui import SERVER_ENV, STORE, server_command
+from folkmoot.pipelines.evaluation import logged
+from folkmoot.pipelines.evaluation.push import push
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
-from folkmoot.pipelines.tracking import tracker as tracking
-from folkmoot.pipelines.tracking.push import push
+from folkmoot.pipelines.tracking import mlflow_sink as tracking
 from folkmoot.pipelines.tracking.store import open_client
 from folkmoot.pipelines.tracking.unsent import UNSENT, marked, waiting
 
@@ -81,7 +82,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(autouse=True)
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setitem(tracking.PLOTS, "deliberation", (lambda *_: False, "deliberation.png"))
+    monkeypatch.setattr(logged, "plot_of", lambda program: None)
 
 
 class At:

@@ -1,4 +1,4 @@
-"""Sends to MLflow what its store could not take while a run lasted."""
+"""Sends to the tracking store what it could not take while a run lasted."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import fcntl
 import json
 import os
 import shutil
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 
 from ...modules.base.errors import UserError
+from ..programs.saved import load_program
 from ..runs.manifest import MANIFEST
 from ..runs.summary import Summary
-from .unsent import is_copy, marked, unmark
+from ..tracking.store import current_store
+from ..tracking.tracker import start_tracking
+from ..tracking.unsent import SAVED, is_copy, marked, waiting_beside
+from ..tracking.uploads import ModelUpload
+from .logged import evaluation_uploads
 
 SUMMARY = "summary.json"
+SECONDS = 120.0  # what runs that wait for the store may take at the end of another
 _OTHERS = {
     "compile.json": "compilation",
     "study.json": "study",
@@ -27,14 +34,11 @@ _OTHERS = {
 
 
 def push(folder: Path) -> list[str]:
-    """Log a finished run's folder, into the MLflow run that it has or a new one; what the store did not take.
+    """Log a finished run's folder, into the tracked run that it has or a new one; what was not taken.
 
     A folder without a mark is logged all the same, whole. Raises UserError for a folder that holds no
     finished run, such as that of a compilation or study, or one that another process is writing to.
     """
-    from ..programs.saved import load_program
-    from .tracker import SAVED, MlflowTracker
-
     for name, what in _OTHERS.items():
         if (folder / name).is_file() and not (folder / MANIFEST).exists():
             raise UserError(
@@ -54,14 +58,31 @@ def push(folder: Path) -> list[str]:
                 "run its command again"
             ) from None
         program = load_program(folder / SAVED) if (folder / SAVED).is_dir() else None
-        tracker = MlflowTracker(run, folder, program=program, key=about.get("key"))
-        missing = tracker.log_all(summary, folder, about["status"])
+        model = None if program is None else ModelUpload(program)
+        tracker = start_tracking(run, folder, key=about.get("key"))
+        missing = tracker.end(
+            evaluation_uploads(summary, folder, tracker), about["status"], folder, model, warn=False
+        )
         if missing:
             return missing
-        unmark(folder)
     if is_copy(folder):
         shutil.rmtree(folder, ignore_errors=True)
     return []
+
+
+def push_others(folder: Path) -> None:
+    """Send what the store, now that it took the folder's run, could not take of earlier ones."""
+    others = waiting_beside(folder, current_store())
+
+    def work() -> None:
+        for one in others:
+            with suppress(UserError):  # another process has it, or it is damaged
+                push(one)
+
+    if others:
+        thread = threading.Thread(target=work, name="folkmoot-push", daemon=True)
+        thread.start()
+        thread.join(SECONDS)
 
 
 @contextmanager

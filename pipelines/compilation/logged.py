@@ -1,0 +1,118 @@
+"""What a compilation logs: its settings, candidates, scores and prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..tracking.uploads import Child, Upload, Uploads, existing
+from ..tracking.values import rounded
+from .record import CANDIDATES, PROMPTS, prompts_page
+
+if TYPE_CHECKING:
+    from .outcome import Compilation
+
+_KEY = "folkmoot.candidate_key"
+
+
+def compilation_run(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What a compilation is of, as trackers take it, from what `compile.json` says."""
+    same = ("program", "program_hash", "prompt_hash", "lms", "versions", "git_commit", "mlflow_run_id")
+    return {
+        **{key: about[key] for key in same},
+        "data_fingerprint": about["validation_fingerprint"] or about["train_fingerprint"],
+        "questions": about["questions"]["validation"] or about["questions"]["select"],
+        "settings": {
+            "command": "compile",
+            "run_name": f"compile {about['optimizer']} {about['preset']}",
+            **about["settings"],
+            **{key: about[key] for key in ("optimizer", "preset", "seed", "train_fingerprint")},
+            "prompt_lm": (about["prompt_lm"] or {}).get("name"),
+            **{f"questions_{name}": count for name, count in about["questions"].items()},
+        },
+    }
+
+
+def candidates_of(rows: Iterable[Mapping[str, Any]]) -> Upload:
+    """Each candidate as a run of its own, with its score on the selection questions and its prompts."""
+    return Upload(children=[_candidate(row) for row in rows])
+
+
+def _candidate(row: Mapping[str, Any]) -> Child:
+    name = str(row["candidate"])
+
+    def page(path: Path) -> None:
+        text = prompts_page(f"candidate {name}", row["prompts"])
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+    return Child(
+        name=f"candidate {name} · {row['score']:.1%} on {row['questions']:,}",
+        key=_KEY,
+        holds=Upload(
+            metrics=rounded({key: row[key] for key in ("score", "low", "high", "questions")}),
+            tags={"folkmoot.candidate": name, _KEY: row["key"], "folkmoot.kind": "candidate"},
+            note="One of the prompts that were tried: `prompts.md` under Artifacts.",
+            files={PROMPTS: page, "prompts.json": row["prompts"]},
+        ),
+        status="FINISHED" if row["complete"] else "KILLED",
+    )
+
+
+def compilation_uploads(result: Compilation, rows: Iterable[Mapping[str, Any]]) -> Uploads:
+    """The parts of a finished compilation; `rows` are its candidates."""
+    files = (PROMPTS, "prompts.json", "compile.json", CANDIDATES, "program")
+    return {
+        "candidates": lambda: candidates_of(rows),
+        "scores": lambda: Upload(
+            metrics=rounded(compilation_metrics(result)),
+            note=compilation_note(result),
+            tags={"folkmoot.winner": result.winner},
+        ),
+        "prompts": lambda: Upload(files=existing(result.folder, files)),
+    }
+
+
+def compilation_note(result: Compilation) -> str:
+    """The compilation's compilation_note in Markdown: the verdict, the scores, the bill."""
+    parts = [f"**{result.verdict}**"]
+    scores = []
+    for phase, summary in (("Before", result.before), ("after", result.after)):
+        if summary is not None:
+            score = summary["scores"]["accuracy"]
+            scores.append(f"{phase} {score['value']:.1%} ({score['low']:.1%} to {score['high']:.1%})")
+    if scores:
+        parts.append(", ".join(scores) + " right on questions that the optimizer did not see.")
+    parts.append(
+        f"{result.candidates:,} candidates; {result.calls_made:,} calls were made, {result.calls_saved:,} "
+        "saved. The prompts: `prompts.md` under Artifacts."
+    )
+    return "\n\n".join(parts)
+
+
+def compilation_metrics(result: Compilation) -> dict[str, float]:
+    """Selection scores, held-out scores and their difference, with their interval's ends, and the bill."""
+    found: dict[str, float] = {}
+
+    def add(name: str, score: Mapping[str, Any] | None) -> None:
+        if score is not None:
+            found[name] = score["value"]
+            found.update({f"{name}_low": score["low"], f"{name}_high": score["high"]})
+
+    for phase, summary in (("before", result.before), ("after", result.after)):
+        for name, score in (summary or {}).get("scores", {}).items():
+            add(f"{name}_{phase}", score)
+            if phase == "after":  # under the name that evaluations have, so that tables sort them together
+                add(name, score)
+    if result.comparison is not None:
+        pair = result.comparison
+        add("difference", {"value": pair["difference"], "low": pair["low"], "high": pair["high"]})
+        found["p"] = pair["p"]
+        if pair["f1"] is not None:
+            add("difference_f1", {**pair["f1"], "value": pair["f1"]["difference"]})
+    add("selection_given", result.selection["given"])
+    add("selection_winner", result.selection["winner"])
+    found |= {"candidates": result.candidates, "calls_made": result.calls_made}
+    found["calls_saved"] = result.calls_saved
+    found |= {f"paid_{name}": value for name, value in result.paid.items() if value is not None}
+    return found

@@ -1,0 +1,101 @@
+"""What an evaluation logs: how it stands, and in the end scores, tables, dialogues and a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..plots.dialogues import dialogues_page, most_informative
+from ..plots.protocols import plot_of
+from ..runs.manifest import MANIFEST
+from ..runs.rows import RESULTS, read_rows
+from ..tracking.uploads import END, Content, TableUpload, Tracker, Upload, Uploads
+from ..tracking.values import leaves, rounded, run_name, scrubbed
+
+if TYPE_CHECKING:
+    from ..runs.summary import Summary
+
+TABLE = "rows.json"
+TABLE_ROWS = 2_000
+COLUMNS = ["id", "question", "answer", "gold", "correct", "decided_by", "rounds", "calls", "seconds", "error"]
+
+
+def standing(done: int, correct: int, errors: int) -> Upload:
+    """How a running evaluation stands after so many rows."""
+    figures = {"accuracy": correct / done, "errors": float(errors), "rows": float(done)}
+    return Upload(metrics=figures, step=done)
+
+
+def evaluation_uploads(summary: Summary, folder: Path, tracker: Tracker) -> Uploads:
+    """The parts of a finished run. It ends before its largest file is sent, which may take long."""
+    return {
+        "scores": lambda: Upload(
+            metrics=rounded(evaluation_metrics(summary)),
+            step=summary.counts["rows"],
+            note=evaluation_note(summary),
+        ),
+        "tables and dialogues": lambda: _tables(summary, folder, tracker),
+        END: None,
+        RESULTS: lambda: Upload(files={RESULTS: folder / RESULTS}),
+    }
+
+
+def _tables(summary: Summary, folder: Path, tracker: Tracker) -> Upload:
+    total, run = summary.counts["rows"], summary.run
+    table: list[list[Any]] = []
+    best = most_informative(_tabled(read_rows(folder / RESULTS), table))
+    files: dict[str, Content] = {
+        MANIFEST: {**run, "mlflow_run_id": tracker.run_id},
+        "summary.json": summary.to_dict(),
+        TABLE: TableUpload(COLUMNS, table),
+    }
+    if best:
+        files["dialogues.html"] = dialogues_page(best, run_name(scrubbed(run)), total)
+    kind = str(run["program"].get("program"))
+    if (plot := plot_of(kind)) is not None:
+        files[f"{kind}.png"] = partial(plot.draw, summary.report)
+    cut = f"the first {len(table):,} of {total:,}" if len(table) < total else f"all {total:,}"
+    return Upload(tags={"folkmoot.table_rows": cut}, files=files)
+
+
+def _tabled(rows: Iterable[Mapping[str, Any]], table: list[list[Any]]) -> Iterator[Mapping[str, Any]]:
+    """Pass the rows on, and put the first TABLE_ROWS of them into the table."""
+    for row in rows:
+        if len(table) < TABLE_ROWS:
+            flat = {**row, "calls": row["usage"].get("calls")}
+            table.append([flat.get(name) for name in COLUMNS])
+        yield row
+
+
+def evaluation_metrics(summary: Summary) -> dict[str, float]:
+    """Scores with their interval's ends, counts, usage, seconds, groups, the protocol's report, forensics."""
+    found: dict[str, float] = {}
+    for name, score in summary.scores.items():
+        found |= {name: score["value"], f"{name}_low": score["low"], f"{name}_high": score["high"]}
+    found |= {name: summary.counts[name] for name in ("rows", "errors", "unreadable")}
+    found |= {name: value for name, value in summary.usage.items() if value is not None}
+    found |= {f"seconds_{name}": summary.seconds[name] for name in ("p50", "p90") if name in summary.seconds}
+    for group, values in summary.groups.items():
+        for value, score in values.items():
+            found[f"by_{group}/{value.replace('/', '_')}"] = score["value"]
+    for name, tree in ((summary.run["program"]["program"], summary.report), ("forensics", summary.forensics)):
+        for path, number in leaves(tree):
+            if isinstance(number, int | float):
+                parts = [str(part).replace("/", "_") for part in path]
+                found["/".join([name, *parts])] = number
+    return found
+
+
+def evaluation_note(summary: Summary) -> str:
+    """The run's description, in Markdown."""
+    accuracy, counts, usage = summary.scores["accuracy"], summary.counts, summary.usage
+    tokens = usage["prompt_tokens"] + usage["completion_tokens"]
+    cost = "unknown cost" if usage["cost_usd"] is None else f"${usage['cost_usd']:,.4f}"
+    return (
+        f"**{accuracy['value']:.1%} right** (95% interval {accuracy['low']:.1%} to {accuracy['high']:.1%}) "
+        f"on {counts['rows']:,} of {counts['questions']:,} questions; {counts['errors']:,} failed, "
+        f"{counts['unreadable']:,} unreadable. {usage['calls']:,} calls, {usage['cached_calls']:,} of them "
+        f"from record; {tokens:,} tokens; {cost}."
+    )
