@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, LM-call accounts, the event loop, quoting, search spaces."""
+"""What all else stands on: errors, calls and their bills, the event loop, quoting, files, caches, spaces."""

@@ -221,14 +221,14 @@ class _Record:
             raise UserError(
                 f"the record {self.path} could not be written ({reason}): make room and run again"
             )
-        self._take(line)
+        self._index(line)
 
     def _scan(self, file: int) -> None:
         """Take in the complete lines that were added since the last look."""
         for _, line in whole_lines(file, self._read_to):
-            self._take(line)
+            self._index(line)
 
-    def _take(self, line: bytes) -> None:
+    def _index(self, line: bytes) -> None:
         try:
             row = json.loads(line)
             if self._lines == 0:

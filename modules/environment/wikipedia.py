@@ -43,20 +43,9 @@ PAGE = {
     "ppprop": "disambiguation",
     "redirects": "1",
 }
-SEARCH = {
-    "generator": "search",
-    "gsrnamespace": "0",
-    "prop": "pageprops",
-    "ppprop": "disambiguation",
-}
-LINKS = {
-    "generator": "links",
-    "gplnamespace": "0",
-    "gpllimit": "max",
-    "prop": "pageprops",
-    "ppprop": "disambiguation",
-    "redirects": "1",
-}
+_TITLES = {"prop": "pageprops", "ppprop": "disambiguation"}
+SEARCH = {"generator": "search", "gsrnamespace": "0", **_TITLES}
+LINKS = {"generator": "links", "gplnamespace": "0", "gpllimit": "max", "redirects": "1", **_TITLES}
 SPARE = 5
 """Search results asked for beyond those wanted, since disambiguation pages among them do not count."""
 

@@ -213,9 +213,9 @@ class Training:
             loss = -(scores.softmax(-1) * torch.from_numpy(signal).float()).sum()
         else:
             gain = torch.from_numpy(signal - self._baseline(signal)).float()
-            taken = torch.from_numpy(np.stack([one.strategies for one in played]))
+            strategies = torch.from_numpy(np.stack([one.strategies for one in played]))
             chances = scores.masked_fill(~open_, -torch.inf).log_softmax(-1)
-            loss = -(chances.gather(-1, taken.unsqueeze(-1)).squeeze(-1) * gain).sum()
+            loss = -(chances.gather(-1, strategies.unsqueeze(-1)).squeeze(-1) * gain).sum()
             self.total_reward = self.total_reward + signal.sum(axis=0)
             self.answered += len(signal)
         if scores.requires_grad:

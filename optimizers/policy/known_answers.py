@@ -54,7 +54,7 @@ class KnownAnswers:
         if any(inspect.isawaitable(one) for one in found):
             found = run_sync(together, [_awaited(one) for one in found])
         for place, outcome in zip(missing, found, strict=True):
-            self._take(place, outcome)
+            self._note(place, outcome)
 
     def ask_all(self) -> None:
         """Ask for every strategy of every agent on every question."""
@@ -78,9 +78,9 @@ class KnownAnswers:
     def restore(self, rows: Iterable[Sequence[Any]]) -> None:
         """Take over what `rows` gave, so that nobody asks for it again."""
         for q, i, s, text, correct in rows:
-            self._take((q, i, s), (text, correct))
+            self._note((q, i, s), (text, correct))
 
-    def _take(self, place: tuple[int, int, int], outcome: Any) -> None:
+    def _note(self, place: tuple[int, int, int], outcome: Any) -> None:
         q, name = place[0], f"question {self._keys[place[0]]!r}"
         if not isinstance(outcome, tuple) or len(outcome) != 2:
             raise UserError(

@@ -61,11 +61,9 @@ def train(
     vectors = _checked(state, questions)
     config = state.config
     known = KnownAnswers(questions, config.agents, len(config.strategies), answer)
-    checkpoints = (
-        None
-        if checkpoint is None
-        else Checkpoints(checkpoint, training_fingerprint(state, questions, settings))
-    )
+    checkpoints = None
+    if checkpoint is not None:
+        checkpoints = Checkpoints(checkpoint, training_fingerprint(state, questions, settings))
     with _one_thread():
         untouched = copy.deepcopy(state) if settings.epochs == AUTO else state
         training = Training(state, vectors, known, np.arange(len(questions)), settings)

@@ -168,11 +168,11 @@ class _Account:
             )
 
     def _examined(self, turn: Turn) -> Iterator[str]:
-        looked, after = turn["examined"], turn["answer"]
+        examined, after = turn["examined"], turn["answer"]
         if after is None:
             return  # said among the unreadable replies
-        before = looked.get("answer")
-        names = {"agent": turn["agent"], "other": looked.get("agent")}
+        before = examined.get("answer")
+        names = {"agent": turn["agent"], "other": examined.get("agent")}
         shown = {"before": self.shown(before), "after": self.shown(after)}
         if self.right(before) and not self.right(after):
             yield words.OVERTURNED.format(**names, **shown)
