@@ -119,10 +119,10 @@ def test_a_killed_worker_gives_its_trial_back(
     [
         "before the first beat",
         "between two rungs",
-        pytest.param("before it is named", marks=pytest.mark.slow),
-        pytest.param("before its setting is drawn", marks=pytest.mark.slow),
-        pytest.param("once its setting is drawn", marks=pytest.mark.slow),
-        pytest.param("before its result is noted", marks=pytest.mark.slow),
+        pytest.param("before it is named", marks=pytest.mark.nightly),
+        pytest.param("before its setting is drawn", marks=pytest.mark.nightly),
+        pytest.param("once its setting is drawn", marks=pytest.mark.nightly),
+        pytest.param("before its result is noted", marks=pytest.mark.nightly),
     ],
 )
 def test_a_worker_killed_on_another_machine_gives_its_trial_back(
