@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+from children import FORKED as FORKED
+from children import in_child as in_child
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
@@ -57,30 +58,6 @@ def deliberate(url: str, out: Path, n: int) -> Any:
     lm = fm.lm("openai/scripted", api_base=url)
     program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=2)
     return fm.evaluate(program, questions(n), lm=lm, out=out, tracking=False, concurrency=8)
-
-
-# Children are forked from a process that has imported everything, so that they live and die quickly.
-FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(
-    ["folkmoot.pipelines.evaluation.evaluate", "folkmoot.modules.protocols.deliberation"]
-)
-
-
-def in_child(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of this module in a process of its own, and give back what it returned."""
-    here, there = FORKED.Pipe(duplex=False)
-    process = FORKED.Process(target=_send, args=(there, function, arguments))
-    process.start()
-    there.close()
-    try:
-        return here.recv()
-    finally:
-        process.join(60)
-        process.kill()
-
-
-def _send(there: Any, function: Callable[..., Any], arguments: Any) -> None:
-    there.send(function(*arguments))
 
 
 def append_calls(folder: Path, first: int, last: int, step: int) -> None:

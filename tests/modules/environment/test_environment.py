@@ -5,8 +5,6 @@ import fcntl
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
+from children import Child, code
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -332,17 +331,12 @@ print(len(corpus), corpus.duplicates, asyncio.run(corpus.closest("Babbage engine
 """
 
 
-def child(path: Path, folder: Path) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", CHILD, str(path), str(folder)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 def test_processes_that_start_together_build_one_index_and_later_ones_reuse_it(tmp_path: Path) -> None:
     path, folder = write(tmp_path / "corpus.jsonl", DOCUMENTS), tmp_path / "index"
     stale = folder / ".building-1"
     stale.mkdir(parents=True)
     (stale / "half.npy").write_bytes(b"half")
-    children = [child(path, folder) for _ in range(3)]
+    children = [Child(code, CHILD, path, folder) for _ in range(3)]
     outputs = {worker.communicate(timeout=60) for worker in children}
     assert outputs == {("9 1 ['Charles Babbage', 'Ada Lovelace']\n", "")}
     assert not stale.exists()

@@ -9,15 +9,14 @@ import json
 import multiprocessing
 import os
 import pickle
-import signal
-import subprocess
-import sys
+import time
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from children import Child, code
 from mediawiki_server import MediaWikiServer
 from mortal import largest_file
 
@@ -191,15 +190,13 @@ asyncio.run(work())
 
 def test_a_killed_process_loses_nothing_that_was_seen(record: Path) -> None:
     for _ in range(2):
-        child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(record)], stdout=subprocess.PIPE, text=True
-        )
-        assert child.stdout is not None
-        seen = [int(child.stdout.readline()) for _ in range(20)]
-        child.send_signal(signal.SIGKILL)
-        seen += [int(line) for line in child.stdout]
-        child.wait(10)
-        child.stdout.close()
+        child = Child(code, CHILD, record)
+        end = time.monotonic() + 60
+        while child.said("out").count("\n") < 20:
+            assert time.monotonic() < end, child.said("err")
+            time.sleep(0.005)
+        child.kill()
+        seen = [int(line) for line in child.communicate()[0].splitlines()]
         replay = ReplayEnvironment(record)
         for i in seen:
             assert run(replay.fetch("A" if i == 0 else f"A (n{i})")) is not None

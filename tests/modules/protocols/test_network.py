@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from children import code
+from children import run as run_child
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load as read_tensors
@@ -355,9 +355,8 @@ def test_a_saved_network_is_the_same_in_another_process(tmp_path: Path, weight: 
         "print(json.dumps([state.identity, picks, weights, state.questions]))"
     )
     vector = json.dumps(VECTOR.tolist())
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path), vector], capture_output=True, text=True, check=True
-    )
+    done = run_child(code, script, tmp_path, vector)
+    assert done.returncode == 0, done.stderr
     expected = [
         state.identity,
         [state.choose(VECTOR, str(key)) for key in range(20)],

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from children import code
+from children import run as run_child
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -442,8 +441,7 @@ def test_chosen_epochs_are_not_chosen_again(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
-    script = tmp_path / "run.py"
-    script.write_text(
+    script = (
         "import sys, os; sys.path.insert(0, sys.argv[1])\n"
         "from test_policy_training import *\n"
         "def kill(line):\n"
@@ -453,8 +451,7 @@ def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(tmp_path: Path) -> N
         "checkpoint=sys.argv[2], progress=kill)\n"
     )
     tests, kept = Path(__file__).parent, tmp_path / "kept"
-    command = [sys.executable, str(script), str(tests), str(kept)]
-    assert subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}).returncode == -9
+    assert run_child(code, script, tests, kept).returncode == -9
     how, states = TrainingSettings(lr=1e-2, epochs=2, checkpoint_every=1), []
     for folder in (kept, None):
         states.append(NetworkState.fresh(config(), WIDTH))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import SPEC, child, evaluate, folkmoot, isolate, lm, question, rows_of, ten_questions, write
+from children import Child, command
+from cli_helpers import SPEC, evaluate, folkmoot, isolate, lm, question, rows_of, ten_questions, write
 
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -251,7 +251,7 @@ def test_the_address_is_never_taken_from_the_run(
 def test_an_interrupted_baseline_is_taken_up_again(two: tuple[str, str], scripted: ScriptedServer) -> None:
     scripted.delay = 0.15
     words = ["compare", two[1], "--match-budget", "--api-base", scripted.url, "--concurrency", 2]
-    process = subprocess.Popen(child(*words), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = Child(command, *words)
     before = len(scripted.bodies)
     _until(lambda: len(scripted.bodies) > before + 8 + 3)
     process.send_signal(signal.SIGINT)

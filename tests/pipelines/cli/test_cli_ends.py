@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import Child, command
 from cli_helpers import (
     KEY,
     SPEC,
-    child,
     evaluate,
     folkmoot,
     isolate,
@@ -107,8 +107,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) 
     source = write(tmp_path / "questions.jsonl", *(question(number) for number in range(40)))
     with ScriptedServer(delay=0.05) as server:
         words = ["--no-track", "--concurrency", "2", "--out", tmp_path / "out"]
-        command = child("evaluate", "single:simple", "--data", source, *lm(server), *words)
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = Child(command, "evaluate", "single:simple", "--data", source, *lm(server), *words)
         deadline = time.monotonic() + 60
         while len(server.requests) < 6 and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -255,8 +254,8 @@ def test_the_ui_server_ends_with_the_command_and_so_do_its_children(
 ) -> None:
     port, uri = free_port(), f"postgresql://me:{KEY}@127.0.0.1/moot"
     assert KEY not in " ".join(cli_ui.server_command("127.0.0.1", port))
-    command = [sys.executable, "-c", SERVER, str(port)]
-    monkeypatch.setattr(cli_ui, "server_command", lambda *_: command)
+    server = [sys.executable, "-c", SERVER, str(port)]
+    monkeypatch.setattr(cli_ui, "server_command", lambda *_: server)
     said = []
 
     def interrupt(address: str) -> None:

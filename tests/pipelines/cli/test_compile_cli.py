@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import child, folkmoot, isolate, lm
+from children import Child, command
+from cli_helpers import folkmoot, isolate, lm
 from planted import KEY, colours, of_instructions
 
 
@@ -194,13 +193,7 @@ def test_ctrl_c_keeps_what_was_found(scripted: Any, files: list[str]) -> None:
         "out",
         "--json",
     ]
-    process = subprocess.Popen(
-        child(*words, "--concurrency", 4),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ,
-    )
+    process = Child(command, *words, "--concurrency", 4)
     end = time.monotonic() + 60
     while len(scripted.bodies) < 30 and process.poll() is None and time.monotonic() < end:
         time.sleep(0.01)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import KEY, child, folkmoot, isolate, lm, write
+from children import Child, command
+from cli_helpers import KEY, folkmoot, isolate, lm, write
 from tuned import critic_first, questions, scripted_by
 
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -151,7 +151,7 @@ def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(
     given = words(
         scripted, "--concurrency", "1", "--workers", "2", "--storage", f"sqlite:///{tmp_path / 's.db'}"
     )
-    running = subprocess.Popen(child(*given), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running = Child(command, *given)
     end = time.monotonic() + 60
     while len(scripted.requests) < 5 and time.monotonic() < end:
         time.sleep(0.02)

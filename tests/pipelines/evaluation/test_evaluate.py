@@ -8,7 +8,6 @@ import math
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -19,6 +18,7 @@ from typing import Any
 
 import dspy
 import pytest
+from children import Child, code
 from mortal import (
     FORKED,
     Constant,
@@ -769,13 +769,7 @@ except KeyboardInterrupt:
     sys.exit(130)
 """
     with ScriptedServer(of_question(lambda i: "A"), delay=0.05) as server:
-        process = subprocess.Popen(
-            [sys.executable, "-c", script, server.url, str(tmp_path)],
-            cwd=Path(__file__).parent,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = Child(code, script, server.url, tmp_path)
         wait_for(lambda: len(server.requests) > 40, lambda: process.poll() is None)
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=20)

@@ -16,6 +16,8 @@ from typing import Any
 
 import dspy
 import pytest
+from children import code
+from children import run as run_child
 from cli_helpers import folkmoot, isolate, question, rows_of, write
 
 import folkmoot as fm
@@ -194,7 +196,7 @@ def test_every_protocol_loads_in_another_process(
         "    print(json.dumps(hashes(program)))\n"
     )
     arguments = [str(Path(__file__).parent), str(tmp_path), scripted.url, json.dumps(SOME)]
-    done = subprocess.run([sys.executable, "-c", child, *arguments], capture_output=True, text=True)
+    done = run_child(code, child, *arguments)
     assert done.returncode == 0, done.stderr
     assert [json.loads(line) for line in done.stdout.splitlines()] == list(marks.values())
     asked = sorted(json.dumps(body) for body in scripted.bodies)

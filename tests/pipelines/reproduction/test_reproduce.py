@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
@@ -15,7 +14,8 @@ from typing import Any
 
 import pytest
 import yaml
-from cli_helpers import KEY, child, folkmoot, isolate, lm, rows_of
+from children import Child, command
+from cli_helpers import KEY, folkmoot, isolate, lm, rows_of
 
 import folkmoot as fm
 from folkmoot.modules.network.config import PAPER_STRATEGIES, NetworkConfig
@@ -768,7 +768,7 @@ def test_a_killed_reproduction_goes_on_where_it_was(home: Path) -> None:
     spec = "agents-of-commonsense/table-1/gemma-2-9b"
     with ScriptedServer(delay=0.15) as server:
         words = [spec, *lm(server), "--no-track", "--limit", 8, "--out", "out", "--concurrency", 1]
-        process = subprocess.Popen(child("reproduce", *words), stdout=subprocess.DEVNULL)
+        process = Child(command, "reproduce", *words)
         results = Path("out/agents-of-commonsense/table-1")
         began = time.monotonic()
         while len(server.bodies) < 10:

@@ -7,14 +7,13 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from children import Child, code
 from cli_helpers import folkmoot, isolate, lm, question, write
 from outcome_tables import embed_words, planted, recorded
 
@@ -230,19 +229,20 @@ def test_a_training_that_is_killed_goes_on_to_the_same_network(
     assert (out / "training_log.json").read_text() == (tmp_path / "whole" / "training_log.json").read_text()
 
 
-def started(*words: Any) -> subprocess.Popen[bytes]:
+def started(*words: Any) -> Child:
     """`folkmoot WORDS` in a process of its own, with embeddings that need no model."""
     start = (
-        "import sys; sys.path.insert(0, sys.argv.pop(1)); from outcome_tables import words_of\n"
+        "from outcome_tables import words_of\n"
         "from folkmoot.pipelines.data.embeddings import Embedder\n"
+        "from children import command\n"
+        "import sys\n"
         "Embedder._encode = lambda self, t: words_of(t)\n"
-        "from folkmoot.pipelines.cli import main; sys.exit(main())"
+        "command(*sys.argv[1:])\n"
     )
-    command = [sys.executable, "-c", start, str(Path(__file__).parent), *map(str, words)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return Child(code, start, *words)
 
 
-def wait_for(met: Any, process: subprocess.Popen[bytes], seconds: float = 120) -> None:
+def wait_for(met: Any, process: Child, seconds: float = 120) -> None:
     ends = time.monotonic() + seconds
     while not met():
         assert process.poll() is None, "the process ended before it could be stopped"

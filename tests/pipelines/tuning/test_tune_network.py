@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import child, folkmoot, write
+from children import command
+from children import run as run_child
+from cli_helpers import folkmoot, write
 from mortal import FORKED
 from outcome_tables import words_of
 from tuned import lm_at, questions, settings_of, without_numbers
@@ -147,9 +148,7 @@ def test_the_winner_answers_the_same_in_a_new_process(
     ]
     data = write(tmp_path / "questions.jsonl", *rows)
     lm = ["--lm", "openai/scripted", "--api-base", server.url, "--no-track", "--out", tmp_path / "out"]
-    done = subprocess.run(
-        child("evaluate", winner, "--data", data, *lm), capture_output=True, text=True, timeout=120
-    )
+    done = run_child(command, "evaluate", winner, "--data", data, *lm)
     assert done.returncode == 0, done.stderr
 
     def said(folder: Path) -> list[Any]:

@@ -1,0 +1,125 @@
+"""Child processes that begin at once: forked from a process that has imported everything already."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(
+    [
+        "folkmoot.pipelines.cli.app",
+        "folkmoot.pipelines.evaluation.evaluate",
+        "folkmoot.modules.protocols.deliberation",
+        "folkmoot.modules.network.state",
+        "torch_geometric.nn",
+    ]
+)
+
+
+class Child:
+    """A function in a process of its own, handled as one handles a `subprocess.Popen`; its output is kept.
+
+    The function is found by its name and gets this process's environment and working folder, and nothing
+    else of it.
+    """
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="folkmoot-child-")
+        for name in ("out", "err"):
+            Path(self._folder.name, name).touch()
+        self._process = FORKED.Process(
+            target=_alone, args=(dict(os.environ), self._folder.name, function, arguments)
+        )
+        self._process.start()
+        atexit.register(self.kill)
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self._process.pid or 0, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, timeout: float = 60) -> int:
+        """The exit code. Raises TimeoutError for a child that does not end, after killing it."""
+        self._process.join(timeout)
+        if self.returncode is None:
+            self.kill()
+            raise TimeoutError(f"the child did not end within {timeout} s: {self.said('err')}")
+        atexit.unregister(self.kill)
+        return self.returncode
+
+    def communicate(self, timeout: float = 60) -> tuple[str, str]:
+        """What it printed on standard output and error, once it has ended."""
+        self.wait(timeout)
+        return self.said("out"), self.said("err")
+
+    def said(self, name: str) -> str:
+        """What it has printed so far: its "out" or "err"."""
+        return Path(self._folder.name, name).read_text()
+
+
+def run(function: Callable[..., Any], *arguments: Any, timeout: float = 120) -> CompletedProcess[str]:
+    """Run a function in a process of its own to its end."""
+    child = Child(function, *arguments)
+    out, err = child.communicate(timeout)
+    return CompletedProcess([], child.wait(), out, err)
+
+
+def in_child(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a process of its own, and give back what it returned."""
+    here, there = FORKED.Pipe(duplex=False)
+    process = FORKED.Process(target=_send, args=(there, function, arguments))
+    process.start()
+    there.close()
+    try:
+        return here.recv()
+    finally:
+        process.join(60)
+        process.kill()
+
+
+def command(*words: Any) -> None:
+    """`folkmoot WORDS`, as a function for a child."""
+    from folkmoot.pipelines.cli import main
+
+    sys.argv = ["folkmoot", *map(str, words)]
+    sys.exit(main())
+
+
+def code(text: str, *words: Any) -> None:
+    """`python -c TEXT WORDS`, as a function for a child."""
+    sys.argv = ["-c", *map(str, words)]
+    exec(compile(text, "<child>", "exec"), {"__name__": "__main__"})
+
+
+def _alone(
+    environment: dict[str, str], folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, name in ((1, "out"), (2, "err")):
+        with open(os.path.join(folder, name), "wb") as file:
+            os.dup2(file.fileno(), number)
+    function(*arguments)
+
+
+def _send(there: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    there.send(function(*arguments))
