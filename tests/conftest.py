@@ -17,7 +17,14 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [SUPPORT, os.environ.get
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ["FOLKMOOT_CALLS_MB"] = "0"  # no answers from earlier runs; for child processes too
 
+from hypothesis import settings  # noqa: E402
+
 from folkmoot.pipelines.testing.server import ScriptedServer  # noqa: E402
+
+# A property is tried on few examples by day and on many at night (make test-nightly).
+settings.register_profile("day", max_examples=40, deadline=None)
+settings.register_profile("nightly", max_examples=400, deadline=None)
+settings.load_profile("day")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -20,6 +20,7 @@ from urllib.parse import quote
 import pytest
 from cli_helpers import rows_of
 from planted import colours, is_proposal, of_instructions
+from stores import new_store
 
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
@@ -72,6 +73,7 @@ class Place:
         self.root, self.work = root, root / "work"
         for name in ("work/data", "home", "cache", "tmp"):
             (root / name).mkdir(parents=True)
+        new_store(root)
         broken = {"id": "broken", "question": "Which colour has broken number 1?", "answer": "A"}
         rows = {
             "train": [question.to_row() for question in colours(16, "t")],

@@ -1,12 +1,17 @@
-"""The scripts in examples/ run to their end, in a child process, and leave what they say."""
+"""The scripts in examples/ run to their end and leave what they say."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
+from children import run as run_child
+from children import script
+from cli_helpers import isolate
+from stores import new_store
 
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -14,22 +19,24 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 EXAMPLES = Path(fm.__file__).parent / "examples"
 
 
-def run(name: str, folder: Path, *words: Any) -> subprocess.CompletedProcess[str]:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    store = f"sqlite:///{folder.parent}/examples.db"  # one for all of them, because making one takes seconds
-    return subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *map(str, words)],
-        cwd=folder,
-        env=kept | {"FOLKMOOT_CACHE": str(folder / "cache"), "MLFLOW_TRACKING_URI": store, "COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+@pytest.fixture(params=["forked", pytest.param("alone", marks=pytest.mark.nightly)], autouse=True)
+def how(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """By day a script runs in a process forked from a warm one, at night in an interpreter of its own."""
+    isolate(tmp_path, monkeypatch)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
+    monkeypatch.setenv("COLUMNS", "160")
+    return str(request.param)
 
 
-def asked(name: str, folder: Path, server: ScriptedServer, *words: Any) -> str:
-    done = run(name, folder, "--lm", "openai/scripted", "--api-base", server.url, *words)
+def run(how: str, name: str, *words: Any) -> subprocess.CompletedProcess[str]:
+    if how == "forked":
+        return run_child(script, EXAMPLES / name, *words)
+    command = [sys.executable, str(EXAMPLES / name), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def asked(how: str, name: str, server: ScriptedServer, *words: Any) -> str:
+    done = run(how, name, "--lm", "openai/scripted", "--api-base", server.url, *words)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout
@@ -39,8 +46,8 @@ def test_every_example_is_tested() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == {"demo.py", "improve.py", "tune.py"}
 
 
-def test_improve(tmp_path: Path, scripted: ScriptedServer) -> None:
-    said = asked("improve.py", tmp_path, scripted, "--limit", 6)
+def test_improve(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
+    said = asked(how, "improve.py", scripted, "--limit", 6)
     folder = tmp_path / "runs/improve/openai/scripted-6-questions"
     assert "verdict: " in said
     assert "before: " in said
@@ -48,12 +55,12 @@ def test_improve(tmp_path: Path, scripted: ScriptedServer) -> None:
     assert fm.load_program(folder / "saved").describe()["program"] == "single"
     assert len((folder / "evaluated-after/results.jsonl").read_text().splitlines()) == 6
     made = len(scripted.bodies)
-    assert asked("improve.py", tmp_path, scripted, "--limit", 6) == said
+    assert asked(how, "improve.py", scripted, "--limit", 6) == said
     assert len(scripted.bodies) == made
 
 
-def test_tune(tmp_path: Path, scripted: ScriptedServer) -> None:
-    said = asked("tune.py", tmp_path, scripted, "--limit", 4)
+def test_tune(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
+    said = asked(how, "tune.py", scripted, "--limit", 4)
     folder = tmp_path / "runs/tune/openai/scripted-4-questions"
     assert said.count("%  {'roles'") == 6
     assert "verdict: " in said
@@ -63,8 +70,8 @@ def test_tune(tmp_path: Path, scripted: ScriptedServer) -> None:
     assert "default" in page
 
 
-def test_demo(tmp_path: Path, scripted: ScriptedServer) -> None:
-    said = asked("demo.py", tmp_path, scripted, "--limit", 4)
+def test_demo(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
+    said = asked(how, "demo.py", scripted, "--limit", 4)
     assert "Verdict" in said
     for name in ("one agent, 4 examples", "panel of three", "two agents, judge"):
         assert name in said
@@ -72,8 +79,8 @@ def test_demo(tmp_path: Path, scripted: ScriptedServer) -> None:
     assert len(list(tmp_path.glob("runs/demo/**/results.jsonl"))) == 4
 
 
-def test_bad_input_is_one_line(tmp_path: Path) -> None:
-    done = run("improve.py", tmp_path, "--lm", "nonsense")
+def test_bad_input_is_one_line(how: str) -> None:
+    done = run(how, "improve.py", "--lm", "nonsense")
     assert done.returncode == 1
     assert done.stderr.startswith("folkmoot: 'nonsense' is no LM name")
     assert len(done.stderr.splitlines()) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import multiprocessing
 import os
+import runpy
 import signal
 import sys
 import tempfile
@@ -107,6 +108,12 @@ def code(text: str, *words: Any) -> None:
     """`python -c TEXT WORDS`, as a function for a child."""
     sys.argv = ["-c", *map(str, words)]
     exec(compile(text, "<child>", "exec"), {"__name__": "__main__"})
+
+
+def script(path: Path, *words: Any) -> None:
+    """`python PATH WORDS`, as a function for a child."""
+    sys.argv = [str(path), *map(str, words)]
+    runpy.run_path(str(path), run_name="__main__")
 
 
 def _alone(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.reports.causal import CHANGES, causal_report
@@ -281,6 +282,7 @@ def test_a_tracked_run_has_its_plot_and_name(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    new_store(tmp_path)
     question = fm.Question(id="1", question="Which?", choices={"A": "x", "B": "y"}, answer="A")
     program = fm.CausalConsistency(without=["non_causal"], demonstration="scienceqa")
     lm = fm.lm("openai/scripted", api_base=scripted.url)

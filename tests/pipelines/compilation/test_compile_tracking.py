@@ -11,14 +11,15 @@ import mlflow
 import pytest
 from mlflow import MlflowClient
 from planted import KEY, compiled, of_demos, of_instructions
+from stores import new_store
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowClient]:
     folder = tmp_path_factory.mktemp("store")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
-        yield MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db")
+        patch.setenv("MLFLOW_TRACKING_URI", uri := new_store(folder))
+        yield MlflowClient(tracking_uri=uri)
 
 
 def test_a_compilation_is_a_run_with_children(

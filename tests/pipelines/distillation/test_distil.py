@@ -19,6 +19,7 @@ from distil_child import distil_in_child
 from hypothesis import given
 from hypothesis import strategies as st
 from mortal import FORKED, questions
+from stores import new_store
 
 import folkmoot as fm
 from folkmoot.optimizers.statistics.noninferiority import (
@@ -466,6 +467,7 @@ def test_killed_many_times(tmp_path: Path, scripted: ScriptedServer, seed: int) 
 def test_evaluations_are_children_of_one_mlflow_run(tmp_path: Path, scripted: ScriptedServer) -> None:
     from mlflow import MlflowClient
 
+    new_store(tmp_path)
     team = Team(scripted, world(alone_cot), n=40)
     found = team.distil(0.3, tracking=True)
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
@@ -503,7 +505,7 @@ def of_the_store(folder: Path) -> Any:
 def test_a_router_that_always_asks_the_team_is_tracked(
     tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch, recwarn: Any
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     found = Team(scripted, world(alone_guess)).distil(tracking=True)
     programs = found.report["programs"]
     assert (programs["cheap"], programs["single"]) == (None, None)
@@ -518,7 +520,7 @@ def test_a_router_that_always_asks_the_team_is_tracked(
 def test_a_fault_of_our_own_is_no_outage_and_leaves_no_run_open(
     tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     monkeypatch.setattr(distil_logged, "distillation_metrics", lambda report: report["no such key"])
     team = Team(scripted, world(alone_cot), n=40)
     with pytest.warns(RuntimeWarning, match="because of a fault in folkmoot") as said:

@@ -19,6 +19,7 @@ import pytest
 from children import code
 from children import run as run_child
 from cli_helpers import folkmoot, isolate, question, rows_of, write
+from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.agents.seat import Seat
@@ -777,7 +778,7 @@ def test_mlflow_loads_it_without_pickle(
     tmp_path: Path, corpus: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     isolate(tmp_path, monkeypatch)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     from folkmoot.pipelines.tracking.models import log_program
     from folkmoot.pipelines.tracking.store import open_client

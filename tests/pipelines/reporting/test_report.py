@@ -16,6 +16,7 @@ import mlflow
 import pytest
 from cli_helpers import folkmoot as command
 from planted import answering, compiled, is_proposal, of_instructions
+from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
@@ -592,7 +593,7 @@ def test_the_page_is_an_artifact_of_every_run_it_is_about(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     program = Talks(lambda i: [("i", 1, "A"), ("r", 1, "B"), ("i", 2, "B"), ("r", 2, "B")])
     fm.evaluate(program, ask(4), lm=dspy.LM("openai/none"), out="talk", settings={"data": "d"})
     run_id = json.loads(Path("talk/run.json").read_text())["mlflow_run_id"]

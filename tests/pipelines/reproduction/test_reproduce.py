@@ -16,6 +16,7 @@ import pytest
 import yaml
 from children import Child, command
 from cli_helpers import KEY, folkmoot, isolate, lm, rows_of
+from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.network.config import PAPER_STRATEGIES, NetworkConfig
@@ -928,7 +929,7 @@ def test_a_table_is_an_mlflow_run_with_its_rows_under_it(
 ) -> None:
     from mlflow import MlflowClient
 
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home}/mlflow.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(home))
     spec = "agents-of-commonsense/table-1/mistral-7b"
     for _ in range(2):  # the second time goes on with the same runs
         fm.reproduce(spec, lm="openai/scripted", api_base=scripted.url, out="out")

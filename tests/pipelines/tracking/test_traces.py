@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mortal import _AsyncCanned, _Canned, questions
+from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
@@ -37,7 +38,7 @@ CANARY = "sk-canary-5b2f90c1"
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One store for all tests; each uses an experiment of its own."""
     folder = tmp_path_factory.mktemp("store")
-    uri = f"sqlite:///{folder}/mlflow.db"
+    uri = new_store(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", uri)
         patch.setenv("FOLKMOOT_CACHE", str(folder / "cache"))

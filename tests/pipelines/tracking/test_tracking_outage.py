@@ -19,6 +19,7 @@ from urllib.request import urlopen
 import pytest
 from mortal import questions
 from planted import compiled, of_demos
+from stores import new_store
 from typer.testing import CliRunner
 
 import folkmoot as fm
@@ -28,7 +29,6 @@ from folkmoot.pipelines.evaluation import logged
 from folkmoot.pipelines.evaluation.push import push
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 from folkmoot.pipelines.tracking import mlflow_sink as tracking
-from folkmoot.pipelines.tracking.store import open_client
 from folkmoot.pipelines.tracking.unsent import UNSENT, marked, waiting
 
 
@@ -41,6 +41,7 @@ class Server:
             self.port = int(probe.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
         self._folder = folder
+        self._store = new_store(folder)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -49,7 +50,7 @@ class Server:
         env = {
             **SERVER_ENV,
             **{name: text for name, text in os.environ.items() if name != "MLFLOW_TRACKING_URI"},
-            STORE: f"sqlite:///{self._folder}/mlflow.db",
+            STORE: self._store,
         }
         with open(self._folder / "server.log", "ab") as log:
             self._process = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
@@ -187,12 +188,8 @@ def test_a_server_that_is_down_all_the_time_gets_the_run_from_the_next_one(
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty store; its tables take seconds."""
-    path = tmp_path_factory.mktemp("tables") / "mlflow.db"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
-        open_client()
-    return path
+    """An empty store."""
+    return Path(new_store(tmp_path_factory.mktemp("tables")).removeprefix("sqlite:///"))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 import mlflow
 import pytest
+from stores import new_store
 from tuned import ORDERS, critic_first, lm_at, questions, scripted_by, study_at
 
 import folkmoot as fm
@@ -16,7 +17,7 @@ import folkmoot as fm
 
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[mlflow.MlflowClient]:
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    uri = new_store(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.chdir(tmp_path)
     mlflow.set_tracking_uri(uri)
