@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import code as run_code
+from children import run as run_child
 from cli_helpers import folkmoot as command
 from cli_helpers import isolate
 from stores import new_store
@@ -165,25 +167,11 @@ def test_commands_run_in_processes_of_their_own(
 
 
 @pytest.mark.parametrize("page", files())
-def test_files_of_a_page_pass_their_tests(page: str, pytester: pytest.Pytester) -> None:
-    for name, code in files()[page].items():
-        (pytester.path / name).write_text(code)
-    done = pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", "-p", "no:xdist")
-    assert done.ret == 0, f"{page}: {done.stdout}"
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("page", files())
-def test_files_of_a_page_pass_their_tests_in_a_process_of_their_own(page: str, tmp_path: Path) -> None:
+def test_files_of_a_page_pass_their_tests(page: str, tmp_path: Path) -> None:
     for name, code in files()[page].items():
         (tmp_path / name).write_text(code)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    inner = "import os, pytest, sys; os.chdir(sys.argv[1]); sys.exit(pytest.main(sys.argv[2:]))"
+    done = run_child(run_code, inner, tmp_path, "-q", "-p", "no:cacheprovider", tmp_path)
     assert done.returncode == 0, f"{page}: {done.stdout}"
 
 

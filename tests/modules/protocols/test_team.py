@@ -1005,6 +1005,7 @@ def test_a_trace_never_gets_longer_than_it_may(trace: list[dict[str, str]]) -> N
     assert len(trace_text(trace)) <= MAX_TRACE_CHARS
 
 
+@pytest.mark.nightly  # by day another team stands for it, in test_contract.py
 class TestContract(ProtocolContract):
     seldom_asked = ("last_word.predict",)  # the contract's LM never sends anybody back
 
