@@ -15,15 +15,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(
-    [
-        "folkmoot.pipelines.cli.app",
-        "folkmoot.pipelines.evaluation.evaluate",
-        "folkmoot.modules.protocols.deliberation",
-        "folkmoot.modules.network.state",
-        "torch_geometric.nn",
-    ]
-)
+FORKED.set_forkserver_preload(["warm"])
 
 
 class Child:
