@@ -75,7 +75,7 @@ ON_DISK = {"mlflow_run_id", "mlflow_parent_id", "mlflow.json"}
 """Names in files of runs, which stay as they are."""
 
 NAMING_MLFLOW: list[str] = [
-    "pipelines/runs/manifest",  # whose version is among those that a run notes
+    "pipelines/runs/manifest",
 ]
 
 Path_ = tuple[str, ...]
@@ -166,6 +166,7 @@ def libraries(module: Module) -> set[str]:
 def reached(root: Path) -> dict[Path_, set[str]]:
     """The libraries that importing each module brings in, by way of whatever it imports at the top."""
     known = modules(root)
+    own = {path: libraries(module) for path, module in known.items()}
     into = defaultdict(set)
     for arrow in arrows(root):
         if arrow.when == "top":
@@ -178,7 +179,7 @@ def reached(root: Path) -> dict[Path_, set[str]]:
         seen, waiting, found = {path}, [path], set()
         while waiting:
             here = waiting.pop()
-            found |= libraries(known[here])
+            found |= own[here]
             waiting += into[here] - seen
             seen |= into[here]
         return found
