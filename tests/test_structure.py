@@ -75,7 +75,7 @@ ON_DISK = {"mlflow_run_id", "mlflow_parent_id", "mlflow.json"}
 """Names in files of runs, which stay as they are."""
 
 NAMING_MLFLOW: list[str] = [
-    "pipelines/runs/manifest",
+    "pipelines/runs/manifest",  # whose version is among those that a run notes
 ]
 
 Path_ = tuple[str, ...]
