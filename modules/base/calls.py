@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from dspy.utils.exceptions import LMError
 
@@ -21,6 +21,16 @@ class CallError(LMError):  # type: ignore[misc]
 
 class FatalCallError(CallError, UserError):
     """A failure that every other call shares (wrong key, unknown model): the run stops with one line."""
+
+
+class UsageFields(TypedDict):
+    """The sums of `Usage` as JSON."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cached_calls: int
+    cost_usd: float | None
 
 
 @dataclass
@@ -47,7 +57,7 @@ class Usage:
         else:
             self.cost_usd += other.cost_usd
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> UsageFields:
         # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
         cost = None if self.cost_usd is None else round(self.cost_usd, 12)
         return {
@@ -57,6 +67,11 @@ class Usage:
             "cached_calls": self.cached_calls,
             "cost_usd": cost,
         }
+
+
+def numbers_of(usage: UsageFields) -> dict[str, float]:
+    """What is known of a usage, by name."""
+    return {name: value for name, value in usage.items() if isinstance(value, int | float)}
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from ..base.errors import UserError
 from ..base.space import Choice, Parameter, Space, When, Whole
 from ..base.together import together
 from ..reading.answers import answer_key
+from ..reading.row import ResultRow
 from ..reports.causal import causal_report
 from .declaration import Described, Plot, Protocol, one_shot, rounds_title
 from .program import Program, SeatTurns, prediction_of
@@ -131,7 +132,7 @@ class CausalConsistency(Program):
             ),
         ]
 
-    def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         return causal_report(rows)
 
     async def solve(self, task: Task) -> dspy.Prediction:

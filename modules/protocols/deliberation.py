@@ -18,6 +18,7 @@ from ..base.calls import Usage
 from ..base.errors import UserError
 from ..base.space import Choice, Member, Parameter, Pick, Space, When, Whole
 from ..reading.answers import Kind, answer_key
+from ..reading.row import ResultRow
 from ..reading.voting import majority
 from ..reports.deliberation import deliberation_report
 from .declaration import MAX_ROUNDS, Described, Plot, Protocol, Replayed, Replays, comma_items, rounds_title
@@ -119,7 +120,7 @@ class Deliberation(Program):
         judged: list[SeatTurns] = [] if self.judge is None else [(self.judge, 0, 1)]
         return [*((agent, 1, self.max_rounds) for agent in self.agents), *judged]
 
-    def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         return deliberation_report(rows)
 
     async def solve(self, task: Task) -> dspy.Prediction:

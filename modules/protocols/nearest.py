@@ -13,6 +13,7 @@ import numpy as np
 
 from ..agents.transcript import Task
 from ..base.errors import UserError
+from ..reading.row import ResultRow
 from .declaration import Protocol
 from .program import Program, SeatTurns
 
@@ -61,7 +62,7 @@ class NearestDemos(Program):
     def most_turns(self) -> int:
         return self.program.most_turns()
 
-    def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         return self.program.report(rows)
 
     async def solve(self, task: Task) -> dspy.Prediction:

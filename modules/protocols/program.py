@@ -18,6 +18,7 @@ from ..base.calls import ASKER, asking, metered
 from ..base.errors import UserError
 from ..base.sync import run_sync
 from ..reading.answers import Kind
+from ..reading.row import ResultRow
 from .declaration import Protocol
 from .saved import write
 
@@ -85,7 +86,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         """The constructor's settings as JSON; with prompts and demos, all that makes this program."""
         raise NotImplementedError
 
-    def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         """What the protocol has to say about its evaluated rows beside scores; numbers in nested dicts."""
         return {}
 

@@ -11,6 +11,7 @@ import dspy
 from ..agents.transcript import Task
 from ..base.errors import UserError
 from ..reading.answers import answer_key
+from ..reading.row import ResultRow
 from .declaration import Protocol
 from .program import Program, SeatTurns
 from .single import SingleAgent
@@ -86,7 +87,7 @@ class Router(Program):
         asked[TEAM] = await _ask(self.team, task)
         return _settled(task, asked)
 
-    def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         """How many questions were `routed` to the team and as `share_routed`, 0 to 1; `questions` and
         `accuracy` of those (`team`) and of the others (`cheap`). Failed questions are left out.
         """

@@ -20,6 +20,7 @@ from ..base.saved_file import FILE, read_document, read_plain
 from ..base.together import together
 from ..reading.answers import answer_key, score
 from ..reading.question import Question
+from ..reading.row import ResultRow
 from ..reading.voting import weighted_consensus
 from ..reports.network import network_report
 from .declaration import Described, Plot, Protocol
@@ -162,7 +163,7 @@ class StrategyNetwork(Program):
 
         return answer
 
-    def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         return network_report(rows)
 
     def save_tensors(self, folder: Path) -> None:

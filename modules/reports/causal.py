@@ -8,12 +8,13 @@ from typing import Any
 
 from ..reading.answers import same_answer, score
 from ..reading.mentions import same_text
+from ..reading.row import ResultRow
 
 CHANGES = ("wrong_to_right", "right_to_wrong", "wrong_to_wrong")
 USAGE = ("calls", "prompt_tokens", "completion_tokens")
 
 
-def causal_report(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def causal_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     """Sum up the rounds of a CausalConsistency (CaCo-CoT, Tables 1 to 3 and Figure 3, and more).
 
     Args:
@@ -51,7 +52,7 @@ class _Tally:
         self.changes: Counter[str] = Counter()
         self.usage: Counter[str] = Counter()
 
-    def count(self, row: Mapping[str, Any]) -> None:
+    def count(self, row: ResultRow) -> None:
         correct = bool(row.get("correct"))
         self.rows += 1
         self.correct += correct
@@ -64,8 +65,9 @@ class _Tally:
         decided_by = str(row.get("decided_by"))
         self.decided[decided_by] += 1
         self.decided_right[decided_by] += correct
+        usage: Mapping[str, Any] = row.get("usage") or {}
         for name in USAGE:
-            self.usage[name] += _whole((row.get("usage") or {}).get(name))
+            self.usage[name] += _whole(usage.get(name))
         turns = [turn for turn in row.get("transcript") or () if not turn.get("step")]
         solutions = [turn for turn in turns if not turn.get("examined")]
         self._solutions(row, solutions)
@@ -73,7 +75,7 @@ class _Tally:
             if turn.get("examined"):
                 self._evaluation(row, turn["examined"].get("answer"), turn.get("answer"))
 
-    def _solutions(self, row: Mapping[str, Any], solutions: list[Mapping[str, Any]]) -> None:
+    def _solutions(self, row: ResultRow, solutions: list[Mapping[str, Any]]) -> None:
         for turn in solutions:
             self.solutions += 1
             self.solved += _right(row, turn.get("answer"))
@@ -81,7 +83,7 @@ class _Tally:
         first = [turn.get("answer") for turn in solutions if turn.get("round") == 1]
         self.unanimous += bool(first) and all(_same(row, first[0], answer) for answer in first)
 
-    def _evaluation(self, row: Mapping[str, Any], before: Any, after: Any) -> None:
+    def _evaluation(self, row: ResultRow, before: Any, after: Any) -> None:
         self.evaluations += 1
         if after is None:
             self.unreadable += 1
@@ -127,7 +129,7 @@ class _Tally:
         return found | {f"{name}_per_question": total / questions for name, total in self.usage.items()}
 
 
-def _same(row: Mapping[str, Any], one: Any, other: Any) -> bool:
+def _same(row: ResultRow, one: Any, other: Any) -> bool:
     """As the run itself compares answers: two options with the same text are one answer."""
     kind, choices = row.get("kind", "span"), row.get("choices") or {}
     if not isinstance(one, str) or not isinstance(other, str):
@@ -135,7 +137,7 @@ def _same(row: Mapping[str, Any], one: Any, other: Any) -> bool:
     return same_answer(one, other, kind) or (kind == "choice" and same_text(one, other, choices))
 
 
-def _right(row: Mapping[str, Any], answer: Any) -> bool:
+def _right(row: ResultRow, answer: Any) -> bool:
     if not isinstance(answer, str) or not isinstance(row.get("gold"), str):
         return False
     try:

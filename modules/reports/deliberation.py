@@ -9,6 +9,7 @@ from typing import Any
 
 from ..agents.transcript import all_agree
 from ..reading.answers import Kind, same_answer, score
+from ..reading.row import ResultRow
 
 JUDGE = "judge"
 REVISIONS = ("wrong_to_right", "right_to_wrong", "wrong_to_wrong")
@@ -17,7 +18,7 @@ Path = tuple[str, ...]
 Turn = Mapping[str, Any]
 
 
-def deliberation_report(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     """Sum up the dialogues of a Deliberation (Agents of Commonsense, metrics of section 4.1, and more).
 
     Args:
@@ -63,7 +64,7 @@ class _Tally:
             self.hits[path] += hit
             self.chances[path] += 1
 
-    def count(self, row: Mapping[str, Any]) -> None:
+    def count(self, row: ResultRow) -> None:
         self.rate(bool(row["correct"]), ("accuracy",))
         if row["error"]:
             self.counts["errors",] += 1
@@ -89,7 +90,7 @@ class _Tally:
             for before, after in pairwise(turns):
                 self._revision(role, before, after, kind, right)
 
-    def _outcome(self, row: Mapping[str, Any]) -> None:
+    def _outcome(self, row: ResultRow) -> None:
         correct, first = bool(row["correct"]), row["consensus_round"]
         self.longest = max(self.longest, row["rounds"])
         self.consensus[first or 0] += 1
@@ -98,8 +99,9 @@ class _Tally:
         self.counts["tie_break", "count"] += first is None
         if first is None:
             self.rate(correct, ("tie_break", "accuracy"))
-        self.counts["decided_by", row["decided_by"], "count"] += 1
-        self.rate(correct, ("decided_by", row["decided_by"], "accuracy"))
+        rule = str(row["decided_by"])
+        self.counts["decided_by", rule, "count"] += 1
+        self.rate(correct, ("decided_by", rule, "accuracy"))
 
     def _agreement(self, last: Sequence[Turn], kind: Kind) -> None:
         self.rate(all_agree([turn["answer"] for turn in last], kind), ("agreement", "all"))
@@ -150,7 +152,7 @@ class _Tally:
 class _Rightness:
     """Whether an answer to one question is right; each different answer is scored once."""
 
-    def __init__(self, row: Mapping[str, Any]) -> None:
+    def __init__(self, row: ResultRow) -> None:
         self._row = row
         self._known: dict[str | None, bool] = {None: False}
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..reading.answers import answer_key, score
+from ..reading.row import ResultRow
 from .shapley import MOST_VOTERS, Ballot, ballot_of, coalitions_right, shapley_values
 
 DECIDERS = ("judge", "supervisor")
@@ -19,7 +20,6 @@ CHANGES = tuple(f"{before}_to_{after}" for before in STATES for after in STATES)
 _MOVES = {(False, True): "to_right", (True, False): "to_wrong", (False, False): "wrong_to_wrong"}
 
 Path = tuple[str, ...]
-Row = Mapping[str, Any]
 Turn = Mapping[str, Any]
 
 
@@ -73,7 +73,7 @@ class Reading:
     read is the same as none.
     """
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: ResultRow) -> None:
         self._row = row
         self._right: dict[Any, bool] = {None: False}
         self._keys: dict[Any, str | None] = {None: None}
@@ -106,7 +106,7 @@ class Reading:
         return self._keys[answer]
 
 
-def moves(row: Row) -> list[Move]:
+def moves(row: ResultRow) -> list[Move]:
     """Every change of mind in a row's dialogue, in order. Repeating an answer in other words is none."""
     return _moves(_steps(row), Reading(row))
 
@@ -124,7 +124,7 @@ def _moves(steps: Iterable[_Step], reading: Reading) -> list[Move]:
     return found
 
 
-def chances(row: Row) -> list[Chance]:
+def chances(row: ResultRow) -> list[Chance]:
     """Every moment of a row's dialogue at which an agent could have given way, with what it did."""
     return _chances(_steps(row), Reading(row))
 
@@ -145,7 +145,7 @@ def _chances(steps: Iterable[_Step], reading: Reading) -> list[Chance]:
     return found
 
 
-def forensics(rows: Iterable[Row], program: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def forensics(rows: Iterable[ResultRow], program: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What the rows of a protocol with several agents say about who was right, and who gave way.
 
     Args:
@@ -195,7 +195,7 @@ class ForensicTally:
         self._last: Counter[Ballot] = Counter()
         self._votes: dict[Ballot, bool] = {}
 
-    def count(self, row: Row) -> None:
+    def count(self, row: ResultRow) -> None:
         spoken = [] if row.get("error") else [turn for turn in _turns(row) if not turn.get("step")]
         said = _answers(spoken)
         if not said:
@@ -225,7 +225,7 @@ class ForensicTally:
             for speaker in move.towards if change else ():
                 sums["sway", speaker, move.agent, str(change)] += 1
 
-    def _vote(self, row: Row, said: Mapping[str, list[Any]], reading: Reading) -> None:
+    def _vote(self, row: ResultRow, said: Mapping[str, list[Any]], reading: Reading) -> None:
         if len(self._agents) > MOST_VOTERS:
             return
         weights = _weights(row, self._program, said)
@@ -323,7 +323,7 @@ def _rated(sums: Mapping[Path, int], path: Path, name: str) -> dict[str, float]:
     return {f"{name}chances": chances, f"{name}count": count, f"{name}rate": count / chances}
 
 
-def _turns(row: Row) -> list[Turn]:
+def _turns(row: ResultRow) -> list[Turn]:
     return [turn for turn in row.get("transcript") or () if isinstance(turn, Mapping)]
 
 
@@ -350,7 +350,7 @@ def _answers(spoken: Iterable[Turn]) -> dict[str, list[str | None]]:
     return found
 
 
-def _steps(row: Row) -> Iterator[_Step]:
+def _steps(row: ResultRow) -> Iterator[_Step]:
     """Every answer that follows an earlier one of the same agent, or that was handed to it."""
     turns = _turns(row)
     afresh = any(turn.get("examined") for turn in turns)
@@ -371,7 +371,7 @@ def _steps(row: Row) -> Iterator[_Step]:
             held[agent], spoke[agent] = answer, round
 
 
-def _weights(row: Row, program: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, float] | None:
+def _weights(row: ResultRow, program: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, float] | None:
     """The weight of each agent's vote; None when all weigh alike."""
     told = {str(turn.get("agent")): turn.get("weight") for turn in _turns(row) if "weight" in turn}
     if told:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..network.verdict import Contest, verdict
 from ..reading.answers import Kind, answer_key, score
+from ..reading.row import ResultRow
 
 BINS = 10
 TOPICS = ("subject", "topic", "domain", "type", "grade")
@@ -18,7 +19,7 @@ _MOST_TOPICS = 30
 _SURE = 1.96  # standard errors on each side of a 95 % interval
 
 
-def network_report(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def network_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     """Sum up what the agents of a StrategyNetwork did (MARL-GAT, table 1, and more).
 
     Args:
@@ -119,7 +120,7 @@ class _Tally:
         self.sums[name] += value
         self.counts[name] += 1
 
-    def count(self, row: Mapping[str, Any]) -> None:
+    def count(self, row: ResultRow) -> None:
         if row["error"]:
             self.errors += 1
             return

@@ -8,12 +8,13 @@ from itertools import pairwise
 from typing import Any
 
 from ..reading.answers import Kind, score
+from ..reading.row import ResultRow
 
 SUPERVISOR = "supervisor"
 CHANGES = ("wrong_to_right", "right_to_wrong", "wrong_to_wrong", "right_to_right")
 
 
-def team_report(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def team_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     """Sum up the traces of a SupervisedTeam (Reasoning as a Team, sections 4.3 and 5, and more).
 
     Args:
@@ -64,7 +65,7 @@ class _Tally:
     def mean(self, value: float, *path: str) -> None:
         self.means.setdefault(path, _Mean()).add(float(value))
 
-    def count(self, row: Mapping[str, Any]) -> None:
+    def count(self, row: ResultRow) -> None:
         kind: Kind = row["kind"]
 
         def judged(answer: str | None) -> tuple[float, float]:
@@ -81,7 +82,7 @@ class _Tally:
         self.questions += 1
         self.mean(em, "em_excluding_errors")
         self.mean(f1, "f1_excluding_errors")
-        self.mean(em, "decided_by", row["decided_by"])
+        self.mean(em, "decided_by", str(row["decided_by"]))
         for name in ("calls", "prompt_tokens", "completion_tokens"):
             self.usage[name] += row["usage"][name]
         attempts: dict[str, list[Mapping[str, Any]]] = {}

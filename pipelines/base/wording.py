@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from ...modules.reading.row import ResultRow
 from ...optimizers.statistics.statistics import minimum_detectable_difference
 
 DISCORDANT, POWER = 0.08, 0.8
@@ -69,7 +69,7 @@ def run_failed(name: str, errors: int, rows: int) -> str:
     )
 
 
-def common_error(rows: Iterable[Mapping[str, Any]]) -> tuple[str, int] | None:
+def common_error(rows: Iterable[ResultRow]) -> tuple[str, int] | None:
     """The most frequent reason for which rows failed, and how many gave it; of equals the first."""
     found = Counter(" ".join(str(row["error"]).split()) for row in rows if row["error"] is not None)
     if not found:

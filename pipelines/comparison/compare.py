@@ -6,13 +6,14 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import distinct
+from ...modules.reading.row import ResultRow
 from ...optimizers.statistics.statistics import (
     bootstrap_mean,
     holm,
@@ -103,7 +104,7 @@ class _Mark(NamedTuple):
     asked: int  # hash of everything that makes the question what it is
 
 
-def _mark(row: dict[str, Any]) -> _Mark:
+def _mark(row: ResultRow) -> _Mark:
     asked = [row["kind"], row.get("question"), row.get("choices"), row["gold"]]
     return _Mark(
         correct=bool(row["correct"]),

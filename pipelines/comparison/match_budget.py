@@ -11,6 +11,7 @@ from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
 from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
 from ..data import catalogue
 from ..data import load as data
 from ..evaluation.earlier import earlier
@@ -125,7 +126,7 @@ def match_budget(
 _BASELINE = {"command": "compare", "program_spec": f"single:{SELF_CONSISTENCY}", "sets": [], "demos": 0}
 
 
-def tokens_per_question(rows: Iterable[Mapping[str, Any]]) -> tuple[float | None, int]:
+def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
     """Mean tokens of the questions whose calls were all paid for, and how many those are; None for none.
 
     Questions that failed are left out: what they spent before is no answer's price.

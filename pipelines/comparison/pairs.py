@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain, zip_longest
 from typing import Any, overload
 
+from ...modules.base.calls import UsageFields
 from ...optimizers.statistics.statistics import Difference, Odds
 from ..base.wording import mostly_failed, run_failed, smallest_difference
 from ..evaluation.evaluate import Evaluation
@@ -33,7 +34,7 @@ class Compared:
     f1: dict[str, float] | None
     errors: int
     unreadable: int
-    usage: dict[str, Any]
+    usage: UsageFields
     seconds: float
 
 

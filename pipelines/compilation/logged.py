@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...modules.base.calls import numbers_of
 from ..tracking.uploads import Child, Upload, Uploads, existing
 from ..tracking.values import rounded
 from .record import CANDIDATES, PROMPTS, prompts_page
@@ -114,5 +115,5 @@ def compilation_metrics(result: Compilation) -> dict[str, float]:
     add("selection_winner", result.selection["winner"])
     found |= {"candidates": result.candidates, "calls_made": result.calls_made}
     found["calls_saved"] = result.calls_saved
-    found |= {f"paid_{name}": value for name, value in result.paid.items() if value is not None}
+    found |= {f"paid_{name}": value for name, value in numbers_of(result.paid).items()}
     return found

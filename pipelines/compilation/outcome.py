@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...modules.base.calls import UsageFields
 from ..base.wording import counted
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
@@ -36,7 +37,7 @@ class Compilation:
     candidates: int
     calls_made: int
     calls_saved: int
-    paid: dict[str, Any]
+    paid: UsageFields
     settings: dict[str, Any]
     seconds: float
     stopped: str | None = None

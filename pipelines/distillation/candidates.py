@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from ...modules.protocols.program import Program, distinct
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
 from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
 from ..data import load as data
 from ..programs.build import made
 
@@ -66,7 +67,7 @@ def split(questions: Sequence[Question], right: Mapping[str, bool], seed: int) -
 
 
 def candidates(
-    team: Mapping[str, Any], calls: float, shown: Sequence[tuple[Question, Mapping[str, Any]]]
+    team: Mapping[str, Any], calls: float, shown: Sequence[tuple[Question, ResultRow]]
 ) -> list[Candidate]:
     """The single agents that make fewer calls a question than the team, which makes so many: the fewest calls
     first, and without demonstrations before with them.
@@ -113,7 +114,7 @@ def _called(member: Mapping[str, Any]) -> str:
     return name if name not in PLAIN else f"member-{name}"
 
 
-def _shown(plain: Candidate, shown: Sequence[tuple[Question, Mapping[str, Any]]]) -> Candidate:
+def _shown(plain: Candidate, shown: Sequence[tuple[Question, ResultRow]]) -> Candidate:
     """The same agent shown the questions, each with what the team said for the right answer."""
     taught: Program = plain.program.deepcopy()
     for predictor in taught.predictors():
@@ -129,17 +130,16 @@ def _shown(plain: Candidate, shown: Sequence[tuple[Question, Mapping[str, Any]]]
     return Candidate(plain.name + suffix, taught, len(shown), plain.name, once)
 
 
-def _argued(fields: Sequence[str], row: Mapping[str, Any]) -> dict[str, str]:
+def _argued(fields: Sequence[str], row: ResultRow) -> dict[str, str]:
     """The first argument for the row's answer, for an agent whose reply has one field for it."""
     if len(fields) != 1:
         return {}
     return {field: text for field in fields for text in _arguments(row)[:1]}
 
 
-def _arguments(row: Mapping[str, Any]) -> list[str]:
-    turns: Iterable[Mapping[str, Any]] = row["transcript"]
+def _arguments(row: ResultRow) -> list[str]:
     return [
         str(turn["text"])
-        for turn in turns
+        for turn in row["transcript"]
         if not turn.get("step") and turn["answer"] == row["answer"] and str(turn["text"]).strip()
     ]

@@ -17,6 +17,7 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.router import ALWAYS, Router
 from ...modules.protocols.single import SingleAgent
 from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
 from ...optimizers.statistics.noninferiority import CONFIDENCE, fewest_questions
 from ..base.budget import Budget
 from ..base.journal import write_json
@@ -97,7 +98,7 @@ class Plan:
     """A distillation that is checked and has not asked any LM."""
 
     run: Evaluation
-    rows: dict[str, dict[str, Any]]
+    rows: dict[str, ResultRow]
     team: Program
     candidates: list[Candidate]
     parts: Parts

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from ...modules.reading.row import ResultRow
 from ..evaluation.evaluate import Evaluation
 from ..lms.ledger import LEDGER
 from ..lms.store import CALLS, CallStore
@@ -49,7 +49,7 @@ def price_of(run: Evaluation, prices: PerToken) -> Price:
     )
 
 
-def each_of(rows: Iterable[Mapping[str, Any]], mean: Price) -> list[Price]:
+def each_of(rows: Iterable[ResultRow], mean: Price) -> list[Price]:
     """The price of every row; the mean where tokens and cost are not those of all its calls."""
     found = []
     for row in rows:

@@ -11,6 +11,7 @@ import numpy as np
 from ...modules.agents.transcript import Task
 from ...modules.protocols.router import ALWAYS, NEVER, Rule, asks_team, signs_of
 from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
 from ...optimizers.policy.routing import Answered, Learnt, learn_rule
 from ...optimizers.statistics.noninferiority import (
     CONFIDENCE,
@@ -28,7 +29,7 @@ from ..tracking.values import run_name
 from .candidates import Candidate, Parts
 from .price import PerToken, Price, each_of, in_unit, price_of, total_of, unit_of
 
-Rows = Mapping[str, Mapping[str, Any]]
+Rows = Mapping[str, ResultRow]
 _UNITS = {"cost_usd": "money", "tokens": "tokens", "calls": "calls"}
 
 

@@ -20,6 +20,7 @@ from ...modules.base.calls import FatalCallError, asking, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
 from ..lms.named import engine_of
 from ..lms.secrets import without_keys
 from ..runs.rows import error_row, row_of
@@ -41,7 +42,7 @@ async def each_in_turn(
         raise problems.exceptions[0] from None
 
 
-async def answer_row(program: Program, question: Question) -> dict[str, Any]:
+async def answer_row(program: Program, question: Question) -> ResultRow:
     """The row of a question, answered or failed. Raises what every other question would meet, too."""
     began = time.monotonic()
     with asking(question=question.id), metered() as usage:

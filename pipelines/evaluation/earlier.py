@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ...modules.reading.row import ResultRow
 from ..base.journal import read_object
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS, read_rows
@@ -36,7 +37,7 @@ class Evaluation:
         return self._tracker is None or self._tracker.wait(seconds)
 
     @property
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[ResultRow]:
         yield from read_rows(self.folder / RESULTS)  # holds on to self, and so to a temporary folder
 
     @property

@@ -16,6 +16,7 @@ from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import run_sync
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
 from ..base.budget import ACCOUNTS, Budget, BudgetSpent
 from ..base.journal import write_json
 from ..base.wording import counted
@@ -213,7 +214,7 @@ class _Job:
             if self.stopped:
                 return
 
-    def take(self, row: dict[str, Any], seen: Sequence[SeenCall] | None = None) -> None:
+    def take(self, row: ResultRow, seen: Sequence[SeenCall] | None = None) -> None:
         """Keep a finished row. Raises UserError when the disk takes no more or too many have failed."""
         self.traced.keep(row, seen)  # first: a row on disk is never answered, and so never traced, again
         self.rows.append(row)

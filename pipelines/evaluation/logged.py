@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...modules.base.calls import numbers_of
 from ..plots.dialogues import dialogues_page, most_informative
 from ..plots.protocols import plot_of
 from ..runs.manifest import MANIFEST
@@ -75,7 +76,7 @@ def evaluation_metrics(summary: Summary) -> dict[str, float]:
     for name, score in summary.scores.items():
         found |= {name: score["value"], f"{name}_low": score["low"], f"{name}_high": score["high"]}
     found |= {name: summary.counts[name] for name in ("rows", "errors", "unreadable")}
-    found |= {name: value for name, value in summary.usage.items() if value is not None}
+    found |= numbers_of(summary.usage)
     found |= {f"seconds_{name}": summary.seconds[name] for name in ("p50", "p90") if name in summary.seconds}
     for group, values in summary.groups.items():
         for value, score in values.items():

@@ -16,6 +16,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
 from ..base.budget import ACCOUNTS
 from ..base.settings import settings
 from ..lms.cache import ACTIVE_CACHE
@@ -24,7 +25,7 @@ from ..lms.named import engine_of
 from ..lms.store import CallStore
 from ..runs.rows import error_row
 from .answering import seat_engines
-from .ray_worker import Call, Event, Known, Paid, Ready, Row, Stop, Worker, raised_again
+from .ray_worker import Call, Event, Finished, Known, Paid, Ready, Stop, Worker, raised_again
 
 MOST_DEATHS = 3
 """A question that was in the hands of so many workers when they died is an error; the last of these times it
@@ -32,7 +33,7 @@ was alone with its worker, so that its neighbours are not blamed."""
 OBJECT_STORE_BYTES = 256 * 2**20
 NO_BUDGET = "the engine ray cannot hold a budget: drop --budget, or use the engine asyncio"
 
-Take = Callable[[dict[str, Any]], None]
+Take = Callable[[ResultRow], None]
 
 
 def check_ray(program: Program, lm: Any, workers: int | None) -> None:
@@ -165,7 +166,7 @@ class _Driver:
                 for ledger in LEDGERS.get():
                     ledger.add(event.entry)
                 return
-            case Row():
+            case Finished():
                 del worker.has[event.row["id"]]
                 self._finish(event.row)
             case Ready():
@@ -183,7 +184,7 @@ class _Driver:
                 store.put(call.key, call.model, call.reply)
         self.calls[call.question].append(call)
 
-    def _finish(self, row: dict[str, Any]) -> None:
+    def _finish(self, row: ResultRow) -> None:
         self.calls.pop(row["id"], None)
         self.left -= 1
         self.take(row)

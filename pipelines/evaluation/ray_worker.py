@@ -15,6 +15,7 @@ from ...modules.base.calls import ASKER, FatalCallError
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
 from ..lms.cache import ACTIVE_CACHE, open_cache
 from ..lms.ledger import LEDGERS, Entry
 from ..lms.store import ACTIVE
@@ -41,10 +42,10 @@ class Paid:
 
 
 @dataclass
-class Row:
+class Finished:
     """A finished question."""
 
-    row: dict[str, Any]
+    row: ResultRow
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Stop:
     trace: str
 
 
-Event = Call | Paid | Row | Ready | Stop
+Event = Call | Paid | Finished | Ready | Stop
 
 
 @dataclass
@@ -120,7 +121,7 @@ class Worker:
             known = await self._questions.get()
             relay.learn(known.calls)
             try:
-                self._events.put_nowait(Row(await answer_row(program, known.question)))
+                self._events.put_nowait(Finished(await answer_row(program, known.question)))
             except Exception as problem:
                 self._events.put_nowait(_stop(problem))
 

@@ -22,7 +22,7 @@ from ...modules.base.sync import run_sync
 from ..base.budget import ACCOUNTS, Account, BudgetSpent
 from .cache import ACTIVE_CACHE, CallCache
 from .endpoint import Endpoint, Reply, TransientError
-from .ledger import LEDGERS, Entry
+from .ledger import LEDGERS, Entry, usage_of
 from .limits import AdaptiveLimit
 from .reach import Prices, reach
 from .seen import WATCHED, watch
@@ -290,18 +290,19 @@ class Engine:
         asker, cost = ASKER.get(), self._cost(reply)
         tokens = reply.prompt_tokens, reply.completion_tokens
         entry = Entry(
-            self.endpoint.name if self.endpoint else "",
-            self.model,
-            key,
-            *tokens,
-            cost,
-            asker.seat,
-            asker.question,
-            attempts,
-            _complete(reply),
+            endpoint=self.endpoint.name if self.endpoint else "",
+            model=self.model,
+            key=key,
+            prompt_tokens=reply.prompt_tokens,
+            completion_tokens=reply.completion_tokens,
+            cost_usd=cost,
+            seat=asker.seat,
+            question=asker.question,
+            attempts=attempts,
+            kept=_complete(reply),
         )
         for account in ACCOUNTS.get():
-            account.charge(entry.usage, self.model, counted=None not in tokens)
+            account.charge(usage_of(entry), self.model, counted=None not in tokens)
         for ledger in LEDGERS.get():
             ledger.add(entry)
 

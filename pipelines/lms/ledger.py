@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 from ...modules.base.calls import Usage
 from ..base.journal import Journal, records
@@ -16,8 +15,7 @@ from ..base.journal import Journal, records
 LEDGER = "ledger.jsonl"
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(TypedDict):
     """One paid call: tokens as the endpoint counted them (or None), cost in USD (None: price unknown).
 
     `key` is the hash of the request, `attempts` counts the failed tries before it too, and `kept` says
@@ -34,10 +32,12 @@ class Entry:
     question: str | None
     attempts: int
     kept: bool
+    time: NotRequired[str]
 
-    @property
-    def usage(self) -> Usage:
-        return Usage(1, self.prompt_tokens or 0, self.completion_tokens or 0, 0, self.cost_usd)
+
+def usage_of(entry: Entry) -> Usage:
+    tokens = entry["prompt_tokens"] or 0, entry["completion_tokens"] or 0
+    return Usage(1, *tokens, 0, entry["cost_usd"])
 
 
 class Ledger:
@@ -56,25 +56,22 @@ class Ledger:
     def add(self, entry: Entry) -> None:
         """Write a paid call down. Raises UserError when the disk takes no more."""
         with self._lock:
-            self.total.add(entry.usage)  # paid for, whether or not the disk takes it
-        self._journal.append({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **vars(entry)})
+            self.total.add(usage_of(entry))  # paid for, whether or not the disk takes it
+        self._journal.append({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **entry})
 
 
-def read_ledger(folder: Path) -> Iterator[dict[str, Any]]:
+def read_ledger(folder: Path) -> Iterator[Entry]:
     """The ledger's lines in order, the torn ones left out; none when there is no ledger."""
-    return records(folder / LEDGER, _FIELDS)
+    return cast(Iterator[Entry], records(folder / LEDGER, Entry.__annotations__))
 
 
 def totals(folder: Path) -> Usage:
     """What was paid for in a folder, over all its runs and resumptions."""
     total = Usage()
-    for record in read_ledger(folder):
-        tokens = record["prompt_tokens"] or 0, record["completion_tokens"] or 0
-        total.add(Usage(1, *tokens, 0, record["cost_usd"]))
+    for entry in read_ledger(folder):
+        total.add(usage_of(entry))
     return total
 
-
-_FIELDS = {"time", *Entry.__dataclass_fields__}
 
 LEDGERS: ContextVar[tuple[Ledger, ...]] = ContextVar("folkmoot_ledgers", default=())
 """The ledgers of the runs in progress, the innermost first; each gets every paid call."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...modules.base.fence import clean
+from ...modules.reading.row import ResultRow
 from ...modules.reports.forensics import DECIDERS, Move, Reading, moves
 
 MOST, FEW = 6, 3  # dialogues of a run, where there are few runs and where there are many
@@ -75,10 +76,10 @@ class Picked:
     """The rows worth reading of a run, found in one pass that holds a few of each sort."""
 
     most: int
-    _kept: dict[str, list[tuple[tuple[int, int], int, Mapping[str, Any]]]] = field(default_factory=dict)
+    _kept: dict[str, list[tuple[tuple[int, int], int, ResultRow]]] = field(default_factory=dict)
     _seen: int = 0
 
-    def look(self, rows: Iterable[Mapping[str, Any]]) -> Picked:
+    def look(self, rows: Iterable[ResultRow]) -> Picked:
         for row in rows:
             if row.get("error") or not row.get("transcript"):
                 continue
@@ -92,14 +93,14 @@ class Picked:
                 heapq.heappushpop(kept, entry)
         return self
 
-    def best(self) -> list[tuple[str, Mapping[str, Any]]]:
+    def best(self) -> list[tuple[str, ResultRow]]:
         """Lost and won questions in turn, then those argued over, then other wrong ones; `most` in all.
 
         Of the last, which are no turning points, at most half as many.
         """
         sorts = {why: [row for _, _, row in sorted(kept, reverse=True)] for why, kept in self._kept.items()}
         lost, won = sorts.get(LOST, []), sorts.get(WON, [])
-        found: list[tuple[str, Mapping[str, Any]]] = []
+        found: list[tuple[str, ResultRow]] = []
         for place in range(self.most):
             found += [(why, rows[place]) for why, rows in ((LOST, lost), (WON, won)) if place < len(rows)]
         found += [(ARGUED, row) for row in sorts.get(ARGUED, [])]
@@ -108,7 +109,7 @@ class Picked:
         return found + [(WRONG, row) for row in sorts.get(WRONG, [])[:room]]
 
 
-def _interest(row: Mapping[str, Any]) -> tuple[str, tuple[int, int]]:
+def _interest(row: ResultRow) -> tuple[str, tuple[int, int]]:
     """Why a row is worth reading, and how much: turning points, then changes of mind."""
     reading, turned = Reading(row), moves(row)
     said = [turn.get("answer") for turn in row["transcript"] if not turn.get("step")]
@@ -122,7 +123,7 @@ def _interest(row: Mapping[str, Any]) -> tuple[str, tuple[int, int]]:
     return ("" if row["correct"] else WRONG), rank
 
 
-def shown(row: Mapping[str, Any], why: str) -> ShownDialogue:
+def shown(row: ResultRow, why: str) -> ShownDialogue:
     """A row as a report shows it."""
     reading = Reading(row)
     turned = {move.turn: move for move in moves(row)}

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..data import load as data
 from ..programs.resolve import program_of
-from .presets import Preset, Row, Sample, Table, models, papers, select
+from .presets import Preset, PublishedRow, Sample, Table, models, papers, select
 
 Range = tuple[int, int]
 
@@ -19,7 +19,7 @@ Range = tuple[int, int]
 class RowInfo:
     """A row of the list: how many questions, least and most calls, its data, and what of that is missing."""
 
-    row: Row
+    row: PublishedRow
     questions: int | None
     calls: Range | None
     data: tuple[str, ...]
@@ -78,11 +78,11 @@ def listing(spec: str | None = None) -> list[TableInfo]:
     return [_table(selection.table, list(selection.rows), here)]
 
 
-def _table(table: Table, rows: Sequence[Row], here: Mapping[str, data.DatasetInfo]) -> TableInfo:
+def _table(table: Table, rows: Sequence[PublishedRow], here: Mapping[str, data.DatasetInfo]) -> TableInfo:
     return TableInfo(table, tuple(_info(row, here) for row in rows))
 
 
-def _info(row: Row, here: Mapping[str, data.DatasetInfo]) -> RowInfo:
+def _info(row: PublishedRow, here: Mapping[str, data.DatasetInfo]) -> RowInfo:
     preset = row.preset
     if preset is None:
         return RowInfo(row, None, None, (), ())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...modules.reading.answers import score
+from ...modules.reading.row import ResultRow
 from ...modules.reports.deliberation import deliberation_report
 from ...optimizers.statistics.statistics import wilson
 from ..evaluation.evaluate import Evaluation
@@ -18,7 +19,6 @@ _AT_ONCE = 500  # resamples held in memory
 _SUBJECTS = {"natural": "natural science", "social": "social science", "language": "language science"}
 _GRADES = {"grades_1_6": "1-6", "grades_7_12": "7-12"}
 
-Row = Mapping[str, Any]
 Count = tuple[float, float]
 """Hits and chances of one row."""
 
@@ -62,7 +62,9 @@ def derived(rule: str, figure: str, runs: Sequence[Evaluation]) -> Measured | No
     return pooled(runs, lambda run, row: counter(run, row, argument))
 
 
-def pooled(runs: Iterable[Evaluation], count: Callable[[Evaluation, Row], Count | None]) -> Measured | None:
+def pooled(
+    runs: Iterable[Evaluation], count: Callable[[Evaluation, ResultRow], Count | None]
+) -> Measured | None:
     """Hits over chances of all rows of all runs. `count` gives those of a row, None where there are none."""
     hits: dict[str, float] = defaultdict(float)
     chances: dict[str, float] = defaultdict(float)
@@ -105,13 +107,13 @@ def _score(known: Mapping[str, float] | None) -> Measured | None:
     return Measured(known["value"], known["low"], known["high"], int(known["n"]))
 
 
-def _of_subject(row: Row, subject: str) -> Count | None:
+def _of_subject(row: ResultRow, subject: str) -> Count | None:
     if (row.get("meta") or {}).get("subject") != subject:
         return None
     return float(bool(row["correct"])), 1.0
 
 
-def _individual(run: Evaluation, row: Row) -> Count | None:
+def _individual(run: Evaluation, row: ResultRow) -> Count | None:
     """The share of agents that were right; in a failed row none was."""
     if row["error"]:
         return 0.0, 1.0
@@ -119,7 +121,7 @@ def _individual(run: Evaluation, row: Row) -> Count | None:
     return (sum(right) / len(right), 1.0) if right else None
 
 
-def _judge(run: Evaluation, row: Row, _: str = "") -> Count | None:
+def _judge(run: Evaluation, row: ResultRow, _: str = "") -> Count | None:
     """Whether the judge was right, where it had to decide; a judge who could not be read was not."""
     asked = run.summary.run["program"].get("tie_break") == "judge"
     if not asked or row["error"] or row["consensus_round"] is not None:
@@ -127,7 +129,7 @@ def _judge(run: Evaluation, row: Row, _: str = "") -> Count | None:
     return float(row["decided_by"] == "judge" and bool(row["correct"])), 1.0
 
 
-def _role(run: Evaluation, row: Row, role: str) -> Count | None:
+def _role(run: Evaluation, row: ResultRow, role: str) -> Count | None:
     """Whether a role's last answer is right; in a failed row it is not."""
     if role not in run.summary.run["program"].get("roles", ()):
         return None
@@ -135,15 +137,15 @@ def _role(run: Evaluation, row: Row, role: str) -> Count | None:
     return float(bool(said) and _right(row, said[-1])), 1.0
 
 
-def _consensus(run: Evaluation, row: Row, _: str) -> Count:
+def _consensus(run: Evaluation, row: ResultRow, _: str) -> Count:
     return float(row["consensus_round"] is not None), 1.0
 
 
-def _resolved(run: Evaluation, row: Row, round: str) -> Count:
+def _resolved(run: Evaluation, row: ResultRow, round: str) -> Count:
     return float(row["consensus_round"] is not None and row["consensus_round"] <= int(round)), 1.0
 
 
-def _revisions(run: Evaluation, row: Row, role: str) -> Count | None:
+def _revisions(run: Evaluation, row: ResultRow, role: str) -> Count | None:
     """How many of a role's revisions put a wrong answer right."""
     if row["error"] or role not in run.summary.run["program"].get("roles", ()):
         return None
@@ -167,16 +169,16 @@ def _none(marks: Sequence[bool]) -> bool:
     return not any(marks)
 
 
-def _right(row: Row, answer: str | None) -> bool:
+def _right(row: ResultRow, answer: str | None) -> bool:
     return score(answer, row["gold"], row["kind"], row.get("choices")).correct
 
 
-_IN_ONE: dict[str, Callable[[Evaluation, Row], Count | None]] = {
+_IN_ONE: dict[str, Callable[[Evaluation, ResultRow], Count | None]] = {
     "individual": _individual,
     "judge_accuracy": _judge,
     "consensus_in_round_1": lambda run, row: _resolved(run, row, "1"),
 }
-_DERIVED: dict[str, Callable[[Evaluation, Row, str], Count | None]] = {
+_DERIVED: dict[str, Callable[[Evaluation, ResultRow, str], Count | None]] = {
     "role": _role,
     "judge": _judge,
     "consensus": _consensus,

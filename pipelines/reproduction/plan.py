@@ -25,7 +25,7 @@ from ..programs.networks import default_embedding
 from ..programs.resolve import program_of
 from ..runs.manifest import MANIFEST, RunFolder, lms_of, open_run
 from .lms import PaperLMs
-from .presets import Paper, Preset, Row, Sample, Selection, identity, select
+from .presets import Paper, Preset, PublishedRow, Sample, Selection, identity, select
 
 if TYPE_CHECKING:
     from ...modules.network.config import NetworkConfig
@@ -72,7 +72,7 @@ class Training:
 class Run:
     """One run of a reproduction, in a folder of its own; `row` is the first one asked for that it is of."""
 
-    row: Row
+    row: PublishedRow
     preset: Preset
     program: Program
     lm: Any
@@ -170,7 +170,7 @@ class _Maker:
         self.warnings: dict[str, None] = {}
         self.short: dict[str, None] = {}
 
-    def run(self, row: Row, folder: Path) -> Run:
+    def run(self, row: PublishedRow, folder: Path) -> Run:
         preset, request = row.preset, self.request
         assert preset is not None
         questions = self.questions(preset.data)
@@ -232,7 +232,7 @@ class _Maker:
         return Training(config, settings, preset.training, given, preset.train.name, questions)
 
     def settings(
-        self, row: Row, preset: Preset, questions: Sequence[Question], training: Training | None
+        self, row: PublishedRow, preset: Preset, questions: Sequence[Question], training: Training | None
     ) -> dict[str, Any]:
         limit = preset.data.most(self.request.limit)
         seed = preset.data.seed if limit is not None else None
@@ -308,9 +308,9 @@ def _described(part: Forecast) -> dict[str, Any]:
     }
 
 
-def _wanted(selection: Selection) -> list[Row]:
+def _wanted(selection: Selection) -> list[PublishedRow]:
     """The rows that are run: those selected, and those that selected ones are computed from."""
-    found: dict[str, Row] = {}
+    found: dict[str, PublishedRow] = {}
     for row in selection.rows:
         for one in selection.paper.sources(row) if row.derive else [row]:
             if one.preset is not None:
@@ -318,10 +318,10 @@ def _wanted(selection: Selection) -> list[Row]:
     return list(found.values())
 
 
-def _owners(paper: Paper, lms: PaperLMs) -> dict[str, Row]:
+def _owners(paper: Paper, lms: PaperLMs) -> dict[str, PublishedRow]:
     """Of each row of a paper, the first one that runs the same: the two share a folder."""
-    first: dict[str, Row] = {}
-    found: dict[str, Row] = {}
+    first: dict[str, PublishedRow] = {}
+    found: dict[str, PublishedRow] = {}
     for row in paper.rows():
         if row.preset is None:
             continue

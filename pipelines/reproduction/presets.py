@@ -63,7 +63,7 @@ class Preset:
 
 
 @dataclass(frozen=True)
-class Row:
+class PublishedRow:
     """A row of a published table.
 
     Either it has a `preset` to run, or it is computed from other rows' runs (`derive`, `sources`), or a
@@ -92,7 +92,7 @@ class Table:
     paper: str
     id: str
     title: str
-    rows: Mapping[str, Row]
+    rows: Mapping[str, PublishedRow]
     note: str | None = None
     plot: str | None = None
 
@@ -110,13 +110,13 @@ class Paper:
     note: str | None
     tables: Mapping[str, Table]
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[PublishedRow]:
         for table in self.tables.values():
             yield from table.rows.values()
 
-    def sources(self, row: Row) -> list[Row]:
+    def sources(self, row: PublishedRow) -> list[PublishedRow]:
         """The rows whose runs a derived row is computed from, in order."""
-        found: list[Row] = []
+        found: list[PublishedRow] = []
         for source in row.sources:
             found += [known for known in self.tables[source].rows.values() if known.preset is not None]
         return found
@@ -140,7 +140,7 @@ class Selection:
 
     paper: Paper
     table: Table
-    rows: tuple[Row, ...] = field(default=())
+    rows: tuple[PublishedRow, ...] = field(default=())
 
 
 @cache
@@ -222,7 +222,9 @@ def _program(
     return dict(own) if "program" in own else {**shared, **own}
 
 
-def _row(paper: str, table: str, row: str, told: Mapping[str, Any], samples: Mapping[str, Sample]) -> Row:
+def _row(
+    paper: str, table: str, row: str, told: Mapping[str, Any], samples: Mapping[str, Sample]
+) -> PublishedRow:
     figures = tuple(_figure(name, value) for name, value in told["published"].items())
     preset = None
     if "derive" not in told and "reason" not in told:
@@ -237,7 +239,9 @@ def _row(paper: str, table: str, row: str, told: Mapping[str, Any], samples: Map
         )
     derive = told.get("derive")
     sources = tuple(told["from"]) if derive else ()
-    return Row(paper, table, row, figures, preset, derive, sources, told.get("reason"), told.get("note"))
+    return PublishedRow(
+        paper, table, row, figures, preset, derive, sources, told.get("reason"), told.get("note")
+    )
 
 
 def _figure(name: str, value: Any) -> Figure:

@@ -28,7 +28,7 @@ from .logged import start_tables, table_uploads
 from .measures import Measured, derived, measured
 from .plan import Plan, Request, Run, plan
 from .plots import plots
-from .presets import Figure, Row
+from .presets import Figure, PublishedRow
 
 TABLE = "table.json"
 Show = Callable[[str], AbstractContextManager[Callable[[Any], None]]]
@@ -133,11 +133,11 @@ def run(planned: Plan, show: Show) -> Reproduction:
     return found
 
 
-def lines(planned: Plan, rows: Iterable[Row]) -> list[Line]:
+def lines(planned: Plan, rows: Iterable[PublishedRow]) -> list[Line]:
     """Every figure of the rows, measured where the folder has the runs for it."""
     opened: dict[Path, Evaluation | None] = {}
 
-    def run_of(row: Row) -> Evaluation | None:
+    def run_of(row: PublishedRow) -> Evaluation | None:
         folder = planned.folders.get(row.name)
         if folder is not None and folder not in opened:
             opened[folder] = earlier(folder) if _has_rows(folder) else None
@@ -153,7 +153,7 @@ def lines(planned: Plan, rows: Iterable[Row]) -> list[Line]:
     return found
 
 
-def _line(row: Row, figure: Figure, runs: Sequence[Evaluation], missing: int) -> Line:
+def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing: int) -> Line:
     told = Line(row.id, figure.name, figure.value, note=row.note)
     if row.reason is not None:
         return replace(told, why=row.reason)

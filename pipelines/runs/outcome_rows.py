@@ -11,6 +11,7 @@ from typing import Any
 
 from ...modules.protocols.strategies import STRATEGIES
 from ...modules.reading.answers import answer_key, score
+from ...modules.reading.row import ResultRow
 from .manifest import MANIFEST
 from .summary import GROUPS
 
@@ -18,7 +19,7 @@ UNKNOWN_LM = "lm"
 """The agent of a run whose LM nobody noted."""
 
 
-def outcomes_of_row(row: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, Any]]:
+def outcomes_of_row(row: ResultRow, run: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The outcomes in a row of `results.jsonl`, as fields of an outcome table.
 
     Every agent's last answer counts; of an agent alone, the row's answer. Turns that prepare an answer do not
@@ -73,13 +74,13 @@ def _agent(name: str, turn: Mapping[str, Any], run: Mapping[str, Any]) -> tuple[
     return str(lm.get("name") or UNKNOWN_LM), strategy
 
 
-def _question_key(row: Mapping[str, Any]) -> str:
+def _question_key(row: ResultRow) -> str:
     """The row's id and a digest of the question: ids of different data sets may be the same."""
     asked = json.dumps([row["question"], row.get("choices")], ensure_ascii=False)
     return f"{row['id']} {hashlib.sha256(asked.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-def _group(row: Mapping[str, Any], run: Mapping[str, Any]) -> str | None:
+def _group(row: ResultRow, run: Mapping[str, Any]) -> str | None:
     """The first of the groups that scores are reported by, else the name of the data set."""
     meta = row.get("meta") or {}
     for name in GROUPS:

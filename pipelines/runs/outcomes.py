@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
+from ...modules.reading.row import ResultRow
 from .outcome_rows import outcomes_of_row, run_of
 from .rows import RESULTS
 
@@ -278,7 +279,7 @@ def _of_result(
         table.errors += 1
         return
     try:
-        found = outcomes_of_row(row, run)
+        found = outcomes_of_row(cast(ResultRow, row), run)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise UserError(f"{where} is no whole result row ({problem!r}): delete the line") from None
     for fields in found:

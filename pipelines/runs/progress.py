@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...modules.base.calls import Usage
+from ...modules.reading.row import ResultRow
 
 
 @dataclass
@@ -27,7 +26,7 @@ class Progress:
         new = self.done - self.resumed
         return self.seconds / new * (self.total - self.done) if new else None
 
-    def count(self, row: Mapping[str, Any], *, resumed: bool = False) -> None:
+    def count(self, row: ResultRow, *, resumed: bool = False) -> None:
         self.done += 1
         self.resumed += resumed
         self.correct += bool(row["correct"])

@@ -4,59 +4,55 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import dspy
 
+from ...modules.base.calls import UsageFields
 from ...modules.base.errors import UserError
 from ...modules.base.files import cut_torn_line
 from ...modules.reading.answers import read_number, score
 from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
 from ..base.journal import Journal
 
 RESULTS = "results.jsonl"
 NEEDED = frozenset(("id", "kind", "answer", "gold", "correct", "usage", "seconds", "error"))  # to sum rows up
 
 
-def row_of(question: Question, prediction: dspy.Prediction, seconds: float) -> dict[str, Any]:
+def row_of(question: Question, prediction: dspy.Prediction, seconds: float) -> ResultRow:
     """The row of an answered question; `answer` None (unreadable) is wrong, whatever the gold answer."""
     judged = score(prediction.answer, question.answer or "", question.kind, question.choices)
-    row = _row(question, seconds, None)
-    row.update(
-        answer=prediction.answer,
-        correct=judged.correct and question.answer is not None,
-        em=judged.em,
-        f1=judged.f1,
-        decided_by=prediction.decided_by,
-        rounds=prediction.rounds,
-        consensus_round=prediction.consensus_round,
-        transcript=prediction.transcript,
-        usage=prediction.usage,
-    )
+    row = _row(question, seconds, None, prediction.usage)
+    row["answer"] = prediction.answer
+    row["correct"] = judged.correct and question.answer is not None
+    row["em"], row["f1"] = judged.em, judged.f1
+    row["decided_by"], row["rounds"] = prediction.decided_by, prediction.rounds
+    row["consensus_round"] = prediction.consensus_round
+    row["transcript"] = prediction.transcript
     if question.kind == "number":
         row["strict"] = row["correct"] and _strict(prediction)
     return row
 
 
-def error_row(question: Question, error: str, usage: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+def error_row(question: Question, error: str, usage: UsageFields, seconds: float) -> ResultRow:
     """The row of a question that failed: counts as wrong, shown apart."""
-    row = _row(question, seconds, error)
-    row["usage"] = dict(usage)
+    row = _row(question, seconds, error, usage)
     if question.kind == "span":
         row["em"] = row["f1"] = 0.0
     return row
 
 
-def _row(question: Question, seconds: float, error: str | None) -> dict[str, Any]:
+def _row(question: Question, seconds: float, error: str | None, usage: UsageFields) -> ResultRow:
     return {
         "id": question.id,
         "kind": question.kind,
         "question": question.question,
         "choices": question.choices,
         "answer": None,
-        "gold": question.answer,
+        "gold": cast(str, question.answer),
         "correct": False,
         "em": None,
         "f1": None,
@@ -64,7 +60,7 @@ def _row(question: Question, seconds: float, error: str | None) -> dict[str, Any
         "rounds": 0,
         "consensus_round": None,
         "transcript": [],
-        "usage": {},
+        "usage": usage,
         "seconds": round(seconds, 4),
         "error": error,
         "meta": {key: value for key, value in question.meta.items() if isinstance(value, (str, int, float))},
@@ -96,7 +92,7 @@ class RowFile:
         self.done = {row["id"] for row in read_rows(self.path)}
         self.close = self._journal.close
 
-    def append(self, row: Mapping[str, Any]) -> None:
+    def append(self, row: ResultRow) -> None:
         """Add a row, whole or not at all. Raises UserError when the disk takes no more."""
         try:
             self._journal.write(row)
@@ -108,7 +104,7 @@ class RowFile:
         self.done.add(row["id"])
 
 
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+def read_rows(path: Path) -> Iterator[ResultRow]:
     """Rows of a results file, one at a time. Raises UserError naming file and line for a damaged one."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):

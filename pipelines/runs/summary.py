@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...modules.base.calls import Usage
+from ...modules.base.calls import Usage, UsageFields
+from ...modules.reading.row import ResultRow
 from ...modules.reports.forensics import ForensicTally
 from ...optimizers.statistics.statistics import bootstrap_mean, wilson
 
@@ -31,12 +32,12 @@ class Summary:
 
     scores: dict[str, dict[str, float]]
     counts: dict[str, int]
-    usage: dict[str, Any]
+    usage: UsageFields
     seconds: dict[str, float]
     groups: dict[str, dict[str, dict[str, float]]]
     report: dict[str, Any]
     run: dict[str, Any]
-    paid: dict[str, Any] | None = None
+    paid: UsageFields | None = None
     stopped: str | None = None
     forensics: dict[str, Any] = field(default_factory=dict)
 
@@ -47,9 +48,9 @@ class Summary:
 
 
 def summarise(
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[ResultRow],
     questions: int,
-    report: Callable[[Iterable[Mapping[str, Any]]], dict[str, Any]],
+    report: Callable[[Iterable[ResultRow]], dict[str, Any]],
     run: Mapping[str, Any],
 ) -> Summary:
     """One pass over the rows; `report` sees each of them too.
@@ -99,15 +100,13 @@ class _Tally:
         self._pairs: dict[frozenset[str], list[bool]] = {}
         self._groups: dict[str, dict[str, list[int]]] = {}
 
-    def through(
-        self, rows: Iterable[Mapping[str, Any]], forensic: ForensicTally
-    ) -> Iterator[Mapping[str, Any]]:
+    def through(self, rows: Iterable[ResultRow], forensic: ForensicTally) -> Iterator[ResultRow]:
         for row in rows:
             self._count(row)
             forensic.count(row)
             yield row
 
-    def _count(self, row: Mapping[str, Any]) -> None:
+    def _count(self, row: ResultRow) -> None:
         self.correct.append(bool(row["correct"]))
         self.seconds.append(row["seconds"])
         self.usage.add(Usage(**row["usage"]))

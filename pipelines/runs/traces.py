@@ -13,6 +13,7 @@ from typing import Any
 from ...modules.base.calls import bound, transcribed
 from ...modules.base.errors import UserError
 from ...modules.base.files import whole_lines
+from ...modules.reading.row import ResultRow
 from ..base.journal import Journal, parsed
 from ..lms.seen import WATCHED, SeenCall
 from .rows import read_rows
@@ -84,7 +85,7 @@ class TraceFile:
         for call in seen:
             call.written = [said for meter in call.meters for said, usage in turns if usage is meter]
 
-    def keep(self, row: Mapping[str, Any], seen: Sequence[SeenCall] | None = None) -> None:
+    def keep(self, row: ResultRow, seen: Sequence[SeenCall] | None = None) -> None:
         """Write the trace of a question that is answered or has failed, if it is to have one."""
         if self._journal is None or row["id"] not in self.wanted:
             return

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from asyncio import Task, all_tasks, current_task
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from ...modules.base.sync import run_sync
 from ...modules.protocols.program import Program
 from ...modules.reading.answers import read_answer
 from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
 from ..evaluation.evaluate import Evaluation, evaluate
 from ..lms.named import lm
 from .replies import sample_questions
@@ -136,7 +137,7 @@ def check_usage(usage: Mapping[str, Any], parts: Iterable[Mapping[str, Any]], wh
         )
 
 
-def check_rows(rows: list[dict[str, Any]], questions: list[Question]) -> None:
+def check_rows(rows: list[ResultRow], questions: list[Question]) -> None:
     """Fail unless there is a row for each question, once and in order, all of them whole outcomes."""
     found, wanted = [row["id"] for row in rows], [question.id for question in questions]
     lost, extra = [i for i in wanted if i not in found], [i for i in found if found.count(i) > 1]
@@ -149,7 +150,11 @@ def check_rows(rows: list[dict[str, Any]], questions: list[Question]) -> None:
 
 
 def check_same(
-    rows: list[dict[str, Any]], others: list[dict[str, Any]], when: str, *, paid: bool = True
+    rows: Sequence[Mapping[str, Any]],
+    others: Sequence[Mapping[str, Any]],
+    when: str,
+    *,
+    paid: bool = True,
 ) -> None:
     """Fail unless two runs have the same rows, apart from the time they took.
 

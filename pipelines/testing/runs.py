@@ -16,6 +16,7 @@ import dspy
 
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
 from ..runs.progress import Progress
 from ..runs.rows import RESULTS, read_rows
 from .base import Contract, check_outcome, check_rows, check_same, model, nothing_left_running
@@ -169,7 +170,7 @@ class Runs(Contract):
         check_same(in_turn, at_once, "between 1 and 16 questions in flight")
 
 
-def _check_kept(rows: list[dict[str, Any]], questions: list[Question]) -> None:
+def _check_kept(rows: list[ResultRow], questions: list[Question]) -> None:
     """Fail unless these are whole rows of different questions, fewer than there are."""
     by_id = {question.id: question for question in questions}
     ids = [row["id"] for row in rows]

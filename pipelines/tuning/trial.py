@@ -23,6 +23,7 @@ from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.program import Program
 from ...modules.reading.answers import score
 from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
 from ..base.budget import BudgetSpent
 from ..evaluation.evaluate import answer_row, taken_at_once
 from ..programs.networks import Unanswered
@@ -170,7 +171,7 @@ class Scorer:
         digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
         return self.job.folder / RUNS / digest[:16]
 
-    def _scored(self, setting: Setting, rows: Sequence[dict[str, Any]]) -> Scored:
+    def _scored(self, setting: Setting, rows: Sequence[ResultRow]) -> Scored:
         f1 = "f1" in self.objectives
         scores = tuple(
             None if row["error"] else float(row["f1"] or 0.0) if f1 else float(row["correct"]) for row in rows
@@ -180,7 +181,7 @@ class Scorer:
 
     def _rows(
         self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any], questions: int
-    ) -> list[dict[str, Any]]:
+    ) -> list[ResultRow]:
         """A row for each of the first so many questions, in order, asked as far as there is none yet."""
         program = self._program(branch, parameters, lms)
         folder = self._folder(program)
@@ -229,7 +230,7 @@ async def _answer_all(program: Program, questions: Sequence[Question], file: Row
         raise stopped[0]
 
 
-def _replayed(rows: Sequence[dict[str, Any]], outcomes: Sequence[Replayed | None]) -> list[dict[str, Any]]:
+def _replayed(rows: Sequence[ResultRow], outcomes: Sequence[Replayed | None]) -> list[ResultRow]:
     """The rows as they would be with other outcomes, and with the calls that those take."""
     found = []
     for row, outcome in zip(rows, outcomes, strict=True):
@@ -237,12 +238,15 @@ def _replayed(rows: Sequence[dict[str, Any]], outcomes: Sequence[Replayed | None
             found.append(row)
             continue
         judged = score(outcome.answer, row["gold"], row["kind"], row["choices"])
-        changed = {"answer": outcome.answer, "correct": judged.correct, "em": judged.em, "f1": judged.f1}
-        found.append({**row, **changed, "worth": row["worth"][: outcome.calls]})
+        changed = row.copy()
+        changed["answer"], changed["correct"] = outcome.answer, judged.correct
+        changed["em"], changed["f1"] = judged.em, judged.f1
+        changed["worth"] = row["worth"][: outcome.calls]
+        found.append(changed)
     return found
 
 
-def _took(row: dict[str, Any], objective: str) -> float:
+def _took(row: ResultRow, objective: str) -> float:
     if objective == LATENCY:
         return float(row["seconds"])
     if objective == "calls":

@@ -107,7 +107,18 @@ def ledger_on_a_full_disk(folder: Path) -> tuple[int, str, int, int]:
     """Enter calls where not all fit, then one with room again: those that fitted, what was said, the total,
     and what the file holds in the end."""
     ledger, fitted, said = Ledger(folder), 0, ""
-    entry = Entry("e", "m", "k", 1, 1, 0.0, None, None, 1, True)
+    entry = Entry(
+        endpoint="e",
+        model="m",
+        key="k",
+        prompt_tokens=1,
+        completion_tokens=1,
+        cost_usd=0.0,
+        seat=None,
+        question=None,
+        attempts=1,
+        kept=True,
+    )
     with largest_file(1000):
         try:
             while True:

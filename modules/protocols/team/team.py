@@ -20,6 +20,7 @@ from ...base.space import Choice, Parameter, Pick, Space, Whole
 from ...base.together import together
 from ...environment import Environment
 from ...reading.answers import answer_key
+from ...reading.row import ResultRow
 from ...reading.voting import majority
 from ...reports.team import team_report
 from ..declaration import Described, Plot, Protocol, comma_items, one_shot
@@ -136,7 +137,7 @@ class SupervisedTeam(Program):
         attempts = len(self.workers) + self.max_retries
         return attempts * (self.max_steps + 1) + (self.max_retries + 1 if self.last_word is not None else 0)
 
-    def report(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         return team_report(rows)
 
     async def solve(self, task: Task) -> dspy.Prediction:

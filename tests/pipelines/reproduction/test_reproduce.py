@@ -26,7 +26,7 @@ from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.reproduction.lms import PaperLMs, by_model
 from folkmoot.pipelines.reproduction.measures import FIGURES, RULES, derived, measured, ratio
 from folkmoot.pipelines.reproduction.plan import Request, plan
-from folkmoot.pipelines.reproduction.presets import FOLDER, Row, models, papers, select
+from folkmoot.pipelines.reproduction.presets import FOLDER, PublishedRow, models, papers, select
 from folkmoot.pipelines.reproduction.reproduce import lines
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
@@ -967,5 +967,5 @@ def test_reproduce_in_python_and_the_table_on_disk(home: Path, scripted: Scripte
         Request(spec, PaperLMs(["Mistral-7B=openai/scripted"], [scripted.url]), limit=12, out=Path("out"))
     )
     assert planned.runs[0].forecast["left"] == 0
-    rows: list[Row] = list(planned.selection.rows)
+    rows: list[PublishedRow] = list(planned.selection.rows)
     assert [line.measured for line in lines(planned, rows)] == [50.0]

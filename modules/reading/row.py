@@ -1,0 +1,42 @@
+"""The row of a question: what a program answered, who said what on the way, and what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NotRequired, TypedDict
+
+from ..base.calls import UsageFields
+from .answers import Kind
+
+
+class ResultRow(TypedDict):
+    """A line of `results.jsonl`.
+
+    `answer` is None when none could be read and when the question failed, which `error` then says. `correct`
+    is False in both cases; `em` and `f1` are in 0 … 1, None but for questions of the kind `span`; `strict` is
+    there for those of the kind `number`: whether the answer was right and stated in the data's own form.
+    `transcript` has the turns as `Turn.to_dict` gives them, `meta` the fields of the question's `meta` that
+    are text or numbers. `seconds` is how long the question took. `worth` is there in the trials of a study:
+    (prompt tokens, completion tokens, cost in USD) of each call, in the order in which they ended, as if none
+    had come from a record or cache.
+    """
+
+    id: str
+    kind: Kind
+    question: str
+    choices: dict[str, str] | None
+    answer: str | None
+    gold: str
+    correct: bool
+    em: float | None
+    f1: float | None
+    decided_by: str | None
+    rounds: int
+    consensus_round: int | None
+    transcript: list[Mapping[str, Any]]
+    usage: UsageFields
+    seconds: float
+    error: str | None
+    meta: dict[str, Any]
+    strict: NotRequired[bool]
+    worth: NotRequired[list[list[Any]]]
