@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import dspy
 
-from ...modules.base.calls import bound
 from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
-from ...modules.protocols.program import Program
-from ...modules.reading.question import MAX_CHOICES, Question, from_row
+from ...modules.reading.question import MAX_CHOICES, from_row
 from ..data.load import check_contexts
-from ..lms.cache import ACTIVE_CACHE, open_cache
-from ..lms.store import ACTIVE, CallStore, write_lms
 from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import LMOptions
+from ..runs.books import open_books
 from ..runs.manifest import lms_of
 from .options import AskOptions
 from .show import console, finish, show_dialogue
@@ -35,10 +31,14 @@ def ask(options: AskOptions) -> None:
     lm = lms.seat(program)
     with (
         dspy.context(lm=lm, disable_history=True),
-        open_cache(options.cache) as known,
-        bound(ACTIVE_CACHE, known),
+        open_books(
+            records=[] if options.record is None else [options.record],
+            lms=None if options.record is None else lms_of(program, lm),
+            cache=options.cache,
+            option="--record",
+        ),
     ):
-        prediction = _recorded(program, asked, lm, options.record)
+        prediction = program(**asked.inputs())
     found = {"question": asked.question, "choices": asked.choices, **prediction.toDict()}
 
     def show() -> None:
@@ -48,21 +48,6 @@ def ask(options: AskOptions) -> None:
             show_dialogue(console(), found, asked.choices)
 
     finish(options, found, show)
-
-
-def _recorded(program: Program, asked: Question, lm: dspy.LM | None, record: Path | None) -> dspy.Prediction:
-    if record is None:
-        return program(**asked.inputs())
-    try:
-        store = CallStore(record)
-        write_lms(record, lms_of(program, lm))
-    except OSError as problem:
-        raise UserError(f"{record} cannot be written ({problem.strerror}): choose another --record") from None
-    with bound(ACTIVE, (store,)):
-        try:
-            return program(**asked.inputs())
-        finally:
-            store.close()
 
 
 def labelled(choices: Sequence[str]) -> Mapping[str, str] | list[str] | None:

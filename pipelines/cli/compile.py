@@ -14,7 +14,7 @@ from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import optimizer_of
 from ..base.wording import counted
 from ..compilation.attempt import COMPILE, Compiling
-from ..compilation.compile import advice, checked, split
+from ..compilation.compile import advice, check_input, split
 from ..compilation.compile import compile as compile_program
 from ..data import load as data
 from ..evaluation.plan import Plan as Forecast
@@ -122,7 +122,7 @@ def plan(options: CompileOptions) -> CompilationPlan:
     )
     held_out = (options.validation_split, options.validation_limit, options.seed)
     validation, validation_split = data.load_part(str(options.validation), "validation", *held_out, **read)
-    found = checked(program, train, validation, chosen, options.concurrency)
+    found = check_input(program, train, validation, chosen, options.concurrency)
     learn, select = split(train, chosen, options.preset, options.seed)
     language_model = lms.seat(program)
     lms_of(program, language_model)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.calls import FatalCallError, bound
+from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
 from ...modules.protocols.causal import CausalConsistency
 from ...modules.protocols.ensemble import Ensemble
@@ -19,7 +19,7 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.team.team import SupervisedTeam
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
-from ..base.budget import ACCOUNTS, Account, BudgetSpent
+from ..base.budget import Account, BudgetSpent
 from ..base.wording import counted
 from ..data import load as data
 from ..evaluation.check import (
@@ -39,6 +39,7 @@ from ..evaluation.plan import plan as forecast
 from ..evaluation.step_limits import PICTURE, deepest_first, folder_of, write_curve
 from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import LMOptions
+from ..runs.books import open_books
 from ..runs.manifest import hashes, lms_of
 from ..runs.progress import Progress
 from .guard import INTERRUPTED, STOPPED, say
@@ -225,7 +226,7 @@ def run(plan: EvaluationPlan) -> EvaluationOutcome:
     account = plan.account()
     stopped, code, training = None, 0, None
     try:
-        with bound(ACCOUNTS, (account,) if account is not None else ()):
+        with open_books(account=account):
             if plan.fits_weights and isinstance(program, Ensemble):
                 with evaluating(options, "weights") as progress:
                     training = fit_weights(

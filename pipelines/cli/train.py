@@ -16,12 +16,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ...modules.base.calls import bound
 from ...modules.base.errors import UserError
 from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ...optimizers.policy.training import TrainingSettings, configured
-from ..base.budget import ACCOUNTS, BudgetSpent
+from ..base.budget import BudgetSpent
 from ..base.wording import counted
 from ..data import load as data
 from ..evaluation.check import check_train
@@ -32,6 +31,7 @@ from ..lms.ledger import totals
 from ..programs.networks import default_embedding
 from ..programs.resolve import parse_sets
 from ..programs.seats import LMOptions
+from ..runs.books import open_books
 from ..runs.outcomes import read_outcomes
 from ..training.live import CALLS, fresh_network
 from ..training.live import live as train_live
@@ -224,7 +224,7 @@ def _live(
     confirm(options, ready.lines(learning, testing), lambda: document, (0.0, cost))
     began = time.monotonic()
     try:
-        with bound(ACCOUNTS, (account,) if account is not None else ()):
+        with open_books(account=account):
             with _training(options) as progress:
                 trained = train_live(
                     ready.network,

@@ -100,7 +100,7 @@ def match_budget(
     shared: dict[str, Any] = {"lm": lm, "concurrency": concurrency}
     # From the cache, the pilot would not tell what a sample takes.
     tried = evaluate(
-        once, spread(questions, pilot), out=folder / "pilot", cache=False, tracking=False, **shared
+        once, evenly_spaced(questions, pilot), out=folder / "pilot", cache=False, tracking=False, **shared
     )
     sample, asked = tokens_per_question(tried.rows)
     if sample is None:
@@ -140,7 +140,7 @@ def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
     return (total / len(counts) if total else None), len(counts)
 
 
-def spread(questions: Sequence[Question], most: int) -> list[Question]:
+def evenly_spaced(questions: Sequence[Question], most: int) -> list[Question]:
     """At most so many questions, evenly spaced."""
     count = min(most, len(questions))
     return [questions[index * len(questions) // count] for index in range(count)]

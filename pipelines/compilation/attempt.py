@@ -33,7 +33,7 @@ from ..runs.progress import Progress
 from ..tracking.uploads import ModelUpload, Tracker
 from .budget import first_share, kept_back, minus, without_reserve
 from .logged import candidates_of, compilation_uploads
-from .outcome import Compilation, compared, judged, summed
+from .outcome import Compilation, compared, summed, verdict_on
 from .record import CANDIDATES, PROMPTS, Lines, Proposals, logged, prompts_page
 
 COMPILE, PROGRAM, BEFORE, AFTER = "compile.json", "program", "before", "after"
@@ -306,7 +306,7 @@ class Work:
         if self.problem is not None:
             why = "interrupted" if isinstance(self.problem, KeyboardInterrupt) else said_by(self.problem)
             self.stopped = why
-        gain, verdict = judged(
+        gain, verdict = verdict_on(
             pair,
             kept,
             about["questions"]["validation"],

@@ -107,7 +107,7 @@ def compile(
     train = listed(train, "train")
     validation = listed(() if validation is None else validation, "validation")
     _check_numbers(seed, concurrency)
-    warned = checked(program, train, validation, chosen, concurrency)
+    warned = check_input(program, train, validation, chosen, concurrency)
     learn, select = split(train, chosen, preset, seed)
     seated = lms_of(program, language_model)
     task_lm = language_model or next(seat.predict.lm for seat in program.seats().values())
@@ -182,7 +182,7 @@ def split(
     return order[:half][:most], order[half:][:most]
 
 
-def checked(
+def check_input(
     program: Program,
     train: Sequence[Question],
     validation: Sequence[Question],

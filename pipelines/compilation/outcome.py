@@ -53,7 +53,7 @@ class Compilation:
         return self
 
 
-def judged(
+def verdict_on(
     pair: Pair | None, kept: bool, held_out: int, *, tried: int, answered: int, stopped: bool
 ) -> tuple[bool | None, str]:
     """Whether there is a gain beyond chance (None: not known), and what to do, in a sentence.

@@ -45,7 +45,7 @@ class Candidate:
     once: str | None = None
 
 
-def split(questions: Sequence[Question], right: Mapping[str, bool], seed: int) -> Parts:
+def split_questions(questions: Sequence[Question], right: Mapping[str, bool], seed: int) -> Parts:
     """Half of the questions, drawn by the seed, for the last test; of the others up to SHOWN that the team
     got right as demonstrations, unless the text of one stands among the questions that are left."""
     order = random.Random(seed).sample(range(len(questions)), len(questions))

@@ -38,9 +38,9 @@ from ..runs.progress import Progress
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import Tracker
 from ..tracking.values import run_name
-from .candidates import Candidate, Parts, candidates, split
+from .candidates import Candidate, Parts, candidates, split_questions
 from .logged import REPORT, distillation_run, distillation_uploads
-from .price import PerToken, price_of
+from .price import PerToken, price_of_run
 from .report import (
     Tried,
     chosen_of,
@@ -200,7 +200,7 @@ def plan_distil(
             f"needed, and about {2 * fewest_questions(margin):,} to show anything within this margin"
         )
     calls = sum(rows[question.id]["usage"]["calls"] for question in usable) / len(usable)
-    parts = split(usable, {question.id: rows[question.id]["correct"] for question in usable}, seed)
+    parts = split_questions(usable, {question.id: rows[question.id]["correct"] for question in usable}, seed)
     found = candidates(described["program"], calls, [(one, rows[one.id]) for one in parts.shown])
     if not found:
         raise UserError(
@@ -274,7 +274,7 @@ def carry_out(
 def _distilled(plan: Plan, run: Callable[[Candidate, str, Sequence[Question]], Evaluation]) -> Distilled:
     """The whole of it: candidates answer, one is chosen, a rule is learned, both meet new questions."""
     prices, parts = _prices(plan), plan.parts
-    price = price_of(plan.run, prices)
+    price = price_of_run(plan.run, prices)
     report, tried, stopped = copy.deepcopy(plan.about), list[Tried](), None
     for one in plan.candidates:
         if needless(one, tried, price):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ...modules.reading.row import ResultRow
 from ..evaluation.evaluate import Evaluation
-from ..lms.ledger import LEDGER
+from ..lms.ledger import read_ledger
 from ..lms.store import CALLS, CallStore
 
 UNITS = ("cost_usd", "tokens", "calls")
@@ -28,7 +29,7 @@ class Price:
         return asdict(self)
 
 
-def price_of(run: Evaluation, prices: PerToken) -> Price:
+def price_of_run(run: Evaluation, prices: PerToken) -> Price:
     """The mean price of a run's questions, as if every answer had been paid for.
 
     An answer from a record or cache counts the tokens that were recorded with it, and costs what `prices`
@@ -91,20 +92,14 @@ def in_unit(price: Price, unit: str) -> float:
 
 def _requests(folder: Path, prices: PerToken) -> Iterator[tuple[float | None, float | None]]:
     """Tokens and cost of each different request of a run, first those that it paid for."""
-    paid: dict[str, tuple[float | None, float | None]] = {}
-    if (folder / LEDGER).exists():
-        for line in (folder / LEDGER).read_bytes().splitlines():
-            try:
-                entry = json.loads(line)
-                tokens = _sum(entry["prompt_tokens"], entry["completion_tokens"])
-                paid[entry["key"]] = tokens, entry["cost_usd"]
-            except (ValueError, KeyError, TypeError):
-                continue  # torn by a kill
+    paid = {
+        entry["key"]: (_sum(entry["prompt_tokens"], entry["completion_tokens"]), entry["cost_usd"])
+        for entry in read_ledger(folder)
+    }
     yield from paid.values()
     if not (folder / CALLS).exists():
         return
-    store = CallStore(folder, readonly=True)
-    try:
+    with closing(CallStore(folder, readonly=True)) as store:
         for key, line in store.items():
             if key.hex() in paid:
                 continue
@@ -116,8 +111,6 @@ def _requests(folder: Path, prices: PerToken) -> Iterator[tuple[float | None, fl
                 _sum(prompt, completion),
                 prompt * each[0] + completion * each[1] if known and each is not None else None,
             )
-    finally:
-        store.close()
 
 
 def _sum(prompt: int | None, completion: int | None) -> int | None:

@@ -27,7 +27,7 @@ from ..runs.manifest import versions
 from ..runs.summary import rate
 from ..tracking.values import run_name
 from .candidates import Candidate, Parts
-from .price import PerToken, Price, each_of, in_unit, price_of, total_of, unit_of
+from .price import PerToken, Price, each_of, in_unit, price_of_run, total_of, unit_of
 
 Rows = Mapping[str, ResultRow]
 _UNITS = {"cost_usd": "money", "tokens": "tokens", "calls": "calls"}
@@ -111,7 +111,7 @@ def tried_of(
 ) -> Tried:
     rows = {row["id"]: row for row in evaluation.rows}
     test = non_inferiority(_right(rows, questions), _right(team, questions), margin)
-    return Tried(candidate, rows, price_of(evaluation, prices), test)
+    return Tried(candidate, rows, price_of_run(evaluation, prices), test)
 
 
 def needless(candidate: Candidate, tried: Sequence[Tried], team: Price) -> bool:
@@ -216,7 +216,7 @@ def last_test(
     """
     margin, n = report["margin"], len(questions)
     rows = {name: {row["id"]: row for row in one.rows} for name, one in answered.items()}
-    price = {name: price_of(one, prices) for name, one in answered.items()}
+    price = {name: price_of_run(one, prices) for name, one in answered.items()}
     right = _right(team, questions)
     spent = each_of((team[question.id] for question in questions), team_price)
     one_program = routed.rule == ALWAYS or (routed.rule == NEVER and routed.tried is chosen)

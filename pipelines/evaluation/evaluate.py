@@ -30,7 +30,7 @@ from ..runs.progress import Progress as Progress
 from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY as SUMMARY
 from ..runs.summary import summarise
-from ..runs.traces import TraceFile, sample
+from ..runs.traces import TraceFile, traced_ids
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import ModelUpload, NoTracker, Tracker
 from .answering import CONCURRENCY as CONCURRENCY
@@ -103,7 +103,7 @@ def evaluate(
     language_model = lm or dspy.settings.lm
     check_engine(engine, workers, program, language_model, budget=budget is not None or bool(ACCOUNTS.get()))
     _warn_of_sampling(program, language_model)
-    wanted = sample([question.id for question in questions], traces) if tracking else frozenset()
+    wanted = traced_ids([question.id for question in questions], traces) if tracking else frozenset()
     engines = seat_engines(program, language_model)
     run = manifest_of(program, questions, language_model, settings or {}) | {"mlflow_parent_id": parent}
     with (

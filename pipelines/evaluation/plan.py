@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...signatures.frame import SYSTEM
 from ..base.budget import Account, open_account
+from ..base.journal import records
 from ..base.wording import smallest_difference
 from ..lms.ledger import totals
 from ..lms.named import engine_of
@@ -183,16 +183,15 @@ def left_of(
     Torn and foreign lines are passed over: it is for the run itself to say what is wrong with them.
     """
     done, seconds, calls = set(), 0.0, 0
-    with suppress(OSError), open(folder / RESULTS, "rb") as file:
-        for line in file:
+    with suppress(OSError):
+        for row in records(folder / RESULTS, ("id", "usage", "seconds")):
             try:
-                row = json.loads(line)
-                usage, took, name = row["usage"], row["seconds"], row["id"]
+                usage = row["usage"]
                 paid = usage["calls"] - usage["cached_calls"]
-            except (ValueError, TypeError, KeyError):
+            except (TypeError, KeyError):
                 continue
             if not (retry_errors and row.get("error")):
-                done.add(name)
+                done.add(row["id"])
             if paid == usage["calls"] > 0:
-                seconds, calls = seconds + took, calls + paid
+                seconds, calls = seconds + row["seconds"], calls + paid
     return [question for question in questions if question.id not in done], seconds / calls if calls else None

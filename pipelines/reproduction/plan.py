@@ -14,13 +14,11 @@ from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ..base.budget import Account, open_account
 from ..data import load as data
+from ..evaluation.answering import CONCURRENCY, seat_engines
 from ..evaluation.check import check_train
-from ..evaluation.evaluate import CONCURRENCY
-from ..evaluation.plan import Plan as Forecast
 from ..evaluation.plan import left_of
 from ..evaluation.plan import plan as forecast
 from ..lms.ledger import totals
-from ..lms.named import engine_of
 from ..programs.networks import default_embedding
 from ..programs.resolve import program_of
 from ..runs.manifest import MANIFEST, RunFolder, lms_of, open_run
@@ -57,7 +55,7 @@ class Request:
 
 
 @dataclass
-class Training:
+class NetworkTraining:
     """What a strategy network learns from, and how."""
 
     config: NetworkConfig
@@ -79,12 +77,12 @@ class Run:
     questions: list[Question]
     folder: Path
     settings: dict[str, Any]
-    training: Training | None
+    training: NetworkTraining | None
     forecast: dict[str, Any]
 
     @property
     def engines(self) -> list[Any]:
-        return [engine_of(seat.predict.lm or self.lm) for seat in self.program.seats().values()]
+        return seat_engines(self.program, self.lm)
 
 
 @dataclass
@@ -205,7 +203,7 @@ class _Maker:
             self.samples[key] = found
         return self.samples[key]
 
-    def program(self, preset: Preset, training: Training | None) -> Program:
+    def program(self, preset: Preset, training: NetworkTraining | None) -> Program:
         if training is not None:
             from ..training.live import fresh_network
 
@@ -215,7 +213,7 @@ class _Maker:
             told["environment"] = self.request.environment
         return program_of(told)
 
-    def training(self, preset: Preset, test: Sequence[Question]) -> Training | None:
+    def training(self, preset: Preset, test: Sequence[Question]) -> NetworkTraining | None:
         if preset.train is None or preset.training is None:
             return None
         # PyTorch takes seconds to import, which no other row should wait for.
@@ -229,10 +227,14 @@ class _Maker:
         told = {key: value for key, value in preset.program.items() if key != "program"}
         given = {**told, "seed": preset.train.seed, "embedding": embedding}
         config, settings = configured(given, preset.training)
-        return Training(config, settings, preset.training, given, preset.train.name, questions)
+        return NetworkTraining(config, settings, preset.training, given, preset.train.name, questions)
 
     def settings(
-        self, row: PublishedRow, preset: Preset, questions: Sequence[Question], training: Training | None
+        self,
+        row: PublishedRow,
+        preset: Preset,
+        questions: Sequence[Question],
+        training: NetworkTraining | None,
     ) -> dict[str, Any]:
         limit = preset.data.most(self.request.limit)
         seed = preset.data.seed if limit is not None else None
@@ -262,7 +264,7 @@ class _Maker:
         lm: Any,
         questions: Sequence[Question],
         folder: Path,
-        training: Training | None,
+        training: NetworkTraining | None,
     ) -> dict[str, Any]:
         """Calls, tokens, cost and time of what is left to do, and what the whole sample can show."""
         asked, each = left_of(folder, questions, self.request.retry_errors)
@@ -272,7 +274,7 @@ class _Maker:
             # Of one agent and question every strategy is asked at most once, whatever the epochs.
             times = min(int(training.settings.epochs), len(training.config.strategies))
             parts.append((forecast(program, training.questions, lm, **shared), times))
-        total = added([{**_described(part), "times": times} for part, times in parts])
+        total = added([{**part.to_dict(), "times": times} for part, times in parts])
         return {
             **total,
             "questions": len(questions),
@@ -295,17 +297,6 @@ def added(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         ]
     found["unpriced"] = list(dict.fromkeys(name for part in parts for name in part["unpriced"]))
     return found
-
-
-def _described(part: Forecast) -> dict[str, Any]:
-    return {
-        "calls": part.calls,
-        "prompt_tokens": part.prompt_tokens,
-        "completion_tokens": part.completion_tokens,
-        "cost_usd": part.cost_usd,
-        "seconds": part.seconds,
-        "unpriced": part.unpriced,
-    }
 
 
 def _wanted(selection: Selection) -> list[PublishedRow]:
@@ -334,7 +325,7 @@ def _owners(paper: Paper, lms: PaperLMs) -> dict[str, PublishedRow]:
 
 
 def _check_folder(
-    folder: Path, program: Program, questions: Sequence[Question], lm: Any, training: Training | None
+    folder: Path, program: Program, questions: Sequence[Question], lm: Any, training: NetworkTraining | None
 ) -> None:
     """Raises UserError when the folder holds another run."""
     if training is None:

@@ -26,7 +26,7 @@ TURN = "transcript_turn"
 _FIELDS = ("row", "began", "ended", "calls")
 
 
-def sample(ids: Sequence[str], rate: float | None) -> frozenset[str]:
+def traced_ids(ids: Sequence[str], rate: float | None) -> frozenset[str]:
     """The share `rate` of the ids, rounded up; None takes DEFAULT_TRACES of them.
 
     Those with the lowest hashes: the same on every resumption, whatever the order, and a larger share holds

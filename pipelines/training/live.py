@@ -21,7 +21,7 @@ from ..runs.books import open_books
 from ..runs.manifest import lms_of
 from ..runs.summary import GROUPS
 from .logged import training_uploads
-from .train import Progress, Trained, described, learn, training_folder
+from .train import Progress, Trained, learn, training_about, training_folder
 
 CALLS = "training"
 """Folder, in that of the network, of the calls that training made and of their ledger."""
@@ -61,7 +61,7 @@ def live(
         )
     state = network.state
     about = {
-        **described("live", state.config, training, preset, given or {}, data),
+        **training_about("live", state.config, training, preset, given or {}, data),
         "data_fingerprint": fingerprint(questions),
         "questions": len(questions),
         "agents": [f"agent.{i}" for i in range(state.config.agents)],

@@ -112,14 +112,14 @@ def replay(
         test = test.like(outcomes.agents, outcomes.strategies)
     embed = embed or Embedder(config.embedding)
     vectors = embed(outcomes.questions)
-    answers, correct = spread(outcomes.answers, config), spread(outcomes.correct, config)
+    answers, correct = for_all_copies(outcomes.answers, config), for_all_copies(outcomes.correct, config)
 
     def answer(question: int, agent: int, strategy: int) -> tuple[str | None, bool]:
         code = int(answers[question, agent, strategy])
         return (str(code) if code >= 0 else None), bool(correct[question, agent, strategy])
 
     about = {
-        **described("replay", config, training, preset, given, data),
+        **training_about("replay", config, training, preset, given, data),
         "data_fingerprint": fingerprint_of(outcomes),
         "questions": len(outcomes),
         "missing": outcomes.missing,
@@ -241,7 +241,7 @@ def training_folder(folder: Path, about: dict[str, Any], *, tracking: bool) -> I
             raise
 
 
-def described(
+def training_about(
     kind: str,
     config: NetworkConfig,
     training: TrainingSettings,
@@ -281,7 +281,7 @@ def check_apart(train: Outcomes, test: Outcomes) -> None:
         )
 
 
-def spread(values: npt.NDArray[Any], config: NetworkConfig) -> npt.NDArray[Any]:
+def for_all_copies(values: npt.NDArray[Any], config: NetworkConfig) -> npt.NDArray[Any]:
     """A table (Q, A, S) by the agents of a network (Q, N, S): one agent's answers are those of all copies."""
     if values.shape[1] == config.agents:
         return values

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.protocols.program import Program, prediction_of
-from folkmoot.pipelines.comparison.match_budget import Match, spread
+from folkmoot.pipelines.comparison.match_budget import Match, evenly_spaced
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
 
@@ -379,7 +379,7 @@ def test_a_pilot_that_fails_is_named(scripted: Any, tmp_path: Path) -> None:
 @given(st.integers(1, 200), st.integers(1, 200))
 def test_the_pilot_is_spread_evenly(n: int, most: int) -> None:
     questions = [ask(i) for i in range(n)]
-    chosen = [int(question.id) for question in spread(questions, most)]
+    chosen = [int(question.id) for question in evenly_spaced(questions, most)]
     assert len(chosen) == len(set(chosen)) == min(n, most)
     gaps = {b - a for a, b in pairwise(chosen)}
     assert not gaps or max(gaps) - min(gaps) <= 1

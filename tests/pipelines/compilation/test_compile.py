@@ -33,7 +33,7 @@ from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS, PRESETS
 from folkmoot.optimizers.prompts.student import in_order
 from folkmoot.pipelines.base.budget import Budget
 from folkmoot.pipelines.compilation.budget import first_share, kept_back, without_reserve
-from folkmoot.pipelines.compilation.outcome import judged
+from folkmoot.pipelines.compilation.outcome import verdict_on
 from folkmoot.signatures.strategies import Simple
 
 WRITERS = ["copro", "mipro", "gepa", "infer_rules", "better_together"]
@@ -379,7 +379,7 @@ def test_a_stop_after_worse_candidates_says_how_many_were_tried(scripted: Any) -
 def test_part_of_the_held_out_questions_is_said_to_be_part() -> None:
     def judge(n: int) -> str:
         pair = SimpleNamespace(n=n, difference=0.5, low=0.4, high=0.6, p=0.01, f1=None)
-        return judged(cast(Any, pair), False, 9, tried=1, answered=n, stopped=True)[1]
+        return verdict_on(cast(Any, pair), False, 9, tried=1, answered=n, stopped=True)[1]
 
     assert " on 4 of 9 held-out questions " in judge(4)
     assert " on 9 held-out questions " in judge(9)

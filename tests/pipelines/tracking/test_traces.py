@@ -24,7 +24,7 @@ from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.evaluation import logged
 from folkmoot.pipelines.lms.engine import Engine
-from folkmoot.pipelines.runs.traces import DEFAULT_TRACES, TRACES, TURN, read_traces, sample
+from folkmoot.pipelines.runs.traces import DEFAULT_TRACES, TRACES, TURN, read_traces, traced_ids
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import mlflow_sink as tracking
 from folkmoot.pipelines.tracking import send_traces as traces_send
@@ -78,24 +78,24 @@ def test_a_sample_has_its_share_and_grows_with_the_rate(
 ) -> None:
     low, high = sorted((low, high))
     names = sorted(ids)
-    one = sample(names, high)
+    one = traced_ids(names, high)
     random.shuffle(names)
-    assert sample(names, high) == one
-    assert sample(names, low) <= one <= ids
+    assert traced_ids(names, high) == one
+    assert traced_ids(names, low) <= one <= ids
     assert high * len(ids) - 1e-6 <= len(one) < high * len(ids) + 1
 
 
 def test_without_a_rate_some_questions_are_traced() -> None:
     ids = [f"q{number}" for number in range(1000)]
-    assert len(sample(ids, None)) == DEFAULT_TRACES
-    assert sample(ids[:5], None) == set(ids[:5])
-    assert sample(ids, None) != set(ids[:DEFAULT_TRACES])
+    assert len(traced_ids(ids, None)) == DEFAULT_TRACES
+    assert traced_ids(ids[:5], None) == set(ids[:5])
+    assert traced_ids(ids, None) != set(ids[:DEFAULT_TRACES])
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan"), True, "all"])
 def test_a_rate_that_is_no_share_is_refused(rate: Any) -> None:
     with pytest.raises(UserError, match="from 0 to 1"):
-        sample(["a"], rate)
+        traced_ids(["a"], rate)
 
 
 def test_every_question_has_a_trace_with_its_turns_and_calls(
@@ -139,7 +139,7 @@ def test_every_question_has_a_trace_with_its_turns_and_calls(
 
 def test_only_the_sample_is_traced(scripted: ScriptedServer, tmp_path: Path) -> None:
     traced(scripted.url, tmp_path / "out", n=8, rate=0.25)
-    assert found(tmp_path / "out").keys() == sample([f"q{number}" for number in range(8)], 0.25)
+    assert found(tmp_path / "out").keys() == traced_ids([f"q{number}" for number in range(8)], 0.25)
     traced(scripted.url, tmp_path / "none", rate=0.0)
     assert found(tmp_path / "none") == {}
     assert not (tmp_path / "none" / TRACES).exists()
