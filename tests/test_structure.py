@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -425,3 +426,12 @@ def test_nothing_loads_pickle() -> None:
     for floor in FLOORS:
         for path in (ROOT / floor).rglob("*.py"):
             assert not any(word in path.read_text() for word in banned), path
+
+
+def test_the_picture_in_the_docs_shows_these_rooms_in_this_order() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    for floor, rooms in ROOMS.items():
+        drawn = re.findall(rf"\b{floor[0]}(\d+)\[(\w+)\]", page)
+        assert [room for _, room in sorted(drawn, key=lambda found: int(found[0]))] == rooms
+        there = {path.name for path in (ROOT / floor).iterdir() if (path / "__init__.py").exists()}
+        assert there == set(rooms)
