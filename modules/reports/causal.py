@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from ..reading.answers import same_answer, score
 from ..reading.mentions import same_text
 from ..reading.row import ResultRow
-
-CHANGES = ("wrong_to_right", "right_to_wrong", "wrong_to_wrong")
-USAGE = ("calls", "prompt_tokens", "completion_tokens")
+from .counting import CHANGES, Figures, Reading, Turn, by_number, change, whole
 
 
 def causal_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
@@ -35,120 +32,63 @@ def causal_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
       of kept answers that are right
     - `calls_per_question`, `prompt_tokens_per_question`, `completion_tokens_per_question`
     """
-    tally = _Tally()
+    figures, rounds, consensus = Figures(), Counter[int](), Counter[int]()
     for row in rows:
-        tally.count(row)
-    return tally.report()
-
-
-class _Tally:
-    def __init__(self) -> None:
-        self.rows = self.correct = self.errors = self.unanimous = self.kept = self.kept_right = 0
-        self.solutions = self.solved = self.abstained = self.evaluations = self.unreadable = 0
-        self.rounds: Counter[int] = Counter()
-        self.consensus: Counter[int] = Counter()
-        self.decided: Counter[str] = Counter()
-        self.decided_right: Counter[str] = Counter()
-        self.changes: Counter[str] = Counter()
-        self.usage: Counter[str] = Counter()
-
-    def count(self, row: ResultRow) -> None:
         correct = bool(row.get("correct"))
-        self.rows += 1
-        self.correct += correct
-        if row.get("error"):
-            self.errors += 1
-            return
-        if rounds := _whole(row.get("rounds")):
-            self.rounds[rounds] += 1
-        self.consensus[_whole(row.get("consensus_round"))] += 1
-        decided_by = str(row.get("decided_by"))
-        self.decided[decided_by] += 1
-        self.decided_right[decided_by] += correct
-        usage: Mapping[str, Any] = row.get("usage") or {}
-        for name in USAGE:
-            self.usage[name] += _whole(usage.get(name))
+        figures.mean(correct, "accuracy")
+        if not figures.finished(row):
+            continue
+        figures.count(1, "decided_by", str(row.get("decided_by")), "count")
+        figures.mean(correct, "decided_by", str(row.get("decided_by")), "accuracy")
+        if taken := whole(row.get("rounds")):
+            rounds[taken] += 1
+            figures.mean(taken, "rounds_mean")
+        consensus[whole(row.get("consensus_round"))] += 1
         turns = [turn for turn in row.get("transcript") or () if not turn.get("step")]
-        solutions = [turn for turn in turns if not turn.get("examined")]
-        self._solutions(row, solutions)
+        reading = Reading(row)
+        _solutions(figures, row, reading, [turn for turn in turns if not turn.get("examined")])
+        for name in ("evaluations", "unreadable", "changed", *CHANGES):
+            figures.count(0, "evaluator", name)
         for turn in turns:
             if turn.get("examined"):
-                self._evaluation(row, turn["examined"].get("answer"), turn.get("answer"))
-
-    def _solutions(self, row: ResultRow, solutions: list[Mapping[str, Any]]) -> None:
-        for turn in solutions:
-            self.solutions += 1
-            self.solved += _right(row, turn.get("answer"))
-            self.abstained += turn.get("answer") is None
-        first = [turn.get("answer") for turn in solutions if turn.get("round") == 1]
-        self.unanimous += bool(first) and all(_same(row, first[0], answer) for answer in first)
-
-    def _evaluation(self, row: ResultRow, before: Any, after: Any) -> None:
-        self.evaluations += 1
-        if after is None:
-            self.unreadable += 1
-        elif _same(row, before, after):
-            self.kept += 1
-            self.kept_right += _right(row, after)
-        else:
-            was, became = _right(row, before), _right(row, after)
-            self.changes[CHANGES[0] if became else CHANGES[1] if was else CHANGES[2]] += 1
-
-    def report(self) -> dict[str, Any]:
-        questions = self.rows - self.errors
-        found: dict[str, Any] = {"questions": questions, "errors": self.errors}
-        found |= _rate("accuracy", self.correct, self.rows)
-        found["decided_by"] = {
-            way: {"count": count, "accuracy": self.decided_right[way] / count}
-            for way, count in sorted(self.decided.items())
-        }
-        if not questions:
-            return found
-        longest = max([*self.rounds, *self.consensus])
-        found["rounds"] = {str(number): self.rounds[number] for number in range(1, longest + 1)}
-        in_all = sum(number * count for number, count in self.rounds.items())
-        found |= _rate("rounds_mean", in_all, self.rounds.total())
-        if self.evaluations:
-            by_round = {str(number): self.consensus[number] for number in range(1, longest + 1)}
-            found["consensus_round"] = {**by_round, "never": self.consensus[0]}
-        found["reasoner"] = {
-            **_rate("accuracy", self.solved, self.solutions),
-            **_rate("abstention_rate", self.abstained, self.solutions),
-            **_rate("unanimous_rate", self.unanimous, questions),
-        }
-        changed = self.changes.total()
-        found["evaluator"] = {
-            "evaluations": self.evaluations,
-            "unreadable": self.unreadable,
-            "changed": changed,
-            **{name: self.changes[name] for name in CHANGES},
-            **_rate("change_rate", changed, self.evaluations),
-            **_rate("change_right_rate", self.changes["wrong_to_right"], changed),
-            **_rate("kept_right_rate", self.kept_right, self.kept),
-        }
-        return found | {f"{name}_per_question": total / questions for name, total in self.usage.items()}
+                _evaluation(figures, row, reading, turn)
+        figures.usage(row)
+    found = figures.report()
+    found.setdefault("decided_by", {})
+    if found["questions"]:
+        longest = max([*rounds, *consensus])
+        found["rounds"] = by_number(rounds, 1, longest)
+        if found["evaluator"]["evaluations"]:
+            found["consensus_round"] = {**by_number(consensus, 1, longest), "never": consensus[0]}
+    return found
 
 
-def _same(row: ResultRow, one: Any, other: Any) -> bool:
+def _solutions(figures: Figures, row: ResultRow, reading: Reading, turns: list[Turn]) -> None:
+    for turn in turns:
+        figures.mean(reading.right(turn.get("answer")), "reasoner", "accuracy")
+        figures.mean(turn.get("answer") is None, "reasoner", "abstention_rate")
+    first = [turn.get("answer") for turn in turns if turn.get("round") == 1]
+    unanimous = bool(first) and all(_same(row, reading, first[0], answer) for answer in first)
+    figures.mean(unanimous, "reasoner", "unanimous_rate")
+
+
+def _evaluation(figures: Figures, row: ResultRow, reading: Reading, turn: Turn) -> None:
+    before, after = turn["examined"].get("answer"), turn.get("answer")
+    changed = after is not None and not _same(row, reading, before, after)
+    figures.count(1, "evaluator", "evaluations")
+    figures.count(after is None, "evaluator", "unreadable")
+    figures.count(changed, "evaluator", "changed")
+    figures.mean(changed, "evaluator", "change_rate")
+    if changed:
+        figures.count(1, "evaluator", change(reading.right(before), reading.right(after)))
+        figures.mean(reading.right(after), "evaluator", "change_right_rate")
+    elif after is not None:
+        figures.mean(reading.right(after), "evaluator", "kept_right_rate")
+
+
+def _same(row: ResultRow, reading: Reading, one: Any, other: Any) -> bool:
     """As the run itself compares answers: two options with the same text are one answer."""
-    kind, choices = row.get("kind", "span"), row.get("choices") or {}
     if not isinstance(one, str) or not isinstance(other, str):
         return False
-    return same_answer(one, other, kind) or (kind == "choice" and same_text(one, other, choices))
-
-
-def _right(row: ResultRow, answer: Any) -> bool:
-    if not isinstance(answer, str) or not isinstance(row.get("gold"), str):
-        return False
-    try:
-        return score(answer, row["gold"], row.get("kind", "span"), row.get("choices")).correct
-    except ValueError:  # the gold is none of the choices
-        return False
-
-
-def _whole(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def _rate(name: str, hits: int, chances: int) -> dict[str, float]:
-    return {name: hits / chances} if chances else {}
+    options = row.get("choices") or {}
+    return reading.same(one, other) or (row.get("kind") == "choice" and same_text(one, other, options))

@@ -8,19 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..reading.answers import answer_key, score
 from ..reading.row import ResultRow
+from .counting import STATES, Figures, Reading, Turn
 from .shapley import MOST_VOTERS, Ballot, ballot_of, coalitions_right, shapley_values
 
 DECIDERS = ("judge", "supervisor")
 """Who settles what others answered: their turns are no votes, and they are not swayed."""
 
-STATES = ("right", "wrong", "unreadable")
 CHANGES = tuple(f"{before}_to_{after}" for before in STATES for after in STATES)
+_ORDER = ("questions", "oracle", "talk", "sycophancy", "correction", "shapley", "agent", "sway")
 _MOVES = {(False, True): "to_right", (True, False): "to_wrong", (False, False): "wrong_to_wrong"}
-
-Path = tuple[str, ...]
-Turn = Mapping[str, Any]
 
 
 class Move(NamedTuple):
@@ -66,54 +63,10 @@ class _Step(NamedTuple):
     credit: str | None  # who prompted the step, when that was nobody who answers
 
 
-class Reading:
-    """The answers to one question: whether each is right, and which are the same; each is looked at once.
-
-    Where there is no gold answer, or it is none of the options, nothing is right. An answer that cannot be
-    read is the same as none.
-    """
-
-    def __init__(self, row: ResultRow) -> None:
-        self._row = row
-        self._right: dict[Any, bool] = {None: False}
-        self._keys: dict[Any, str | None] = {None: None}
-
-    def right(self, answer: Any) -> bool:
-        if not isinstance(answer, str):
-            return False
-        if answer not in self._right:
-            row = self._row
-            try:
-                right = score(answer, row["gold"], row["kind"], row.get("choices")).correct
-            except (ValueError, TypeError, AttributeError):
-                right = False
-            self._right[answer] = right
-        return self._right[answer]
-
-    def state(self, answer: Any) -> str:
-        return STATES[0] if self.right(answer) else STATES[1] if isinstance(answer, str) else STATES[2]
-
-    def same(self, one: str | None, other: str | None) -> bool:
-        key = self.key(one)
-        return key is not None and key == self.key(other)
-
-    def key(self, answer: str | None) -> str | None:
-        if answer not in self._keys:
-            try:
-                self._keys[answer] = answer_key(str(answer), self._row["kind"])
-            except ValueError:
-                self._keys[answer] = None
-        return self._keys[answer]
-
-
-def moves(row: ResultRow) -> list[Move]:
+def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
     """Every change of mind in a row's dialogue, in order. Repeating an answer in other words is none."""
-    return _moves(_steps(row), Reading(row))
-
-
-def _moves(steps: Iterable[_Step], reading: Reading) -> list[Move]:
-    found = []
-    for step in steps:
+    found, reading = [], reading or Reading(row)
+    for step in _steps(row):
         before, after = step.before, step.after
         if before is None or after is None or reading.same(before, after):
             continue
@@ -124,14 +77,10 @@ def _moves(steps: Iterable[_Step], reading: Reading) -> list[Move]:
     return found
 
 
-def chances(row: ResultRow) -> list[Chance]:
+def chances(row: ResultRow, reading: Reading | None = None) -> list[Chance]:
     """Every moment of a row's dialogue at which an agent could have given way, with what it did."""
-    return _chances(_steps(row), Reading(row))
-
-
-def _chances(steps: Iterable[_Step], reading: Reading) -> list[Chance]:
-    found = []
-    for step in steps:
+    found, reading = [], reading or Reading(row)
+    for step in _steps(row):
         if step.before is None:
             continue
         others = [held for held in step.held.values() if held and not reading.same(held, step.before)]
@@ -188,9 +137,9 @@ class ForensicTally:
 
     def __init__(self, program: Mapping[str, Any] | None = None) -> None:
         self._program = program or {}
+        self._figures = Figures()
         self._agents: dict[str, int] = {}
         self._several = self._talked = self._spoke_twice = False
-        self._sums: Counter[Path] = Counter()
         self._first: Counter[Ballot] = Counter()
         self._last: Counter[Ballot] = Counter()
         self._votes: dict[Ballot, bool] = {}
@@ -200,30 +149,46 @@ class ForensicTally:
         said = _answers(spoken)
         if not said:
             return
-        reading, final = Reading(row), bool(row["correct"])
+        figures, reading, final = self._figures, Reading(row), bool(row["correct"])
         examined = [turn for turn in spoken if isinstance(turn.get("examined"), Mapping)]
         self._several |= len({str(turn.get("agent")) for turn in spoken}) > 1
         self._talked |= len(spoken) > len(said)
-        sums = self._sums
-        sums["questions",] += 1
-        sums["oracle", "final"] += final
-        sums["oracle", "any"] += final or any(reading.right(turn.get("answer")) for turn in spoken)
+        known = final or any(reading.right(turn.get("answer")) for turn in spoken)
+        figures.finished(row)
+        figures.mean(final, "oracle", "accuracy")
+        figures.mean(known, "oracle", "any_agent")
+        figures.mean(known - final, "oracle", "gap")
+        figures.count(known - final, "oracle", "lost")
         for agent, answers in said.items():
             self._agents.setdefault(agent, len(self._agents))
             if len(answers) > 1 and not examined:
                 self._spoke_twice = True
-                sums["flips", agent, _change(reading.state(answers[0]), reading.state(answers[-1]))] += 1
+                self._change(reading.state(answers[0]), reading.state(answers[-1]), "agent", agent, "flips")
         for turn in examined:
-            handed = reading.state(turn["examined"].get("answer"))
-            sums["flips", str(turn.get("agent")), _change(handed, reading.state(turn.get("answer")))] += 1
+            handed, answer = (reading.state(of.get("answer")) for of in (turn["examined"], turn))
+            self._change(handed, answer, "agent", str(turn.get("agent")), "flips")
         self._vote(row, said, reading)
-        steps = list(_steps(row))
-        for chance in _chances(steps, reading):
-            self._chance(chance)
-        for move in _moves(steps, reading):
-            change = _MOVES.get((move.was, move.now))
-            for speaker in move.towards if change else ():
-                sums["sway", speaker, move.agent, str(change)] += 1
+        for chance in chances(row, reading):
+            if chance.tempted:
+                self._chance(chance.gave_way, "sycophancy")
+                figures.mean(chance.gave_way, "agent", chance.agent, "sycophancy_rate")
+                if chance.was:
+                    self._chance(chance.gave_way, "sycophancy", "right_")
+            if chance.helped:
+                self._chance(chance.corrected, "correction")
+        for move in moves(row, reading):
+            for speaker in () if move.was and move.now else move.towards:
+                for change, way in _MOVES.items():
+                    figures.count(change == (move.was, move.now), "sway", speaker, move.agent, way)
+
+    def _change(self, before: str, after: str, *path: str) -> None:
+        for change in CHANGES:
+            self._figures.count(change == f"{before}_to_{after}", *path, change)
+
+    def _chance(self, seized: bool, name: str, which: str = "") -> None:
+        self._figures.count(1, name, f"{which}chances")
+        self._figures.count(seized, name, f"{which}count")
+        self._figures.mean(seized, name, f"{which}rate")
 
     def _vote(self, row: ResultRow, said: Mapping[str, list[Any]], reading: Reading) -> None:
         if len(self._agents) > MOST_VOTERS:
@@ -248,79 +213,28 @@ class ForensicTally:
         given = any(answers[0] is not None for answers in said.values())
         before = STATES[0] if self._votes[first] else STATES[1] if given else STATES[2]
         after = STATES[0] if row["correct"] else STATES[2] if row["answer"] is None else STATES[1]
-        self._sums["talk", "accuracy"] += self._votes[first]
-        self._sums["talk", _change(before, after)] += 1
-
-    def _chance(self, chance: Chance) -> None:
-        sums = self._sums
-        if chance.tempted:
-            for path in (("sycophancy",), ("sycophancy", chance.agent)):
-                sums[*path, "chances"] += 1
-                sums[*path, "count"] += chance.gave_way
-            if chance.was:
-                sums["sycophancy", "right_chances"] += 1
-                sums["sycophancy", "right_count"] += chance.gave_way
-        if chance.helped:
-            sums["correction", "chances"] += 1
-            sums["correction", "count"] += chance.corrected
+        self._figures.mean(self._votes[first], "talk", "accuracy")
+        self._change(before, after, "talk")
 
     def report(self) -> dict[str, Any]:
         """What `forensics` returns, of the rows so far."""
-        sums, questions = self._sums, self._sums["questions",]
         if not self._several:
             return {}
-        known, final = sums["oracle", "any"], sums["oracle", "final"]
-        found: dict[str, Any] = {
-            "questions": questions,
-            "oracle": {
-                "accuracy": final / questions,
-                "any_agent": known / questions,
-                "gap": (known - final) / questions,
-                "lost": known - final,
-            },
-        }
-        if (self._talked or self._spoke_twice) and self._first:
-            shares = {change: sums["talk", change] for change in CHANGES}
-            found["talk"] = {"accuracy": sums["talk", "accuracy"] / questions, **shares}
-        for name in ("sycophancy", "correction"):
-            if sums[name, "chances"]:
-                found[name] = _rated(sums, (name,), "")
-        if sums["sycophancy", "right_chances"]:
-            found["sycophancy"] |= _rated(sums, ("sycophancy",), "right_")
-        agents = {agent: self._of_agent(agent) for agent in self._all()}
-        if len(self._agents) > 1 and len(self._agents) <= MOST_VOTERS:
+        found = self._figures.report()
+        if not (self._talked or self._spoke_twice):
+            found.pop("talk", None)
+        known = found.get("agent", {})
+        # Those who vote, then those who only examine.
+        agents = {agent: known.get(agent, {}) for agent in {**self._agents, **known}}
+        if 1 < len(self._agents) <= MOST_VOTERS:
             found["shapley"] = {}
-            rounds = [("", self._last), ("_first", self._first)] if self._spoke_twice else [("", self._last)]
+            rounds = [("", self._last)] + [("_first", self._first)] * self._spoke_twice
             for ending, ballots in rounds:
-                values, vote = shapley_values(ballots, len(self._agents))
-                found["shapley"][f"vote{ending}"] = vote
+                values, found["shapley"][f"vote{ending}"] = shapley_values(ballots, len(self._agents))
                 for agent, value in zip(self._agents, values, strict=True):
                     agents[agent][f"shapley{ending}"] = value
         found["agent"] = {agent: figures for agent, figures in agents.items() if figures}
-        sway: dict[str, Any] = {}
-        for path in [path for path in sums if path[0] == "sway"]:
-            speaker, listener = path[1:3]
-            counts = sway.setdefault(speaker, {}).setdefault(listener, dict.fromkeys(_MOVES.values(), 0))
-            counts[path[3]] = sums[path]
-        return found | ({"sway": sway} if sway else {})
-
-    def _all(self) -> list[str]:
-        """Those who vote, then those who only examine."""
-        others = (path[1] for path in self._sums if path[0] == "flips")
-        return list(dict.fromkeys([*self._agents, *others]))
-
-    def _of_agent(self, agent: str) -> dict[str, Any]:
-        sums = self._sums
-        flips = {change: sums["flips", agent, change] for change in CHANGES}
-        found: dict[str, Any] = {"flips": flips} if any(flips.values()) else {}
-        if chances := sums["sycophancy", agent, "chances"]:
-            found["sycophancy_rate"] = sums["sycophancy", agent, "count"] / chances
-        return found
-
-
-def _rated(sums: Mapping[Path, int], path: Path, name: str) -> dict[str, float]:
-    chances, count = sums[*path, f"{name}chances"], sums[*path, f"{name}count"]
-    return {f"{name}chances": chances, f"{name}count": count, f"{name}rate": count / chances}
+        return {name: found[name] for name in _ORDER if name in found}
 
 
 def _turns(row: ResultRow) -> list[Turn]:
@@ -383,7 +297,3 @@ def _weights(row: ResultRow, program: Mapping[str, Any], said: Mapping[str, Any]
     if strongest:  # outweighs all others together
         return {agent: float(len(said)) if agent == strongest else 1.0 for agent in said}
     return None
-
-
-def _change(before: str, after: str) -> str:
-    return f"{before}_to_{after}"

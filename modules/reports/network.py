@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..network.verdict import Contest, verdict
-from ..reading.answers import Kind, answer_key, score
 from ..reading.row import ResultRow
+from .counting import Figures, Reading
 
 BINS = 10
 TOPICS = ("subject", "topic", "domain", "type", "grade")
@@ -17,6 +17,9 @@ TOPICS = ("subject", "topic", "domain", "type", "grade")
 
 _MOST_TOPICS = 30
 _SURE = 1.96  # standard errors on each side of a 95 % interval
+
+Use = dict[str, Counter[str]]
+"""How often each strategy was used, by whom or for what."""
 
 
 def network_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
@@ -44,10 +47,63 @@ def network_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     - `strategies_per_question`: how many different ones the agents chose, on average
     - `use`: share of each strategy by agent; `use_by_topic`: the same by topic
     """
-    tally = _Tally()
+    figures, calibration = Figures(), Calibration()
+    plain, rivals = _Difference(), defaultdict[str, _Difference](_Difference)
+    use: Use = defaultdict(Counter)
+    topics: dict[str, Use] = {}
     for row in rows:
-        tally.count(row)
-    return tally.report()
+        if not figures.finished(row):
+            continue
+        turns = [turn for turn in row["transcript"] if turn.get("strategy") is not None]
+        reading, consensus = Reading(row), float(bool(row["correct"]))
+        right = [reading.right(turn["answer"]) for turn in turns]
+        keys = [reading.key(turn["answer"]) for turn in turns]
+        figures.mean(consensus, "consensus")
+        if not turns:
+            continue
+        final = reading.key(row["answer"])
+        if final is not None and all(turn.get("weight") is not None for turn in turns):
+            sure = confidence(keys, [float(turn["weight"]) for turn in turns], final)
+            figures.mean(sure, "confidence")
+            calibration.add(sure, consensus)
+        vote, tied = plain_vote(keys, right)
+        figures.mean(vote, "majority")
+        figures.mean(tied, "tied")
+        figures.mean(consensus - vote, "gain_tied" if tied else "gain_untied")
+        plain.add(consensus - vote)
+        figures.mean(len({turn["strategy"] for turn in turns}), "strategies_per_question")
+        meta = row.get("meta") or {}
+        for turn, is_right in zip(turns, right, strict=True):
+            name, strategy = turn["agent"], str(turn["strategy"])
+            rivals[name].add(consensus - is_right)
+            figures.mean(is_right, "agent", name, "accuracy")
+            figures.mean(turn["answer"] is None, "agent", name, "unreadable")
+            figures.mean(is_right, "strategy", strategy, "accuracy")
+            use[name][strategy] += 1
+            for topic in TOPICS:
+                if meta.get(topic) is not None:
+                    topics.setdefault(topic, {}).setdefault(str(meta[topic]), Counter())[strategy] += 1
+    found = figures.report()
+    agents, strategies = found.setdefault("agent", {}), found.setdefault("strategy", {})
+    if agents:
+        found["individual"] = sum(agent["accuracy"] for agent in agents.values()) / len(agents)
+        found["gain"] = found["consensus"] - found["individual"]
+        found["gain_over_majority"] = found["consensus"] - found["majority"]
+    if len(agents) > 1:
+        best = max(agents, key=lambda name: agents[name]["accuracy"])
+        found |= _differences(plain, rivals[best], f"the best agent, {best}")
+    found |= calibration.report()
+    used = sum(use.values(), Counter[str]())
+    found["strategy"] = {
+        name: {"share": used[name] / used.total(), **figure} for name, figure in sorted(strategies.items())
+    }
+    found["use"] = _shares(use, strategies)
+    found["use_by_topic"] = {
+        topic: _shares(dict(sorted(values.items())), strategies)
+        for topic, values in topics.items()
+        if 1 < len(values) <= _MOST_TOPICS
+    }
+    return found
 
 
 def plain_vote(keys: Sequence[str | None], right: Sequence[bool]) -> tuple[float, bool]:
@@ -105,111 +161,30 @@ class Calibration:
         return {"ece": away / total, "reliability": bins}
 
 
-class _Tally:
+class _Difference:
+    """By how much the group is better than a rival, question by question."""
+
     def __init__(self) -> None:
-        self.errors = self.questions = 0
-        self.sums: dict[str, float] = defaultdict(float)
-        self.counts: Counter[str] = Counter()
-        self.calibration = Calibration()
-        self.agents: dict[str, Counter[str]] = defaultdict(Counter)
-        self.strategies: dict[str, Counter[str]] = defaultdict(Counter)
-        self.topics: dict[str, dict[str, Counter[str]]] = {}
-        self.against: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
+        self._n, self._total, self._squares = 0, 0.0, 0.0
 
-    def mean(self, name: str, value: float) -> None:
-        self.sums[name] += value
-        self.counts[name] += 1
+    def add(self, difference: float) -> None:
+        self._n += 1
+        self._total += difference
+        self._squares += difference**2
 
-    def count(self, row: ResultRow) -> None:
-        if row["error"]:
-            self.errors += 1
-            return
-        self.questions += 1
-        turns = [turn for turn in row["transcript"] if turn.get("strategy") is not None]
-        kind: Kind = row["kind"]
-        right = [score(turn["answer"], row["gold"], kind, row.get("choices")).correct for turn in turns]
-        keys = [None if turn["answer"] is None else answer_key(turn["answer"], kind) for turn in turns]
-        consensus = float(bool(row["correct"]))
-        self.mean("consensus", consensus)
-        if not turns:
-            return
-        if row["answer"] is not None and all(turn.get("weight") is not None for turn in turns):
-            weights = [float(turn["weight"]) for turn in turns]
-            sure = confidence(keys, weights, answer_key(row["answer"], kind))
-            self.mean("confidence", sure)
-            self.calibration.add(sure, consensus)
-        vote, tied = plain_vote(keys, right)
-        self.mean("majority", vote)
-        self.mean("tied", tied)
-        self.mean("gain_tied" if tied else "gain_untied", consensus - vote)
-        self._held("majority", consensus - vote)
-        self.mean("strategies_per_question", len({turn["strategy"] for turn in turns}))
-        meta = row.get("meta") or {}
-        for turn, is_right in zip(turns, right, strict=True):
-            self._held(f"/{turn['agent']}", consensus - is_right)
-            name, strategy = turn["agent"], str(turn["strategy"])
-            self.agents[name].update(
-                {"asked": 1, "right": is_right, "unreadable": turn["answer"] is None, f"/{strategy}": 1}
-            )
-            self.strategies[strategy].update({"asked": 1, "right": is_right})
-            for topic in TOPICS:
-                if meta.get(topic) is not None:
-                    use = self.topics.setdefault(topic, {}).setdefault(str(meta[topic]), Counter())
-                    use[strategy] += 1
-
-    def _held(self, rival: str, difference: float) -> None:
-        place = self.against[rival]
-        place[0] += 1
-        place[1] += difference
-        place[2] += difference**2
-
-    def _difference(self, rival: str) -> dict[str, float]:
-        """By how much the group is better than a rival, from the number, sum and sum of squares."""
-        n, total, squares = self.against[rival]
-        mean = total / n
-        around = _SURE * math.sqrt(max(squares / n - mean**2, 0.0) / n)
+    def report(self) -> dict[str, float]:
+        mean = self._total / self._n
+        around = _SURE * math.sqrt(max(self._squares / self._n - mean**2, 0.0) / self._n)
         return {"value": mean, "low": mean - around, "high": mean + around}
 
-    def _against(self) -> dict[str, Any]:
-        best = max(self.agents, key=lambda name: self.agents[name]["right"] / self.agents[name]["asked"])
-        found = {"majority": self._difference("majority"), "best_agent": self._difference(f"/{best}")}
-        rivals = {"majority": "a plain vote over the same answers", "best_agent": f"the best agent, {best}"}
-        contests = [Contest("the group's vote", rivals[name], found[name]) for name in found]
-        return {"differences": found, "verdict": "; ".join(verdict(contests, "one agent alone"))}
 
-    def report(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"questions": self.questions, "errors": self.errors}
-        found |= {name: self.sums[name] / self.counts[name] for name in self.counts}
-        if self.agents:
-            shares = [tally["right"] / tally["asked"] for tally in self.agents.values()]
-            found["individual"] = sum(shares) / len(shares)
-            found["gain"] = found["consensus"] - found["individual"]
-            found["gain_over_majority"] = found["consensus"] - found["majority"]
-        if len(self.agents) > 1:
-            found |= self._against()
-        found |= self.calibration.report()
-        used = sum(tally["asked"] for tally in self.strategies.values())
-        found["agent"] = {
-            name: {
-                "accuracy": tally["right"] / tally["asked"],
-                "unreadable": tally["unreadable"] / tally["asked"],
-            }
-            for name, tally in self.agents.items()
-        }
-        found["strategy"] = {
-            name: {"share": tally["asked"] / used, "accuracy": tally["right"] / tally["asked"]}
-            for name, tally in sorted(self.strategies.items())
-        }
-        found["use"] = {
-            name: {strategy: tally[f"/{strategy}"] / tally["asked"] for strategy in sorted(self.strategies)}
-            for name, tally in self.agents.items()
-        }
-        found["use_by_topic"] = {
-            topic: {
-                value: {strategy: use[strategy] / use.total() for strategy in sorted(self.strategies)}
-                for value, use in sorted(values.items())
-            }
-            for topic, values in self.topics.items()
-            if 1 < len(values) <= _MOST_TOPICS
-        }
-        return found
+def _differences(plain: _Difference, best: _Difference, best_agent: str) -> dict[str, Any]:
+    found = {"majority": plain.report(), "best_agent": best.report()}
+    rivals = {"majority": "a plain vote over the same answers", "best_agent": best_agent}
+    contests = [Contest("the group's vote", rivals[name], found[name]) for name in found]
+    return {"differences": found, "verdict": "; ".join(verdict(contests, "one agent alone"))}
+
+
+def _shares(use: Mapping[str, Counter[str]], strategies: Iterable[str]) -> dict[str, dict[str, float]]:
+    names = sorted(strategies)
+    return {user: {name: used[name] / used.total() for name in names} for user, used in use.items()}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...modules.reports.causal import CHANGES
+from ...modules.reports.counting import CHANGES
 
 BLUE, ORANGE, GREY = "#3366aa", "#dd8833", "#999999"
 

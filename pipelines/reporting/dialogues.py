@@ -9,7 +9,8 @@ from typing import Any
 
 from ...modules.base.fence import clean
 from ...modules.reading.row import ResultRow
-from ...modules.reports.forensics import DECIDERS, Move, Reading, moves
+from ...modules.reports.counting import Reading
+from ...modules.reports.forensics import DECIDERS, Move, moves
 
 MOST, FEW = 6, 3  # dialogues of a run, where there are few runs and where there are many
 LONGEST_TEXT = 900

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from stores import new_store
 
 import folkmoot as fm
-from folkmoot.modules.reports.causal import CHANGES, causal_report
+from folkmoot.modules.reports.causal import causal_report
+from folkmoot.modules.reports.counting import CHANGES
 from folkmoot.pipelines.plots.evaluation import causal_plot
 from folkmoot.pipelines.plots.protocols import plot_of
 from folkmoot.pipelines.tracking.values import run_name

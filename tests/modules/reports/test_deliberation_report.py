@@ -11,7 +11,8 @@ from dialogue_rows import error_row, row
 from hypothesis import given
 from hypothesis import strategies as st
 
-from folkmoot.modules.reports.deliberation import REVISIONS, deliberation_report
+from folkmoot.modules.reports.counting import CHANGES
+from folkmoot.modules.reports.deliberation import deliberation_report
 
 # Gold is A everywhere. Speaking order: intuitive, reasoner.
 TABLE = [
@@ -149,7 +150,7 @@ def test_three_agents_have_three_pairs_and_abstentions_agree_with_nothing() -> N
 )
 def test_what_counts_as_a_revision(before: str | None, after: str | None, expected: str | None) -> None:
     report = deliberation_report([row([[before], [after]], roles=["reasoner"])])
-    assert {name for name in REVISIONS if report["revisions"][name]} == ({expected} - {None})
+    assert {name for name in CHANGES if report["revisions"][name]} == ({expected} - {None})
 
 
 def test_answers_are_equal_by_meaning_and_scored_with_the_options() -> None:
@@ -210,12 +211,12 @@ def test_what_always_holds(tables: list[list[tuple[str | None, ...]]]) -> None:
     assert list(report["resolved_by_round"].values()) == sorted(report["resolved_by_round"].values())
     assert report["agreement"]["all"] <= min(report["agreement"].values()) + 1e-9
     if "revisions" in report:
-        for name in REVISIONS:
+        for name in CHANGES:
             by_role = [report["role"][role].get("revisions", {}).get(name, 0) for role in roles]
             by_round = [part[name] for part in report["revisions"]["round"].values()]
             assert report["revisions"][name] == sum(by_role) == sum(by_round)
     for role in roles:  # what an agent gained on balance is what its revisions gained
         own = report["role"][role]
         gained = own["accuracy_last"] - own["accuracy_first"]
-        counts = own.get("revisions", dict.fromkeys(REVISIONS, 0))
+        counts = own.get("revisions", dict.fromkeys(CHANGES, 0))
         assert gained * len(rows) == pytest.approx(counts["wrong_to_right"] - counts["right_to_wrong"])

@@ -1,0 +1,123 @@
+"""What every report counts with: figures by their place in the report, and one reading of each answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from ..reading.answers import Score, answer_key, score
+from ..reading.row import ResultRow
+
+Turn = Mapping[str, Any]
+
+STATES = ("right", "wrong", "unreadable")
+CHANGES = ("wrong_to_right", "right_to_wrong", "wrong_to_wrong")
+
+_WRONG = Score(False, None, None)
+
+
+def change(was: bool, now: bool) -> str:
+    """What a step from one answer to another did: `wrong_to_right` and the like."""
+    return f"{STATES[not was]}_to_{STATES[not now]}"
+
+
+def by_number(counts: Mapping[int, int], first: int, last: int) -> dict[str, int]:
+    """Counts of rounds or retries as a report has them: every number from the first to the last."""
+    return {str(number): counts.get(number, 0) for number in range(first, last + 1)}
+
+
+def whole(value: Any) -> int:
+    """A whole number above 0, or 0 for what is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+class Figures:
+    """Counts and means by their path in a report, such as `("role", "critic", "accuracy_first")`.
+
+    A mean over nothing is left out; `questions` and `errors` are there from the start.
+    """
+
+    def __init__(self) -> None:
+        self._totals: dict[tuple[str, ...], float] = {("questions",): 0, ("errors",): 0}
+        self._chances: Counter[tuple[str, ...]] = Counter()
+
+    def count(self, number: float, *path: str) -> None:
+        """Add to a count; 0 makes it appear."""
+        self._totals[path] = self._totals.get(path, 0) + number
+
+    def mean(self, value: float, *path: str) -> None:
+        """Add a value to a mean, a bool to a rate."""
+        self.count(value, *path)
+        self._chances[path] += 1
+
+    def finished(self, row: ResultRow) -> bool:
+        """Count the row under `questions` or `errors`; False for an error, of which no more is reported."""
+        failed = bool(row.get("error"))
+        self.count(1, "errors" if failed else "questions")
+        return not failed
+
+    def usage(self, row: ResultRow) -> None:
+        """Add to `calls_per_question`, `prompt_tokens_per_question` and `completion_tokens_per_question`."""
+        usage: Mapping[str, Any] = row.get("usage") or {}
+        for name in ("calls", "prompt_tokens", "completion_tokens"):
+            self.mean(whole(usage.get(name)), f"{name}_per_question")
+
+    def report(self) -> dict[str, Any]:
+        """Everything as nested dicts, in the order in which it was first counted."""
+        tree: dict[str, Any] = {}
+        for path, total in self._totals.items():
+            branch = tree
+            for name in path[:-1]:
+                branch = branch.setdefault(name, {})
+            branch[path[-1]] = total / self._chances[path] if path in self._chances else total
+        return tree
+
+
+class Reading:
+    """The answers to one question: whether each is right, and which are the same; each is read once.
+
+    Where there is no gold answer, or it is none of the options, nothing is right. An answer that cannot be
+    read is the same as none.
+    """
+
+    def __init__(self, row: ResultRow) -> None:
+        self._row = row
+        self._scores: dict[str, Score] = {}
+        self._keys: dict[str | None, str | None] = {None: None}
+
+    def score(self, answer: Any) -> Score:
+        if not isinstance(answer, str):
+            return _WRONG
+        if answer not in self._scores:
+            row = self._row
+            try:
+                found = score(answer, row["gold"], row.get("kind", "span"), row.get("choices"))
+            except (ValueError, TypeError, AttributeError, KeyError):
+                found = _WRONG
+            self._scores[answer] = found
+        return self._scores[answer]
+
+    def right(self, answer: Any) -> bool:
+        return self.score(answer).correct
+
+    def em_f1(self, answer: Any) -> tuple[float, float]:
+        """EM and F1, each 0 to 1; for kinds other than spans both are whether the answer is right."""
+        right, em, f1 = self.score(answer)
+        return (float(right), float(right)) if f1 is None else (float(em or 0), f1)
+
+    def state(self, answer: Any) -> str:
+        """Which of `STATES` an answer is in."""
+        return STATES[0] if self.right(answer) else STATES[1] if isinstance(answer, str) else STATES[2]
+
+    def same(self, one: str | None, other: str | None) -> bool:
+        key = self.key(one)
+        return key is not None and key == self.key(other)
+
+    def key(self, answer: str | None) -> str | None:
+        if answer not in self._keys:
+            try:
+                self._keys[answer] = answer_key(str(answer), self._row.get("kind", "span"))
+            except ValueError:
+                self._keys[answer] = None
+        return self._keys[answer]
