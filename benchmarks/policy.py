@@ -17,17 +17,17 @@ from torch import Tensor
 
 from folkmoot.modules.network.fused import FusedPolicies
 from folkmoot.modules.network.graph import Limits, small_world
-from folkmoot.modules.network.policy import Group, PolicyConfig
+from folkmoot.modules.network.policy import AgentGraph, PolicyConfig
 
 AGENTS, BATCH = 16, 8
 TARGET = 10.0
 
 
-def group(seed: int) -> Group:
+def group(seed: int) -> AgentGraph:
     rng = np.random.default_rng(seed)
     trust = rng.uniform(0.1, 0.95, (AGENTS, AGENTS))
     edges = small_world(AGENTS, 4, 0.2, Limits(), seed)
-    return Group.of(edges, (trust + trust.T) / 2, rng.random(AGENTS))
+    return AgentGraph.of(edges, (trust + trust.T) / 2, rng.random(AGENTS))
 
 
 def loss_of(logits: Tensor, actions: Tensor, advantages: Tensor) -> Tensor:

@@ -46,22 +46,11 @@ AMONG_SIBLINGS: list[str] = []
 CIRCLES: list[str] = []
 LATE: list[str] = []
 TWICE: list[str] = [
-    "Candidate",
-    "Drawn",
-    "Group",
     "Plan",
     "Price",
-    "Verdict",
-    "Worker",
-    "drawn",
-    "fitted",
     "front_plot",
     "listing",
-    "log_odds",
-    "plain",
     "plan",
-    "replay",
-    "settings",
 ]
 ON_DISK = {"mlflow_run_id", "mlflow_parent_id", "mlflow.json"}
 """Names in files of runs, which stay as they are."""

@@ -29,7 +29,7 @@ class Retrieval:
         ]
 
 
-def described(retrieval: Retrieval | None) -> dict[str, Any]:
+def retrieval_settings(retrieval: Retrieval | None) -> dict[str, Any]:
     """The environment as a setting: where its pages come from, or None for a retriever that has none."""
     if retrieval is None:
         return {}

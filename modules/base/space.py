@@ -111,7 +111,7 @@ def options(values: Values) -> list[Any] | None:
     return [round(values.low + number * values.step, 12) for number in range(steps + 1)]
 
 
-def drawn(space: Space, draw: Draw) -> Setting:
+def draw_setting(space: Space, draw: Draw) -> Setting:
     """A point of the space; `draw` is asked for each parameter that exists and has more than one value.
 
     The name it is given is the parameter's; of a Member of a list that varies, with the list's items, since
@@ -151,11 +151,11 @@ def endless(point: Callable[[Draw], Setting]) -> list[str]:
     return found
 
 
-def settings(point: Callable[[Draw], Setting]) -> Iterator[Setting]:
+def grid_settings(point: Callable[[Draw], Setting]) -> Iterator[Setting]:
     """Every point of a space without endless parameters, the last parameter changing fastest.
 
-    `point` draws a point with the function that it is given, as `drawn` does. The path of option numbers is
-    counted up like a clock whose wheels vary in size. Raises ValueError naming an endless parameter.
+    `point` draws a point with the function that it is given, as `draw_setting` does. The path of option
+    numbers is counted up like a clock whose wheels vary in size. Raises ValueError naming an endless parameter.
     """
     path: list[int] = []
     while True:
@@ -199,7 +199,7 @@ def located(space: Space, described: Mapping[str, Any]) -> Setting | None:
     missing: list[str] = []
 
     def draw(key: str, values: Choice | Whole | Real) -> Any:
-        name = plain(key)
+        name = parameter_name(key)
         value = _described(space, name, described)
         if isinstance(values, Choice):
             found = [known for known in values.values if known in (described.get(name), value)]
@@ -214,7 +214,7 @@ def located(space: Space, described: Mapping[str, Any]) -> Setting | None:
         missing.append(name)
         return (options(values) or [getattr(values, "low", None)])[0]
 
-    setting = drawn(space, draw)
+    setting = draw_setting(space, draw)
     if missing:
         return None
     known = {
@@ -248,7 +248,7 @@ def picks(values: Pick) -> list[list[Any]]:
     return [list(found) for size in range(values.least, most + 1) for found in way(values.items, size)]
 
 
-def plain(key: str) -> str:
+def parameter_name(key: str) -> str:
     """The parameter's name in the name that `Draw` is given."""
     return key.partition(" of ")[0]
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 Scores = npt.NDArray[np.floating]
 
 
-class Drawn(NamedTuple):
+class StrategyDraw(NamedTuple):
     """The strategy of each agent, (N,), and which ones were open to it, (N, S)."""
 
     strategies: npt.NDArray[np.intp]
@@ -23,7 +23,7 @@ def softmax(scores: Scores) -> npt.NDArray[np.float64]:
     return probabilities
 
 
-def draw(scores: Scores, *, rng: np.random.Generator | None = None, distinct: bool = False) -> Drawn:
+def draw(scores: Scores, *, rng: np.random.Generator | None = None, distinct: bool = False) -> StrategyDraw:
     """One strategy an agent from scores (N, S): drawn from their softmax, or the likeliest without `rng`.
 
     With `distinct`, agents choose one after the other among the strategies that none before them has, and
@@ -43,7 +43,7 @@ def draw(scores: Scores, *, rng: np.random.Generator | None = None, distinct: bo
         if distinct:
             free = free.copy()
             free[strategies[i]] = False
-    return Drawn(strategies, open_)
+    return StrategyDraw(strategies, open_)
 
 
 def _one(scores: Scores, rng: np.random.Generator | None) -> int:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..base.errors import UserError
-from .policy import AgentPolicy, Group, PolicyConfig
+from .policy import AgentGraph, AgentPolicy, PolicyConfig
 
 _SLOPE = 0.2  # of GATConv's leaky ReLU
 _FIRST = "gat1.lin.weight"
@@ -37,7 +37,7 @@ class FusedPolicies(nn.Module):
         # A parameter's name may not hold a dot.
         self.stacked = nn.ParameterDict({name.replace(".", "/"): part for name, part in whole.items()})
 
-    def forward(self, questions: Tensor, group: Group) -> Tensor:
+    def forward(self, questions: Tensor, group: AgentGraph) -> Tensor:
         """Logits (B, N, S) for B question embeddings (B, D): those of agent i at its own node i.
 
         With the question alone in every node, and no dropout at work, all nodes are equal, attention averages
@@ -183,7 +183,7 @@ class _Edges(NamedTuple):
     trust: Tensor
 
     @classmethod
-    def of(cls, group: Group) -> _Edges:
+    def of(cls, group: AgentGraph) -> _Edges:
         n = group.adjacency.shape[-1]
         adjacency, trust = group.adjacency.view(-1, n, n), group.trust.view(-1, n, n)
         incoming = (trust * adjacency).transpose(1, 2)

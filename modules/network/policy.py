@@ -62,11 +62,11 @@ class PolicyConfig:
         return self.inputs + (STANDING if self.features == "question+standing" else 0)
 
 
-class Group(NamedTuple):
+class AgentGraph(NamedTuple):
     """What policies see of N agents: who is connected, trust, and each one's standing.
 
     `adjacency` (N, N) of bool, symmetric; `trust` (N, N); `standing` (N, 3), all float32. When the questions
-    of a batch met the group at different times, each has a leading dimension B (`Group.stacked`).
+    of a batch met the group at different times, each has a leading dimension B (`AgentGraph.stacked`).
     """
 
     adjacency: Tensor
@@ -74,7 +74,7 @@ class Group(NamedTuple):
     standing: Tensor
 
     @classmethod
-    def of(cls, adjacency: Adjacency, trust: Trust, accuracy: Numbers) -> Group:
+    def of(cls, adjacency: Adjacency, trust: Trust, accuracy: Numbers) -> AgentGraph:
         """The group with recent accuracy (N,), 0 to 1. Standing: mean trust in connected agents (0.1 for an
         agent that has none), degree as a share of N - 1, accuracy. Raises ValueError unless shapes fit."""
         n = len(accuracy)
@@ -88,7 +88,7 @@ class Group(NamedTuple):
         return cls(torch.from_numpy(edges), _float(trust), _float(standing))
 
     @classmethod
-    def stacked(cls, groups: Sequence[Group]) -> Group:
+    def stacked(cls, groups: Sequence[AgentGraph]) -> AgentGraph:
         """One group a question, with the leading dimension B."""
         return cls(*(torch.stack(parts) for parts in zip(*groups, strict=True)))
 

@@ -24,7 +24,7 @@ from .config import NetworkConfig
 from .files import read_bytes, read_json, write_file
 from .fused import FusedPolicies
 from .graph import Adjacency, small_world
-from .policy import Group
+from .policy import AgentGraph
 from .tracker import NEUTRAL, StrategyTracker
 from .trust import HIGHEST_TRUST, Trust, initial_trust
 from .vote import VoteWeights
@@ -85,9 +85,9 @@ class NetworkState:
         """The trust (N, N) that weighs votes: its mean over time with that rule, else as it is now."""
         return self.average if self.config.trust_rule == "averaged" else self.trust
 
-    def group(self) -> Group:
+    def group(self) -> AgentGraph:
         """What policies see of the agents now."""
-        return Group.of(self.adjacency, self.voting_trust, self.recent)
+        return AgentGraph.of(self.adjacency, self.voting_trust, self.recent)
 
     def inputs(self, vectors: Vectors) -> torch.Tensor:
         """What policies see of questions with embeddings (B, D)."""

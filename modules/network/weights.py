@@ -67,7 +67,7 @@ def accuracy(correct: Right) -> Numbers:
     return correct.mean(axis=0) if len(correct) else np.full(correct.shape[1], 0.5)
 
 
-def log_odds(correct: Right, options: int) -> Numbers:
+def log_odds_weights(correct: Right, options: int) -> Numbers:
     """log((K - 1) p / (1 - p)) for each agent's share p of right answers, (N,), with K = `options` choices.
 
     Smoothed as in `voting.log_odds`, whose errors it raises.
@@ -76,7 +76,7 @@ def log_odds(correct: Right, options: int) -> Numbers:
     return np.array([voting.log_odds(float(p), len(correct), options=options) for p in shares])
 
 
-def fitted(answers: Answers, correct: Right, penalty: float = 10.0) -> Numbers:
+def logit_weights(answers: Answers, correct: Right, penalty: float = 10.0) -> Numbers:
     """The weights (N,) that make the right answers likeliest: a conditional logit over agents.
 
     P(a | q) = exp(S_a) / sum_b exp(S_b) over the answers given to q, S_a = the sum of the weights of those
@@ -96,10 +96,10 @@ def fit_conditional(
     penalty: float = 10.0,
     slope_penalty: float = 1.0,
 ) -> Conditional:
-    """`fitted` with weights that are linear in the question's embedding: w_i(q) = base_i + slopes_i (e - c).
+    """As `logit_weights`, but linear in the question's embedding: w_i(q) = base_i + slopes_i (e - c).
 
     A regularised multinomial logistic classifier of the right answer on the embedding, all agents at once;
-    c is the mean embedding. Penalties as in `fitted`, the slopes' towards 0. Raises ValueError as it does.
+    c is the mean embedding. Penalties and errors are those of `logit_weights`, the slopes' towards 0.
     """
     if len(embeddings) != len(answers) or embeddings.ndim != 2 or not np.isfinite(embeddings).all():
         raise ValueError(f"{len(answers)} questions need as many finite embeddings, not {embeddings.shape}")

@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 
 from ...signatures.roles import ROLES, Judge
-from ..agents.retrieval import Retrieval, described
+from ..agents.retrieval import Retrieval, retrieval_settings
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn, all_agree
 from ..base.calls import Usage
@@ -113,7 +113,7 @@ class Deliberation(Program):
             "tie_break": self.tie_break,
             "max_rounds": self.max_rounds,
             "sampling": self.agents[0].predict.config,
-            **described(self.retrieval),
+            **retrieval_settings(self.retrieval),
         }
 
     def turns(self) -> list[SeatTurns]:
@@ -244,7 +244,7 @@ def replay(
 def _replayed(
     rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
 ) -> list[Replayed | None] | None:
-    """The outcomes under other rounds or another tie-break, as `replay` tells them; a judge has to be asked.
+    """The outcomes under other rounds or another tie-break, as `replay` gives them; a judge has to be asked.
 
     Raises UserError when the rows are of fewer rounds.
     """

@@ -102,12 +102,12 @@ class Ensemble(Program):
         better than chance counts. One that is not gets the weight 0: its votes are dropped rather than turned
         round. Raises UserError when the rows do not come from these members.
         """
-        self.weights = fitted(self.names, rows)
+        self.weights = member_weights(self.names, rows)
         self.vote = "weighted"
         return self.weights
 
 
-def fitted(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[float]:
+def member_weights(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[float]:
     """A weight a member, in the order of their names, as `Ensemble.fit_weights` sets them."""
     right = [0] * len(names)
     total = options = 0
@@ -188,7 +188,7 @@ def _replayed(rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) 
     names = [turn["agent"] for turn in finished[0]["transcript"]] if finished else []
     weights = parameters.get("weights")
     if parameters.get("vote") == "weighted" and weights is None and finished:
-        weights = fitted(names, finished)
+        weights = member_weights(names, finished)
     found: list[Replayed | None] = []
     for row in rows:
         if row["error"]:

@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 
 from ...signatures.roles import ROLES
-from ..agents.retrieval import Retrieval, described
+from ..agents.retrieval import Retrieval, retrieval_settings
 from ..agents.seat import Seat
 from ..agents.transcript import Task
 from ..base.errors import UserError
@@ -98,7 +98,7 @@ class SingleAgent(Program):
             "program": "single",
             **named,
             "sampling": self.seat.predict.config,
-            **described(self.retrieval),
+            **retrieval_settings(self.retrieval),
         }
 
     def _demonstrate(self, name: str) -> None:

@@ -9,7 +9,7 @@ from decimal import Context, Decimal
 from typing import Literal, NamedTuple
 
 from .choices import read_choice
-from .mentions import plain, same_text
+from .mentions import same_text, without_typography
 
 __all__ = [
     "Kind",
@@ -81,7 +81,7 @@ def read_boolean(text: str) -> bool | None:
     """
     if not text or not text.strip():
         return None
-    text = plain(text)
+    text = without_typography(text)
     whole = re.sub(r"[\W_]+", " ", text).strip().casefold()
     if whole in {"correct", "incorrect"}:
         return whole == "correct"
@@ -127,7 +127,7 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
     """
     if not text:
         return None
-    text = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,!; ]", "", plain(text)))
+    text = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,!; ]", "", without_typography(text)))
     text = re.sub(
         r"[¼-¾⅐-⅞]", lambda m: " " + unicodedata.normalize("NFKC", m[0]).replace("⁄", "/"), text
     ).strip()

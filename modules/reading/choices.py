@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
-from .mentions import Mention, find_mentions, plain, same_text, tokens
+from .mentions import Mention, find_mentions, same_text, tokens, without_typography
 
 # What may stand between a marker and the option it introduces.
 _GAP = r"[\s:,\"'(\[{<-]"
@@ -116,7 +116,7 @@ def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
         return None
     whole = _whole(text.strip(), choices)
     if whole is None:
-        text = plain(text)
+        text = without_typography(text)
         whole = _whole(text, choices)
     if whole is not None:
         return whole

@@ -45,7 +45,7 @@ class Mention:
     denied: bool = False
 
 
-def plain(text: str) -> str:
+def without_typography(text: str) -> str:
     """The text without typography that carries no meaning: curly quotes, LaTeX boxes, Markdown emphasis."""
     text = unicodedata.normalize("NFC", text).translate(_TYPOGRAPHY)
     for pattern, replacement in _DRESSING:
@@ -70,7 +70,7 @@ def same_text(label: str | None, other: str | None, choices: Mapping[str, str]) 
 
 
 def find_mentions(text: str, choices: Mapping[str, str]) -> list[Mention]:
-    """Every place of a `plain` text that names an option, in order; "B) bank" is one place."""
+    """Every place that names an option in a text `without_typography`, in order; "B) bank" is one place."""
     texts = _by_text(text, choices)
     labels = [_by_label(text, match, choices) for match in _label_pattern(tuple(choices)).finditer(text)]
     for mention in labels:

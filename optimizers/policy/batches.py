@@ -58,7 +58,7 @@ class _Played(NamedTuple):
     signal: Numbers
 
 
-class Training:
+class PolicyTraining:
     """A training in progress on some of the questions; the state changes with each step.
 
     `vectors` (Q, D) and `known` are those of all questions, `chosen` the numbers of those to learn from.

@@ -18,7 +18,7 @@ from safetensors.torch import save as write_tensors
 from ...modules.base.errors import UserError
 from ...modules.network import files
 from ...modules.network.state import NetworkState
-from .batches import Training, TrainingLog
+from .batches import PolicyTraining, TrainingLog
 from .known_answers import TrainingQuestion
 from .settings import TrainingSettings
 
@@ -48,7 +48,7 @@ class Checkpoints:
     def __init__(self, folder: str | Path, identity: str) -> None:
         self.folder, self.identity = Path(folder), identity
 
-    def save(self, training: Training) -> None:
+    def save(self, training: PolicyTraining) -> None:
         """Write where the training stands; a stop while writing leaves the checkpoint before."""
         final = self.folder / f"{_PREFIX}{training.done:09d}"
         scratch = self.folder / f".{final.name}.{os.getpid()}"
@@ -73,7 +73,7 @@ class Checkpoints:
             if old != final:
                 shutil.rmtree(old, ignore_errors=True)
 
-    def restore(self, training: Training) -> bool:
+    def restore(self, training: PolicyTraining) -> bool:
         """Put a training where the last checkpoint stands; False when there is none.
 
         Raises UserError when the checkpoint is damaged or of another training.

@@ -14,7 +14,7 @@ import torch
 
 from ...modules.base.errors import UserError
 from ...modules.network.state import NetworkState
-from .batches import Training, TrainingLog
+from .batches import PolicyTraining, TrainingLog
 from .checkpoint import Checkpoints, training_fingerprint
 from .known_answers import Answer, KnownAnswers, Outcome, TrainingQuestion
 from .settings import AUTO, PRESETS, TrainingSettings, configured
@@ -66,7 +66,7 @@ def train(
         checkpoints = Checkpoints(checkpoint, training_fingerprint(state, questions, settings))
     with _one_thread():
         untouched = copy.deepcopy(state) if settings.epochs == AUTO else state
-        training = Training(state, vectors, known, np.arange(len(questions)), settings)
+        training = PolicyTraining(state, vectors, known, np.arange(len(questions)), settings)
         resumed = checkpoints is not None and checkpoints.restore(training)
         if settings.full_information:
             known.ask_all()
@@ -111,7 +111,7 @@ def _held_out(
     order = np.random.default_rng([state.config.seed, _FOLDS]).permutation(len(vectors))
     folds = [np.sort(order[place::count]) for place in range(count)]
     rests = [np.setdiff1d(order, fold) for fold in folds]
-    trainings = [Training(copy.deepcopy(state), vectors, known, rest, settings) for rest in rests]
+    trainings = [PolicyTraining(copy.deepcopy(state), vectors, known, rest, settings) for rest in rests]
     found: list[float] = []
     while len(found) < settings.max_epochs and len(found) - _enough(found) < settings.patience:
         total = 0.0

@@ -33,7 +33,7 @@ def fit_vote(
         correct = known.correct.reshape(codes.shape)
     given = np.maximum(codes, -1)  # an answer that nobody asked for is no vote either
     if kind == "fitted":
-        return VoteWeights(_whole(weights.fitted(given, correct, penalty_for(given, correct)), shape))
+        return VoteWeights(_whole(weights.logit_weights(given, correct, penalty_for(given, correct)), shape))
     if kind == "conditional":
         model = weights.fit_conditional(vectors, given, correct)
         slopes = _whole(model.slopes, (*shape, vectors.shape[1]))
@@ -42,13 +42,13 @@ def fit_vote(
     if kind == "accuracy":
         each = [weights.accuracy(one)[0] for one in asked]
     else:
-        each = [weights.log_odds(one, _options(given))[0] for one in asked]
+        each = [weights.log_odds_weights(one, _options(given))[0] for one in asked]
     return VoteWeights(_whole(np.array(each), shape))
 
 
 def penalty_for(given: weights.Answers, correct: weights.Right) -> float:
-    """How strongly weights are to be held equal: the penalty of `weights.fitted` that makes the right answers
-    to held-out questions likeliest, by cross-validation; the middle one where there is too little to tell."""
+    """The penalty of `logit_weights`, which holds weights equal, under which the right answers to held-out
+    questions are likeliest, by cross-validation; the middle one where there is too little to tell."""
     telling = np.flatnonzero(correct.any(axis=1) & ((given >= 0) & ~correct).any(axis=1))
     if len(telling) < 2 * _FOLDS:
         return _PENALTIES[len(_PENALTIES) // 2]
@@ -58,7 +58,7 @@ def penalty_for(given: weights.Answers, correct: weights.Right) -> float:
         for fold in range(_FOLDS):
             held, rest = telling[fold::_FOLDS], np.setdiff1d(telling, telling[fold::_FOLDS])
             total += _likelihood(
-                given[held], correct[held], weights.fitted(given[rest], correct[rest], penalty)
+                given[held], correct[held], weights.logit_weights(given[rest], correct[rest], penalty)
             )
         totals.append(total)
     return _PENALTIES[int(np.argmax(totals))]

@@ -18,7 +18,7 @@ from ..statistics.statistics import bootstrap_mean, wilson
 
 
 @dataclass
-class Candidate:
+class PromptCandidate:
     """A program with the prompts of one candidate, and its scores (0 to 1) by question id.
 
     `shown` are the texts of the questions that it has as demonstrations: its answers to those say nothing.
@@ -52,20 +52,20 @@ class Candidates:
     """
 
     def __init__(
-        self, given: Program, selection: Sequence[Question], finished: Callable[[Candidate], None]
+        self, given: Program, selection: Sequence[Question], finished: Callable[[PromptCandidate], None]
     ) -> None:
         self._selection = {question.id: question.question for question in selection}
         self._finished = finished
         self._lock = threading.Lock()
         self._given = given
-        self._known: dict[str, Candidate] = {}
+        self._known: dict[str, PromptCandidate] = {}
         self.scorings = 0
         self.first = self.met(given)
 
-    def __getitem__(self, name: str) -> Candidate:
+    def __getitem__(self, name: str) -> PromptCandidate:
         return self._known[name]
 
-    def __iter__(self) -> Iterator[Candidate]:
+    def __iter__(self) -> Iterator[PromptCandidate]:
         return iter(list(self._known.values()))
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ class Candidates:
         with self._lock:
             if name not in self._known:
                 shown = frozenset(_shown(program))
-                self._known[name] = Candidate(name, self._seated(program), shown)
+                self._known[name] = PromptCandidate(name, self._seated(program), shown)
         return name
 
     def scored(self, question: Question, prediction: Any, score: float) -> None:
@@ -97,13 +97,13 @@ class Candidates:
         if now:
             self._finished(candidate)
 
-    def complete(self, candidate: Candidate) -> bool:
+    def complete(self, candidate: PromptCandidate) -> bool:
         """Whether it has a score on every selection question that it does not show."""
         return all(
             name in candidate.scores or text in candidate.shown for name, text in self._selection.items()
         )
 
-    def best(self) -> Candidate:
+    def best(self) -> PromptCandidate:
         """The candidate with the best score on the selection questions; of equal ones the given program, then
         the one with the shortest prompts.
 
@@ -122,12 +122,12 @@ class Candidates:
                 best, at = candidate, candidate.interval()[0]
         return best
 
-    def selected(self, candidate: Candidate) -> Candidate:
+    def selected(self, candidate: PromptCandidate) -> PromptCandidate:
         """The candidate with its scores on selection questions alone."""
         scores = {name: candidate.scores[name] for name in self._selection if name in candidate.scores}
-        return Candidate(candidate.name, candidate.program, candidate.shown, scores)
+        return PromptCandidate(candidate.name, candidate.program, candidate.shown, scores)
 
-    def _on_selection(self, candidate: Candidate) -> float:
+    def _on_selection(self, candidate: PromptCandidate) -> float:
         return self.selected(candidate).score
 
     def _seated(self, program: Program) -> Program:
@@ -179,7 +179,7 @@ def name_of(program: Program) -> str:
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
-def candidate_row(candidate: Candidate, complete: bool) -> dict[str, Any]:
+def candidate_row(candidate: PromptCandidate, complete: bool) -> dict[str, Any]:
     """The candidate as it stands in `candidates.jsonl`."""
     low, high = candidate.interval() if candidate.scores else (0.0, 1.0)
     return {

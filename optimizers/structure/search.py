@@ -18,7 +18,7 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ...modules.base.errors import UserError
-from ...modules.base.space import Choice, Draw, Real, Setting, Whole, plain, settings
+from ...modules.base.space import Choice, Draw, Real, Setting, Whole, grid_settings, parameter_name
 
 DIRECTIONS: dict[str, Literal["maximize", "minimize"]] = {
     "accuracy": "maximize",
@@ -127,9 +127,9 @@ def parameters_of(
     distributions: dict[str, BaseDistribution] = {}
 
     def draw(key: str, values: Choice | Whole | Real) -> Any:
-        value = setting[plain(key)]
+        value = setting[parameter_name(key)]
         if isinstance(values, Choice) and value not in values.values:
-            raise ValueError(f"{plain(key)} cannot be {value!r}")
+            raise ValueError(f"{parameter_name(key)} cannot be {value!r}")
         parameters[key] = json.dumps(value) if isinstance(values, Choice) else value
         distributions[key] = distribution_of(values)
         return value
@@ -151,7 +151,7 @@ def grid(point: Point) -> list[Setting]:
     """Every point of a space. Raises UserError for a space without end, or one too large to go through."""
     found: list[Setting] = []
     try:
-        for setting in settings(point):
+        for setting in grid_settings(point):
             found.append(setting)
             if len(found) > GRID_LIMIT:
                 raise UserError(

@@ -35,7 +35,7 @@ from ..runs.books import open_books
 from ..runs.outcomes import read_outcomes
 from ..training.live import CALLS, fresh_network
 from ..training.live import live as train_live
-from ..training.train import LAST, idle, recent, replay, rescore
+from ..training.train import LAST, idle, recent, rescore, train_on_outcomes
 from .guard import STOPPED, resumable, say
 from .options import EvaluateOptions, Quietly, TrainOptions
 from .show import (
@@ -140,7 +140,7 @@ def _replay(options: TrainOptions, out: Path, settings: dict[str, Any]) -> dict[
     with _training(options) as progress, warnings.catch_warnings():
         if warning:  # is told already
             warnings.filterwarnings("ignore", message=re.escape(warning))
-        trained = replay(
+        trained = train_on_outcomes(
             table,
             out,
             settings,

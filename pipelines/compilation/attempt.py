@@ -16,7 +16,7 @@ from ...modules.base.calls import Usage, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
-from ...optimizers.prompts.candidates import Candidate, Candidates, candidate_row, prompts_of
+from ...optimizers.prompts.candidates import Candidates, PromptCandidate, candidate_row, prompts_of
 from ...optimizers.prompts.metric import Metric
 from ...optimizers.prompts.optimizers import Bench, PromptOptimizer
 from ...optimizers.prompts.proposer import ProposalAdapter, Proposer
@@ -275,7 +275,7 @@ class Work:
         self.candidates.scored(question, prediction, value)
         self._tell()
 
-    def _found(self, lines: Lines, candidate: Candidate, complete: bool) -> None:
+    def _found(self, lines: Lines, candidate: PromptCandidate, complete: bool) -> None:
         row = candidate_row(self.candidates.selected(candidate) if complete else candidate, complete)
         lines.add(row)
         self._rows.append(row)
@@ -354,10 +354,10 @@ class Work:
         program.compilation = result
         return program
 
-    def _selected(self, candidate: Candidate) -> Candidate:
+    def _selected(self, candidate: PromptCandidate) -> PromptCandidate:
         return self.candidates.selected(candidate)
 
-    def _score(self, candidate: Candidate) -> dict[str, float] | None:
+    def _score(self, candidate: PromptCandidate) -> dict[str, float] | None:
         chosen = self._selected(candidate)
         if not chosen.scores:
             chosen = candidate

@@ -71,7 +71,7 @@ class Trained:
     scores: dict[str, Any] | None = None
 
 
-def replay(
+def train_on_outcomes(
     outcomes: Outcomes,
     out: str | Path,
     settings: Mapping[str, Any] | None = None,
@@ -142,7 +142,7 @@ def replay(
 
 
 def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -> dict[str, Any]:
-    """The test scores of a network that `replay` trained, from its folder; see `network_scores`.
+    """The test scores of a network that `train_on_outcomes` trained, from its folder; see `network_scores`.
 
     Raises UserError for a folder without such a network and outcomes that do not fit it.
     """

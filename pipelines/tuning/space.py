@@ -22,11 +22,11 @@ from ...modules.base.space import (
     When,
     Whole,
     constructed,
-    drawn,
+    draw_setting,
     located,
     options,
+    parameter_name,
     picks,
-    plain,
 )
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import Program
@@ -106,7 +106,7 @@ class TuneSpace:
             setting[PROGRAM] = draw(PROGRAM, Choice(tuple(known.label for known in self.branches)))
             branch = self.branch(setting)
         prefix = self.prefix(branch)
-        own = drawn(branch.space, lambda name, values: draw(prefix + name, values))
+        own = draw_setting(branch.space, lambda name, values: draw(prefix + name, values))
         setting |= {prefix + name: value for name, value in own.items()}
         if branch.lms:
             program = branch.build(branch.parameters(own), {}, self.make_lm)
@@ -180,7 +180,7 @@ class TuneSpace:
         for branch in self.branches:
             seats: set[str] = set()
             for name, chosen in _tries(branch.space):
-                setting = drawn(branch.space, chosen)
+                setting = draw_setting(branch.space, chosen)
                 try:
                     program = branch.build(branch.parameters(setting), {}, self.make_lm)
                 except UserError as problem:
@@ -252,7 +252,7 @@ def _tries(space: Space) -> list[tuple[str, Draw]]:
             known = options(values)
             if known is None:
                 return values.low if place % 2 == 0 else values.high  # type: ignore[union-attr]
-            if plain(key) == name:
+            if parameter_name(key) == name:
                 return known[place % len(known)]
             if when is not None and when.parameter == key:
                 return next((value for value in known if when.holds({key: value})), known[0])

@@ -16,7 +16,7 @@ import dspy
 from ...modules.base.calls import tallied
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
-from ...modules.base.space import Choice, Parameter, Setting, Whole, drawn, key_of, settings
+from ...modules.base.space import Choice, Parameter, Setting, Whole, draw_setting, grid_settings, key_of
 from ...modules.base.sync import run_sync
 from ...modules.protocols.declaration import Replayed, Replays
 from ...modules.protocols.ensemble import Ensemble
@@ -152,7 +152,7 @@ class Scorer:
             for name, known in branch.space.items()
             if name in own or _is_free(branch, name, replays)
         }
-        for setting in settings(lambda draw: drawn(narrowed, draw)):
+        for setting in grid_settings(lambda draw: draw_setting(narrowed, draw)):
             yield branch.parameters(setting), setting
 
     def _whole(self, branch: Branch, own: Setting, lms: Mapping[str, Any], program: Program) -> Setting:

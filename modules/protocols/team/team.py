@@ -10,7 +10,7 @@ import dspy
 from ....signatures import team as told
 from ....signatures.examples import WORKED
 from ...agents.demonstration import demo_of, worked_example
-from ...agents.retrieval import Retrieval, described
+from ...agents.retrieval import Retrieval, retrieval_settings
 from ...agents.seat import Seat, forget
 from ...agents.transcript import Task, Turn, all_agree
 from ...base.calls import metered
@@ -25,14 +25,14 @@ from ...reading.voting import majority
 from ...reports.team import team_report
 from ..declaration import Described, Plot, Protocol, comma_items, one_shot
 from ..program import Program, SeatTurns, distinct, prediction_of
-from .worker import STEP_FIELDS, Worker, trace_text
+from .worker import STEP_FIELDS, TeamWorker, trace_text
 
 _DRESS = " .,:;!*_`'\"()[]"
 GREEDY = {"temperature": 0.0}
 ACCEPT, RETRY = "accept", "retry"
 
 
-class Verdict(NamedTuple):
+class SupervisorDecision(NamedTuple):
     """A supervisor's decision: whether `worker`'s answer stands, or what it is to try instead."""
 
     accept: bool
@@ -90,7 +90,7 @@ class SupervisedTeam(Program):
         settings = {**GREEDY, **(sampling or {})}
         names = distinct(self.roles)
         self.workers = [
-            Worker(name, role, self.max_steps, settings, self.roles[:place].count(role) or None)
+            TeamWorker(name, role, self.max_steps, settings, self.roles[:place].count(role) or None)
             for place, (name, role) in enumerate(zip(names, self.roles, strict=True))
         ]
         supervised = len(names) > 1 or self.max_retries > 0
@@ -114,7 +114,7 @@ class SupervisedTeam(Program):
             "max_retries": self.max_retries,
             "demonstration": self.demonstration,
             "sampling": self.workers[0].act.predict.config,
-            **described(self.retrieval),
+            **retrieval_settings(self.retrieval),
         }
 
     def with_max_steps(self, max_steps: int) -> SupervisedTeam:
@@ -153,18 +153,18 @@ class SupervisedTeam(Program):
             if last and all(turn.answer is None for turn in latest.values()):
                 return _settled(task, None, "none", transcript, round, agreed)
             seat = self.supervisor if self.supervisor is not None and not last else self.last_word
-            turn, verdict = await self._judge(seat, task, round, list(latest.values()))
+            turn, decision = await self._judge(seat, task, round, list(latest.values()))
             transcript.append(turn)
-            if verdict is None:
+            if decision is None:
                 answer, decided_by = _fall_back(list(latest.values()), task)
                 return _settled(task, answer, decided_by, transcript, round, agreed)
-            if verdict.accept:
-                answer = latest[verdict.worker].answer
-                return _settled(task, answer, f"supervisor:{verdict.worker}", transcript, round, agreed)
-            worker = next(worker for worker in self.workers if worker.name == verdict.worker)
+            if decision.accept:
+                answer = latest[decision.worker].answer
+                return _settled(task, answer, f"supervisor:{decision.worker}", transcript, round, agreed)
+            worker = next(worker for worker in self.workers if worker.name == decision.worker)
             old = latest[worker.name]
             retried = await worker.attempt(
-                task, environment, number=old.round + 1, earlier=old, suggestion=verdict.suggestion
+                task, environment, number=old.round + 1, earlier=old, suggestion=decision.suggestion
             )
             transcript.append(retried)
             latest[worker.name] = retried
@@ -189,38 +189,38 @@ class SupervisedTeam(Program):
 
     async def _judge(
         self, seat: Seat, task: Task, round: int, latest: Sequence[Turn]
-    ) -> tuple[Turn, Verdict | None]:
+    ) -> tuple[Turn, SupervisorDecision | None]:
         """The supervisor's turn and decision; None when it could not be read twice."""
         notes = [_traced(turn.agent, turn.text, turn.answer) for turn in latest]
         answers = {turn.agent: turn.answer for turn in latest}
         with metered() as usage:
             said = await seat.fill(task, notes=notes)
-            verdict = read_verdict(said, answers)
-            if verdict is None:
+            decision = read_decision(said, answers)
+            if decision is None:
                 forget(said)
                 said = await seat.fill(task, notes=notes, correction=told.UNDECIDED)
-                verdict = read_verdict(said, answers)
-        accepted = answers[verdict.worker] if verdict is not None and verdict.accept else None
-        step = None if accepted is not None else "retry" if verdict is not None else "undecided"
-        details = {} if verdict is None else {"worker": verdict.worker, "suggestion": verdict.suggestion}
+                decision = read_decision(said, answers)
+        accepted = answers[decision.worker] if decision is not None and decision.accept else None
+        step = None if accepted is not None else "retry" if decision is not None else "undecided"
+        details = {} if decision is None else {"worker": decision.worker, "suggestion": decision.suggestion}
         turn = Turn(
             "supervisor",
             round,
             accepted,
             said.judgement,
-            _decision_of(said) if verdict is None else None,
+            _decision_of(said) if decision is None else None,
             usage=usage,
             step=step,
             details=details,
         )
-        return turn, verdict
+        return turn, decision
 
 
 def _traced(worker: str, text: str, answer: str | None) -> dict[str, Any]:
     return {"title": told.TRACE.format(worker=worker), "text": text, "answer": answer}
 
 
-def read_verdict(said: Mapping[str, Any], answers: Mapping[str, str | None]) -> Verdict | None:
+def read_decision(said: Mapping[str, Any], answers: Mapping[str, str | None]) -> SupervisorDecision | None:
     """A supervisor's decision from its reply; None when it does not say what to do, or with whom.
 
     `answers` has every worker's. Where there is no `decision` to take, the worker named is accepted. Only an
@@ -233,7 +233,7 @@ def read_verdict(said: Mapping[str, Any], answers: Mapping[str, str | None]) -> 
     suggestion = " ".join(str(said["suggestion"]).split()) if decision == RETRY else ""
     if (decision == ACCEPT and answers[named[0]] is None) or (decision == RETRY and not suggestion):
         return None
-    return Verdict(decision == ACCEPT, named[0], suggestion)
+    return SupervisorDecision(decision == ACCEPT, named[0], suggestion)
 
 
 def _names(text: str, worker: str) -> bool:

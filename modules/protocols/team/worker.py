@@ -27,7 +27,7 @@ _CAPITALS = re.compile(r"\[(/?[A-Z_]{3,32})\]")
 MAX_TRACE_CHARS = 20_000  # fits a quotation of any layout together with the answer that follows it
 
 
-class Worker(dspy.Module):  # type: ignore[misc]
+class TeamWorker(dspy.Module):  # type: ignore[misc]
     """A worker in one role (Reasoning as a Team, section 3; ReAct, Yao et al. 2023).
 
     Args:

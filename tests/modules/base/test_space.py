@@ -20,11 +20,11 @@ from folkmoot.modules.base.space import (
     When,
     Whole,
     constructed,
-    drawn,
+    draw_setting,
+    grid_settings,
     key_of,
     options,
     picks,
-    settings,
 )
 from folkmoot.modules.protocols.registry import PROTOCOLS
 from folkmoot.optimizers.structure.search import grid, parameters_of
@@ -38,7 +38,7 @@ TALK = {
 
 
 def points(space: Any) -> list[dict[str, Any]]:
-    return list(settings(lambda draw: drawn(space, draw)))
+    return list(grid_settings(lambda draw: draw_setting(space, draw)))
 
 
 def test_every_point_once_and_conditional_parameters_only_where_they_exist() -> None:

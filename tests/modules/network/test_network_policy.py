@@ -13,7 +13,7 @@ from torch_geometric.nn import GATConv
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.network.fused import FusedPolicies
 from folkmoot.modules.network.graph import Limits, small_world
-from folkmoot.modules.network.policy import AgentPolicy, Group, PolicyConfig
+from folkmoot.modules.network.policy import AgentGraph, AgentPolicy, PolicyConfig
 
 torch.set_num_threads(1)
 
@@ -22,13 +22,13 @@ def config(**settings: object) -> PolicyConfig:
     return PolicyConfig(**{"strategies": 5, "inputs": 24, "hidden": 6, "heads": 3, **settings})  # type: ignore[arg-type]
 
 
-def group(n: int, seed: int = 0, isolated: int | None = None) -> Group:
+def group(n: int, seed: int = 0, isolated: int | None = None) -> AgentGraph:
     """A small world with trust that differs by direction, and at will an agent nobody is connected to."""
     rng = np.random.default_rng(seed)
     edges = small_world(n, 4, 0.3, Limits(), seed)
     if isolated is not None:
         edges[isolated] = edges[:, isolated] = False
-    return Group.of(edges, rng.uniform(0.1, 0.95, (n, n)), rng.random(n))
+    return AgentGraph.of(edges, rng.uniform(0.1, 0.95, (n, n)), rng.random(n))
 
 
 def asked(batch: int, width: int = 24, seed: int = 0) -> Tensor:
@@ -44,7 +44,7 @@ def lively(policies: FusedPolicies) -> FusedPolicies:
     return policies
 
 
-def reference(policies: FusedPolicies, questions: Tensor, groups: list[Group]) -> Tensor:
+def reference(policies: FusedPolicies, questions: Tensor, groups: list[AgentGraph]) -> Tensor:
     """The logits (B, N, S) of one PyTorch Geometric network after the other."""
     shape, agents = policies.config, [policies.to_agent(i) for i in range(policies.n)]
     rows = [
@@ -66,7 +66,7 @@ def test_fused_logits_are_those_of_gatconv(
     policies = lively(FusedPolicies(shape, n, seed=1))
     assert policies.training
     questions, groups = asked(4), [group(n, seed, isolated) for seed in range(4)]
-    together = policies(questions, Group.stacked(groups))
+    together = policies(questions, AgentGraph.stacked(groups))
     assert together.shape == (4, n, 5)
     assert (together - reference(policies, questions, groups)).abs().max() <= 1e-6
     # One group for the whole batch.
@@ -84,10 +84,10 @@ def test_dropout_falls_where_gatconv_drops(features: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(torch.nn.functional, "dropout", rule)
     policies = lively(FusedPolicies(config(features=features, dropout=0.4), 6, seed=1))
     questions, groups = asked(3), [group(6, seed) for seed in range(3)]
-    dropped = policies(questions, Group.stacked(groups))
+    dropped = policies(questions, AgentGraph.stacked(groups))
     assert (dropped - reference(policies, questions, groups)).abs().max() <= 1e-6
     policies.eval()
-    kept = policies(questions, Group.stacked(groups))
+    kept = policies(questions, AgentGraph.stacked(groups))
     assert (kept - reference(policies, questions, groups)).abs().max() <= 1e-6
     assert (kept - dropped).abs().max() > 1e-3
 
@@ -98,7 +98,7 @@ def test_one_layer_by_hand() -> None:
     for part in layer.parameters():
         torch.nn.init.ones_(part)
     torch.nn.init.zeros_(layer.bias)
-    index, trust = Group.of(
+    index, trust = AgentGraph.of(
         np.array([[False, True], [True, False]]), np.array([[0, 0.5], [0.5, 0]]), np.zeros(2)
     ).edges(config())
     # Node 0 attends to itself with 1 + 1 + 0.5 (a self-loop has the mean trust of what it hears) and to node
@@ -115,7 +115,7 @@ def test_standing_and_edges_by_hand() -> None:
     edges = np.zeros((4, 4), dtype=bool)
     edges[0, 1] = edges[1, 0] = edges[1, 2] = edges[2, 1] = True
     trust = np.arange(16.0).reshape(4, 4) / 20
-    now = Group.of(edges, trust, np.array([0.1, 0.2, 0.3, 0.4]))
+    now = AgentGraph.of(edges, trust, np.array([0.1, 0.2, 0.3, 0.4]))
     assert now.standing.numpy() == pytest.approx(
         np.array([[1 / 20, 1 / 3, 0.1], [(4 + 6) / 40, 2 / 3, 0.2], [9 / 20, 1 / 3, 0.3], [0.1, 0, 0.4]])
     )
@@ -128,7 +128,7 @@ def test_standing_and_edges_by_hand() -> None:
     assert now.nodes(config(inputs=2, features="question"), torch.tensor([7.0, 8.0])).tolist() == [[7, 8]] * 4
     assert now.edges(config(trust_edges=False))[1] is None
     with pytest.raises(ValueError, match="agents"):
-        Group.of(edges, trust[:3, :3], np.zeros(4))
+        AgentGraph.of(edges, trust[:3, :3], np.zeros(4))
 
 
 def test_the_question_alone_leaves_attention_without_a_gradient() -> None:
@@ -175,7 +175,7 @@ def test_one_fused_adam_is_one_adam_an_agent(features: str, clip: float | None) 
     together = torch.optim.Adam(policies.parameters(), lr=0.01, fused=True)
     apart = [torch.optim.Adam(agent.parameters(), lr=0.01) for agent in agents]
     adjacency, trust, standing = group(4)
-    questions, now = asked(3).double(), Group(adjacency, trust.double(), standing.double())
+    questions, now = asked(3).double(), AgentGraph(adjacency, trust.double(), standing.double())
     seen = [(now.nodes(shape, one), *now.edges(shape)) for one in questions]
     before, lengths = policies.weights(), []
     for step in range(5):

@@ -14,8 +14,8 @@ from folkmoot.modules.network.weights import (
     conditional_weights,
     expected_votes,
     fit_conditional,
-    fitted,
-    log_odds,
+    log_odds_weights,
+    logit_weights,
 )
 from folkmoot.modules.reading import voting
 
@@ -63,7 +63,7 @@ def test_accuracy_and_log_odds() -> None:
     assert accuracy(correct).tolist() == [1, 0.25]
     assert accuracy(correct[:0]).tolist() == [0.5, 0.5]
     # Smoothed: 4.5 of 5 and 1.5 of 5, with five options.
-    assert log_odds(correct, 5) == pytest.approx([math.log(4 * 4.5 / 0.5), math.log(4 * 1.5 / 3.5)])
+    assert log_odds_weights(correct, 5) == pytest.approx([math.log(4 * 4.5 / 0.5), math.log(4 * 1.5 / 3.5)])
 
 
 def test_fitted_weights_by_hand() -> None:
@@ -72,7 +72,7 @@ def test_fitted_weights_by_hand() -> None:
     d = 0.2
     for _ in range(100):
         d = 1 / (2 * (1 + math.exp(2 * d)))
-    weights = fitted(np.array([[0, 1]]), np.array([[True, False]]), penalty=2.0)
+    weights = logit_weights(np.array([[0, 1]]), np.array([[True, False]]), penalty=2.0)
     assert weights == pytest.approx([1 + d, 1 - d], abs=1e-4)
     assert d == pytest.approx(0.2005, abs=1e-4)
 
@@ -81,7 +81,7 @@ def test_fitted_weights_by_hand() -> None:
 @given(TABLES)
 def test_fitted_weights_are_the_likeliest(answers: Ints) -> None:
     correct = answers == 0
-    best = fitted(answers, correct, penalty=0.7)
+    best = logit_weights(answers, correct, penalty=0.7)
 
     def loss(weights: npt.NDArray[np.float64]) -> float:
         value = 0.35 * float(((weights - 1) ** 2).sum())
@@ -97,12 +97,12 @@ def test_fitted_weights_are_the_likeliest(answers: Ints) -> None:
 
 def test_without_telling_questions_all_weights_are_equal() -> None:
     for answers in (np.zeros((0, 3), int), np.array([[0, 0, 0], [1, 2, -1], [-1, -1, -1], [0, -1, 0]])):
-        assert fitted(answers, answers == 0).tolist() == [1, 1, 1]
+        assert logit_weights(answers, answers == 0).tolist() == [1, 1, 1]
 
 
 def test_fitted_weights_find_the_one_who_knows() -> None:
     train, test = table(0, 300, 0.9, 0.4, 0.4, 0.4), table(1, 300, 0.9, 0.4, 0.4, 0.4)
-    weights = fitted(train, train == 0)
+    weights = logit_weights(train, train == 0)
     assert weights.argmax() == 0
     gain = expected_votes(test, test == 0, weights).right - expected_votes(test, test == 0, np.ones(4)).right
     assert gain.mean() > 0.1
@@ -120,15 +120,17 @@ def test_conditional_weights_know_who_knows_what() -> None:
     assert conditional_weights(model, embeddings[:200].mean(axis=0)[None]) == pytest.approx(model.base[None])
     assert (weights[:, 0] > weights[:, 1]).tolist() == (kind[200:] == 0).tolist()
     chosen = expected_votes(answers[200:], correct[200:], weights).right.mean()
-    fixed = expected_votes(answers[200:], correct[200:], fitted(answers[:200], correct[:200])).right.mean()
+    fixed = expected_votes(
+        answers[200:], correct[200:], logit_weights(answers[:200], correct[:200])
+    ).right.mean()
     assert chosen > fixed + 0.1
-    # With slopes that may not move, or embeddings that say nothing, it is `fitted`.
+    # With slopes that may not move, or embeddings that say nothing, it is `logit_weights`.
     stiff = fit_conditional(embeddings[:200], answers[:200], correct[:200], slope_penalty=1e9)
     assert conditional_weights(stiff, embeddings[:5]) == pytest.approx(
-        np.tile(fitted(answers[:200], correct[:200]), (5, 1)), abs=1e-3
+        np.tile(logit_weights(answers[:200], correct[:200]), (5, 1)), abs=1e-3
     )
     same = fit_conditional(np.ones((200, 2)), answers[:200], correct[:200])
-    assert same.base == pytest.approx(fitted(answers[:200], correct[:200]), abs=1e-4)
+    assert same.base == pytest.approx(logit_weights(answers[:200], correct[:200]), abs=1e-4)
     assert same.slopes.tolist() == [[0, 0]] * 3
 
 
@@ -143,6 +145,6 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
         expected_votes(answers, answers == 0, np.array([1, np.nan]))
     with pytest.raises(ValueError, match="penalty"):
-        fitted(answers, answers == 0, penalty=0)
+        logit_weights(answers, answers == 0, penalty=0)
     with pytest.raises(ValueError, match="embeddings"):
         fit_conditional(np.ones((3, 2)), answers, answers == 0)

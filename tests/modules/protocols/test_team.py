@@ -18,7 +18,7 @@ import folkmoot as fm
 from folkmoot.modules.agents.profile import Profile
 from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.team.actions import read_action
-from folkmoot.modules.protocols.team.team import SupervisedTeam, read_verdict
+from folkmoot.modules.protocols.team.team import SupervisedTeam, read_decision
 from folkmoot.modules.protocols.team.worker import MAX_TRACE_CHARS, trace_text
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.contract import ProtocolContract
@@ -594,7 +594,7 @@ def test_several_workers_without_retries_are_decided_between(scripted: Any, envi
 )
 def test_a_verdict_may_be_dressed_up_but_not_guessed(decision: str, worker: str, name: str | None) -> None:
     said = {"decision": decision, "worker": worker, "suggestion": ""}
-    verdict = read_verdict(said, {"bold": "Nile", "bold.1": "Seine"})
+    verdict = read_decision(said, {"bold": "Nile", "bold.1": "Seine"})
     assert (verdict and verdict.worker) == name
 
 
@@ -602,7 +602,7 @@ def test_a_verdict_may_be_dressed_up_but_not_guessed(decision: str, worker: str,
 def test_a_verdict_names_a_worker_who_can_stand(said: dict[str, str], retrying: bool) -> None:
     said = {"worker": "", "suggestion": "", **said}
     answers = {"bold": "Nile", "cautious": None}
-    verdict = read_verdict(said, answers)
+    verdict = read_decision(said, answers)
     if verdict is not None:
         assert verdict.worker in answers
         assert answers[verdict.worker] is not None if verdict.accept else verdict.suggestion
@@ -612,7 +612,7 @@ def test_a_verdict_names_a_worker_who_can_stand(said: dict[str, str], retrying: 
         "worker": "CAUTIOUS",
         "suggestion": "try",
     }
-    assert (read_verdict(wanted, answers) is not None) == retrying
+    assert (read_decision(wanted, answers) is not None) == retrying
 
 
 # Seats and bills --------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from folkmoot.modules.network.state import NetworkState
 from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 from folkmoot.pipelines.training import train as training_module
-from folkmoot.pipelines.training.train import replay, rescore
+from folkmoot.pipelines.training.train import rescore, train_on_outcomes
 
 SMALL = ["--set", "hidden=8", "--set", "heads=2", "--set", "lr=0.01"]
 NAMES = ("individual", "consensus", "majority", "best_fixed", "best_per_group", "oracle")
@@ -159,7 +159,7 @@ def test_outcomes_that_leave_nothing_to_choose_are_warned_of(
     assert "nothing to choose" not in both.stderr
     learn = outcomes_from(outcome_of(row, "") for row in rows)
     with pytest.warns(UserWarning, match="nothing to choose between"):
-        replay(learn, tmp_path / "python", {"epochs": 1}, tracking=False)
+        train_on_outcomes(learn, tmp_path / "python", {"epochs": 1}, tracking=False)
 
 
 @pytest.mark.parametrize("weight", ["mean_trust", "accuracy", "log_odds", "fitted", "conditional"])
@@ -406,7 +406,7 @@ def test_from_python(tables: tuple[Path, Path], tmp_path: Path) -> None:
     learn, test = (
         outcomes_from(outcome_of(row, "") for row in planted(40, seed, agents=["a", "b"])) for seed in (1, 2)
     )
-    found = replay(
+    found = train_on_outcomes(
         learn, tmp_path / "net", {"epochs": 2, "top": 1, "choice": "argmax"}, test=test, tracking=False
     )
     assert found.state.config.agents == 2
@@ -416,7 +416,7 @@ def test_from_python(tables: tuple[Path, Path], tmp_path: Path) -> None:
     assert rescore(tmp_path / "net", test) == found.scores
     assert np.array_equal(NetworkState.load(tmp_path / "net").trust, found.state.trust)
     with pytest.raises(UserError, match="the outcomes have no strategy"):
-        replay(learn, tmp_path / "other", {"strategies": ["tot"]}, tracking=False)
+        train_on_outcomes(learn, tmp_path / "other", {"strategies": ["tot"]}, tracking=False)
 
 
 def questions_of(folder: Path, split: str, count: int) -> Path:

@@ -20,7 +20,7 @@ from outcome_tables import words_of
 from tuned import lm_at, questions, settings_of, without_numbers
 
 import folkmoot as fm
-from folkmoot.modules.base.space import options, settings
+from folkmoot.modules.base.space import grid_settings, options
 from folkmoot.optimizers.policy.training import configured
 from folkmoot.pipelines.data.embeddings import Embedder
 from folkmoot.pipelines.lms.ledger import read_ledger
@@ -325,7 +325,7 @@ def test_the_declared_space_holds_the_paper_and_all_of_it_can_be_built() -> None
         if name != "sampling.temperature":
             assert known[name] == value == json.loads(json.dumps(config.to_dict() | {"lr": 0.001}))[name]
     assert setting == space_of("network", {"embedding": MODEL}).default()[0]
-    three = [one for one in settings(space.point) if one["agents"] == 3]
+    three = [one for one in grid_settings(space.point) if one["agents"] == 3]
     assert three
     assert not any({"k", "p"} & one.keys() for one in three)
     assert all(len(options(one.values) or []) <= 6 for one in space.branches[0].space.values())  # type: ignore[arg-type]
