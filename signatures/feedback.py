@@ -1,4 +1,4 @@
-"""What is told of an answered question to an LM that rewrites instructions: who was right, who missed it."""
+"""What an LM that rewrites instructions is told of an answered question: who was right, who missed it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way between a signature and an LM: a request out, fields back, as the LM's profile asks for."""
+"""Turns a signature into a request to an LM and its reply into fields, as the LM's profile asks for."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def profile_of(lm: Any) -> Profile | None:
 
 
 def unobserved(lm: Any, settings: Mapping[str, Any]) -> bool:
-    """Whether nobody wants to see a call: no callbacks (tracing), history, usage tracker or stream."""
+    """Whether nothing observes a call: no callbacks (tracing), history, usage tracker or stream."""
     watched = settings["callbacks"] or settings["usage_tracker"] or settings["send_stream"]
     direct = getattr(lm, "direct", None) is not None and not lm.callbacks
     return direct and settings["disable_history"] and not watched

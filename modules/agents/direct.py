@@ -1,4 +1,4 @@
-"""The short way from a seat to its LM, for calls that nobody watches.
+"""Asks a seat's LM without DSPy in between, for calls that nothing observes.
 
 Around every call DSPy keeps histories, traces and usage, tells callbacks, and resolves types of its own.
 Where none of that is switched on or needed, it leaves nothing behind, and costs more than the request.
@@ -18,7 +18,7 @@ _CONFIG = frozenset((*SAMPLING, "rollout_id"))
 
 
 async def predict_directly(predict: dspy.Predict, given: Mapping[str, Any]) -> dspy.Prediction | None:
-    """What `predict.acall(**given)` would give; None, and nothing done, where that is DSPy's to do."""
+    """The prediction of `predict.acall(**given)`; None, without a call, where DSPy has to make it."""
     known = dspy.settings.config
     lm = predict.lm or known["lm"]
     inputs = dict(given)

@@ -1,4 +1,4 @@
-"""What a signature says of its fields, read once a class: DSPy works it out anew at every look.
+"""The fields of a signature, read once a class: DSPy computes them anew at every access.
 
 Signature classes are only ever replaced, with one exception: an optimizer may give one other instructions,
 and those are not kept here.

@@ -1,7 +1,7 @@
 """Writes a request for a signature in the layout of a profile, and says what the reply may contain.
 
 The order is built for prefix caching: material that all seats share (question, options, passages,
-discussion) comes first, and what this seat is told to do comes last.
+discussion) comes first, and the instructions of this seat come last.
 """
 
 from __future__ import annotations
@@ -154,13 +154,13 @@ def _with_answer(
 
 
 def _orders(signature: Any) -> str:
-    """What this seat alone is told: kept short, because it is what no two seats share."""
+    """The instructions of this seat alone: kept short, because no two seats share them."""
     return _orders_of(signature, signature.__doc__)
 
 
 @lru_cache(maxsize=256)
 def _orders_of(signature: Any, instructions: str | None) -> str:
-    """Kept by signature and instructions, since some optimizers change those of a class in place."""
+    """Cached by signature and instructions, since some optimizers change those of a class in place."""
     fields = frame.FIELDS.format(fields=fields_of(signature).named)
     return " ".join(signature.instructions.split()) + "\n" + fields
 

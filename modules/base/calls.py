@@ -76,7 +76,7 @@ def numbers_of(usage: UsageFields) -> dict[str, float]:
 
 @contextmanager
 def bound(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """Give a context variable a value for the time of the block."""
+    """Give a context variable a value inside the block."""
     token = variable.set(value)
     try:
         yield
@@ -93,7 +93,7 @@ class Asker:
 
 
 Transcribed = list[tuple[Mapping[str, Any], Usage]]
-"""Usages as transcripts have them, each beside the meter that it is of."""
+"""Usages as transcripts have them, each with the meter that it was read from."""
 
 _NOBODY = Asker()
 ASKER: ContextVar[Asker] = ContextVar("folkmoot_asker", default=_NOBODY)
@@ -120,13 +120,13 @@ class metered:  # noqa: N801
 
 
 async def with_usage(answering: Awaitable[T]) -> tuple[T, Usage]:
-    """What is awaited, and what its calls used."""
+    """The result of an awaitable, and the usage of its calls."""
     with metered() as usage:
         return await answering, usage
 
 
 def meters() -> list[Usage]:
-    """What counts the calls that are made here and now, the innermost first."""
+    """The usages that count the calls made here and now, the innermost first."""
     found, meter = [], _METER.get()
     while meter is not None:
         found.append(meter.usage)
@@ -136,14 +136,14 @@ def meters() -> list[Usage]:
 
 @contextmanager
 def transcribed() -> Iterator[Transcribed]:
-    """Every usage that was written into a transcript inside the block, beside the meter that it is of."""
+    """Collect every usage that is written into a transcript inside the block, with its meter."""
     found: Transcribed = []
     with bound(_WRITTEN, found):
         yield found
 
 
 def note_transcribed(written: Mapping[str, Any], usage: Usage) -> None:
-    """Note that a turn with this usage has been written down; the calls that it counts were made for it."""
+    """Note that a turn with this usage was written into a transcript; its calls were made for that turn."""
     noted = _WRITTEN.get()
     if noted is not None:
         noted.append((written, usage))
@@ -164,14 +164,14 @@ def record_call(usage: Usage, worth: Usage | None = None) -> None:
 
 @contextmanager
 def tallied() -> Iterator[list[Usage]]:
-    """What every call inside the block would have cost on its own, in the order in which they ended."""
+    """Collect what each call inside the block would have cost on its own, in the order of their ends."""
     found: list[Usage] = []
     with bound(_TALLY, found):
         yield found
 
 
 class asking:  # noqa: N801
-    """Note for the calls inside the block who asks; what is not given stays as it was outside."""
+    """Set who asks in the calls inside the block; what is not given stays as it was outside."""
 
     def __init__(self, *, seat: str | None = None, question: str | None = None) -> None:
         self._seat = seat

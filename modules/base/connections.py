@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def of_loop(held: WeakKeyDictionary[asyncio.AbstractEventLoop, T], make: Callable[[], T]) -> T:
-    """What is held for the running event loop, made when it is first asked for."""
+    """The value that belongs to the running event loop, made when it is first asked for."""
     loop = asyncio.get_running_loop()
     found = held.get(loop)
     if found is None:

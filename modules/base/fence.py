@@ -1,15 +1,15 @@
 """Quotes text from outside (passages, other agents' words) in a prompt so that it cannot break out.
 
 Nothing here judges what the text says. It makes sure that the text stays inside its quotation: invisible and
-control characters go, whatever looks like the fence's own marks or like a chat template's or prompt adapter's
-control marks is made harmless, and the length is bounded.
+control characters go, whatever looks like a delimiter of the fence or like a control token of a chat template
+or prompt adapter is made harmless, and the length is bounded.
 """
 
 import re
 from functools import cache
 
 OPEN, CLOSE = "<<<", ">>>"
-"""The fence's marks: short, since every quoted passage of every prompt pays for them."""
+"""The fence's delimiters: short, since every quoted passage of every prompt pays for them."""
 
 LABEL_CHARS = 120
 ELLIPSIS = "…"
@@ -40,7 +40,7 @@ _MORE = (
     dict.fromkeys(">˃›❯❭ᐳ〉⟩\u232a⦒⧽﹥＞﹀≯≻\u2281⪧\U00016f3f", 1) | dict.fromkeys("»≫》⟫❱︾⪢⫸", 2) | {"⋙": 3}
 )
 _GAP = r"\s\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
-# What would stick to the opening mark if a label began with it.
+# What would stick to the opening delimiter if a label began with it.
 _STICKY = re.compile(f"^[{_GAP}{re.escape(''.join(_LESS | _MORE))}]+")
 
 # `<|im_end|>`, `<end_of_turn>`, `</s>`: a local server may read these in a message as a change of speaker.
@@ -77,7 +77,7 @@ def cut(text: str, max_chars: int) -> str:
 
 
 def disarm(text: str) -> str:
-    """`clean(text)` in which nothing can be read as a mark of the fence or as a control mark of a prompt.
+    """`clean(text)` in which nothing can be read as a delimiter of the fence or as a control token.
 
     Three or more angle brackets in a row (look-alikes count, « as two; white space and combining marks
     between them do not part them) become one, as do all that could make a chat template's token or a field's
@@ -90,16 +90,16 @@ def disarm(text: str) -> str:
     return _shortened(_shortened(text, _LESS, "‹"), _MORE, "›")
 
 
-def _shortened(text: str, marks: dict[str, int], single: str) -> str:
+def _shortened(text: str, brackets: dict[str, int], single: str) -> str:
     def shorter(run: re.Match[str]) -> str:
-        return single if sum(marks.get(mark, 0) for mark in run[0]) >= len(OPEN) else run[0]
+        return single if sum(brackets.get(character, 0) for character in run[0]) >= len(OPEN) else run[0]
 
-    return _run_of("".join(marks)).sub(shorter, text)
+    return _run_of("".join(brackets)).sub(shorter, text)
 
 
 @cache
-def _run_of(marks: str) -> re.Pattern[str]:
-    one = f"[{re.escape(marks)}]"
+def _run_of(brackets: str) -> re.Pattern[str]:
+    one = f"[{re.escape(brackets)}]"
     return re.compile(f"{one}(?:[{_GAP}]*{one})*")
 
 

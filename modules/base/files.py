@@ -1,4 +1,4 @@
-"""Files that outlive a killed process: replaced whole, read line by line as far as they are whole, locked."""
+"""Files that survive a killed process: replaced atomically, read to the last complete line, locked."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def cut_torn_line(file: Path | int) -> None:
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold a folder, or a lock file that is made if it is not there, against all others who lock it.
+    """Lock a folder, or a lock file that is made if it is missing, against all others who lock it.
 
-    The lock goes with the process, however that ends. Raises BlockingIOError when somebody else has it and
+    The lock ends with the process, however that ends. Raises BlockingIOError when somebody else has it and
     `wait` is False, and another OSError when the path cannot be opened.
     """
     file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)

@@ -20,7 +20,7 @@ _PLACE = re.compile(r"((?:[^\W\d]\w*\.)*[^\W\d]\w*):([^\W\d]\w*)(?::(.*))?", re.
 
 @lru_cache(maxsize=16)
 def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Those of all packages on the path, which takes a while to look through."""
+    """The entry points of all packages on the path, kept because the search takes a while."""
     return tuple(entry_points(group=group))
 
 
@@ -139,8 +139,8 @@ class Registry(MutableMapping[str, T]):
         try:
             return load()
         except Exception as problem:  # of somebody else's module
-            told = " ".join(str(problem).split())[:300]
+            reason = " ".join(str(problem).split())[:300]
             raise UserError(
-                f"the {self.what} {name} cannot be imported ({type(problem).__name__}: {told}): mend its "
+                f"the {self.what} {name} cannot be imported ({type(problem).__name__}: {reason}): mend its "
                 "package, or drop it"
             ) from problem

@@ -1,4 +1,4 @@
-"""The file of a saved program: read as a plain, modest JSON file or not at all."""
+"""The file of a saved program: read as plain JSON of limited size and depth, or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADDRESSES = frozenset(
 
 
 def read_document(folder: Path) -> dict[str, Any]:
-    """The JSON object in `program.json`. Raises UserError for anything that is not a plain, modest file."""
+    """The JSON object in `program.json`. Raises UserError unless the file is plain JSON of limited size."""
     pickles = sorted(path.name for path in folder.iterdir() if path.suffix in (".pkl", ".pickle"))
     if pickles:
         raise UserError(

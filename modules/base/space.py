@@ -155,7 +155,8 @@ def grid_settings(point: Callable[[Draw], Setting]) -> Iterator[Setting]:
     """Every point of a space without endless parameters, the last parameter changing fastest.
 
     `point` draws a point with the function that it is given, as `draw_setting` does. The path of option
-    numbers is counted up like a clock whose wheels vary in size. Raises ValueError naming an endless parameter.
+    numbers is counted up like a clock whose wheels vary in size. Raises ValueError naming an endless
+    parameter.
     """
     path: list[int] = []
     while True:
@@ -249,7 +250,7 @@ def picks(values: Pick) -> list[list[Any]]:
 
 
 def parameter_name(key: str) -> str:
-    """The parameter's name in the name that `Draw` is given."""
+    """The parameter's name in a key that `Draw` is given, such as `strongest` in `strongest of a+b`."""
     return key.partition(" of ")[0]
 
 

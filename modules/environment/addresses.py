@@ -29,7 +29,7 @@ _LOCAL = (
 
 
 class PrivateAddressError(OSError):
-    """A name that leads into a private network."""
+    """A host name that resolves to a private address."""
 
 
 class Hosts:
@@ -70,7 +70,7 @@ class Hosts:
 
 
 class CheckedResolver(AbstractResolver):
-    """Gives only the addresses that a host may have, and so the ones that are connected to.
+    """Resolves a host to the addresses that it may have; only those are connected to.
 
     The check and the connection use one and the same answer, so a name that is public now and private a
     moment later gains nothing. Literal addresses pass no resolver: `Hosts` checks them.

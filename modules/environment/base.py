@@ -9,7 +9,7 @@ from ..base.together import together
 from ..reading.sentences import sentences
 
 MAX_CHARS = 1500
-"""Characters of an observation, unless told otherwise."""
+"""Characters of an observation by default."""
 
 OPENING_SENTENCES = 5
 CLOSEST_TITLES = 5
@@ -64,7 +64,7 @@ class Environment(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """What tells this collection from others in the record of a run; the same pages give the same."""
+        """The collection's identity in the record of a run; equal pages have equal fingerprints."""
         return self.source
 
     @property

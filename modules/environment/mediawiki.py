@@ -38,7 +38,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class _PassingError(Exception):
-    """A trouble that may pass: worth another try."""
+    """A failure that may pass: worth another try."""
 
     def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
@@ -55,10 +55,10 @@ class MediaWiki:
 
     Args:
         hosts: where requests may go, after any HTTP redirect.
-        user_agent: what the wiki is told about who asks.
+        user_agent: the header that says who asks.
         timeout: seconds that one attempt may take, however slowly it drips.
         deadline: seconds that a request may take with all its attempts and the waits between them.
-        resolver: makes what looks names up, one for each event loop; its answers are checked.
+        resolver: makes a DNS resolver, one for each event loop; its answers are checked.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Recorded observations: an environment that keeps what another one gave, and one that gives it again."""
+"""Recorded observations: one environment records what another gives, one replays the record."""
 
 from __future__ import annotations
 
@@ -198,9 +198,9 @@ class _Record:
 
     @contextmanager
     def _alone(self) -> Iterator[int]:
-        """The file, held by nobody else, with all that others have added known."""
+        """The locked file, once all lines that other processes added are known."""
         file = self._open()
-        fcntl.flock(file, fcntl.LOCK_EX)  # let go by the system if this process dies
+        fcntl.flock(file, fcntl.LOCK_EX)  # the system unlocks it if this process dies
         try:
             self._scan(file)
             if os.fstat(file).st_size > self._read_to:
@@ -224,7 +224,7 @@ class _Record:
         self._index(line)
 
     def _scan(self, file: int) -> None:
-        """Take in the complete lines that were added since the last look."""
+        """Index the complete lines that were added since the last scan."""
         for _, line in whole_lines(file, self._read_to):
             self._index(line)
 

@@ -74,7 +74,7 @@ class WikipediaEnvironment(Environment):
         user_agent: who asks; public wikis want a project and a way to reach it.
         timeout: seconds that one attempt may take.
         deadline: seconds that a request may take with its retries.
-        resolver: makes what looks names up.
+        resolver: makes a DNS resolver.
 
     `fetch` and `closest` raise CallError when the wiki cannot be asked, FatalCallError when it never can.
     Raises UserError for what is no host, or a private one that is not listed.
@@ -167,7 +167,7 @@ class WikipediaEnvironment(Environment):
 
     @cached_property
     def _pages(self) -> KeyValue | None:
-        """What was read from wikis, as JSON; processes may share it."""
+        """The cache of what was read from wikis, as JSON; processes may share it."""
         folder = self._settings["cache_dir"]
         if folder is None:
             return None
@@ -196,7 +196,7 @@ class WikipediaEnvironment(Environment):
         )
 
     async def _asked(self, parameters: Mapping[str, str], read: Callable[[dict[str, Any]], T]) -> T:
-        """What `read` makes of the answer: from the cache, or from whoever is asking the same just now."""
+        """What `read` makes of the answer: from the cache, or from an equal request under way."""
         key = json.dumps([READING, parameters], sort_keys=True)
         place = key_of_texts(str(self._client.address), key)
         if self._pages is not None and (kept := self._pages.get(place)) is not None:
@@ -260,7 +260,7 @@ class WikipediaEnvironment(Environment):
 
 
 def article_title(title: str) -> str | None:
-    """The name of an article as a wiki is asked for it; None for what can name none, and stays unasked.
+    """The title to ask a wiki for; None for a text that can be no title and is not asked for.
 
     In Unicode's composed form, on one line, without `#section`. A vertical bar, which would make it several
     titles, and other characters that no title has are refused; so is a leading colon.

@@ -1,4 +1,4 @@
-"""The policies of all agents at once: N graph attention networks for the price of a few products."""
+"""The policies of all agents at once: N graph attention networks for the price of a few matrix products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is connected to whom: a small world first, then what trust makes of it (MARL-GAT, 4.1 and 4.8)."""
+"""The graph of agents: a small world first, then changed by trust (MARL-GAT, 4.1 and 4.8)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a study may try of a strategy network that it trains; without PyTorch, which takes long to import."""
+"""The search space of a strategy network that a study trains; without PyTorch, which imports slowly."""
 
 from __future__ import annotations
 

@@ -45,9 +45,9 @@ class NetworkState:
     """N agents with S strategies, for question embeddings of width D. Training changes it, inference never.
 
     `policies`; `adjacency` (N, N); `trust` (N, N) and its mean over time, `average`; `tracker`; `recent`
-    accuracy of each agent (N,); `centre` (D,), the mean embedding of the training questions, which policies
-    see taken off; `vote`, the learned vote weights, None before; `questions`, how often one was answered in
-    training.
+    accuracy of each agent (N,); `centre` (D,), the mean embedding of the training questions, which is
+    subtracted from every embedding that policies see; `vote`, the learned vote weights, None before;
+    `questions`, how often one was answered in training.
     """
 
     config: NetworkConfig

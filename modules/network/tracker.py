@@ -77,7 +77,7 @@ class StrategyTracker:
         return np.where(total > 0, np.clip(mean, 0.0, 1.0), NEUTRAL)
 
     def update(self, question: Embeddings, strategy: int, correct: bool) -> None:
-        """Take in that `strategy` (0 to S - 1) was right or wrong on this question (MARL-GAT, equation 7).
+        """Note whether `strategy` (0 to S - 1) was right on this question (MARL-GAT, equation 7).
 
         S <- (1 - alpha) S + alpha correct, from 0.5 the first time, in the entry of the most similar stored
         question if its cosine is at least `merge`, else in an entry of its own.

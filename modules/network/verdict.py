@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 
 class Contest(NamedTuple):
-    """Who is held against whom, as words for a sentence, and by how much it is better, in shares of 1 with
-    the ends of the 95 % interval: `value`, `low` and `high`."""
+    """Two rivals, named as in a sentence, and by how much `who` is better, in shares of 1 with the ends of
+    the 95 % interval: `value`, `low` and `high`."""
 
     who: str
     rival: str

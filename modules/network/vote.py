@@ -12,8 +12,8 @@ from .weights import Numbers
 
 @dataclass(frozen=True)
 class VoteWeights:
-    """What a vote counts by who casts it and how: agent i with strategy s weighs base[i, s], and where
-    weights depend on the question with embedding e, slopes[i, s] . (e - centre) more.
+    """The weight of every vote: agent i with strategy s weighs base[i, s] and, where weights depend on the
+    question's embedding e, slopes[i, s] . (e - centre) more.
 
     `base` (N, S); `slopes` (N, S, D) and `centre` (D,), or neither.
     """

@@ -26,7 +26,7 @@ from .declaration import Described, Plot, Protocol, one_shot, rounds_title
 from .program import Program, SeatTurns, prediction_of
 
 SINGLE_SAMPLE = {"temperature": 0.5, "top_p": 0.4}
-"""How one answer is drawn unless the seats are told otherwise (CaCo-CoT, experiment details)."""
+"""How one answer is sampled unless settings say otherwise (CaCo-CoT, experiment details)."""
 
 REASONER_PARTS = {"concepts": "concepts", "subquestions": "subquestions", "rationale": "rationale"}
 EVALUATOR_PARTS = {

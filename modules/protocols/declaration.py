@@ -87,7 +87,7 @@ class Protocol:
         example: a short spec; empty for what no short spec makes.
         read: turns the parts of a short spec after the name (at most two) into constructor parameters.
         space: what can be tuned.
-        replays: what a recorded run tells of other settings.
+        replays: the outcomes under other settings that a recorded run gives.
         title: what stands after the name where a run is named, from what `describe()` says.
         plot: how its report is drawn.
         singles: the single agents in it, each as its own `describe()` would say, from what this one says;

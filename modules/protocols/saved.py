@@ -56,7 +56,7 @@ class SavedField(_Strict):
 
 
 class SavedPredictor(_Strict):
-    """What one predictor is told: the seat it belongs to, the words of its signature, and its demos."""
+    """The prompt of one predictor: the seat it belongs to, the words of its signature, and its demos."""
 
     seat: str
     instructions: str
@@ -244,7 +244,7 @@ def read_saved(folder: Path) -> SavedProgram:
 
 
 def restore(program: Saveable, saved: SavedProgram, where: str, *, sampling: bool = True) -> None:
-    """Give a program of the same structure the words, demos and, unless told not to, settings of a saved one.
+    """Give a program of the same structure the words, demos and, by default, settings of a saved one.
 
     Raises UserError, and changes nothing, when the seats or their fields are others.
     """

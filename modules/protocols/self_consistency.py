@@ -17,7 +17,7 @@ from .program import prediction_of
 
 SAMPLES = 10
 SAMPLED = {"temperature": 0.8, "top_p": 0.5}
-"""How samples are drawn unless the seat is told otherwise (CaCo-CoT, its compared methods)."""
+"""How samples are drawn unless settings say otherwise (CaCo-CoT, its compared methods)."""
 
 
 async def most_consistent(seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int) -> dspy.Prediction:

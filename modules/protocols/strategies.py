@@ -8,7 +8,7 @@ from typing import Any
 
 import dspy
 
-from ...signatures import strategies as told
+from ...signatures import strategies as prompts
 from ...signatures.examples import EXAMPLES
 from ..agents.demonstration import demo_of, worked_example
 from ..agents.seat import Seat
@@ -67,10 +67,10 @@ class Strategy:
     """A way of prompting. `STRATEGIES["mine"] = Strategy(MySignature)` is all it takes to add one.
 
     Args:
-        signature: what the agent is told when it answers; its inputs are those of `Answering`, and `answer`
+        signature: the instructions of the answering call; its inputs are those of `Answering`, and `answer`
             is its last output.
         flow: what happens between question and answer; one call unless said otherwise.
-        steps: what the agent is told in the calls before it answers, by the step's name.
+        steps: the instructions of the calls before it, by the step's name.
         sampling: LM settings that go with the strategy; those of the agent go before them.
         samples: how often a question is answered unless the agent says otherwise; None where once is all.
         turns: fewest and most turns of each step and, as `answer`, of the seat that answers; once each where
@@ -96,20 +96,20 @@ class Strategy:
 _PARTS = {"solve": (0, MOST_PARTS)}
 
 _BUILT_IN = {
-    "simple": Strategy(told.Simple),
-    "zero_shot": Strategy(told.ZeroShot),
-    "few_shot": Strategy(told.FewShot, after_examples),
-    "cot": Strategy(told.ChainOfThought),
-    "self_consistency": Strategy(told.ChainOfThought, most_consistent, sampling=SAMPLED, samples=SAMPLES),
-    "complexity": Strategy(told.Complexity, most_complex, sampling=SAMPLED, samples=SAMPLES),
-    "self_ask": Strategy(told.SelfAsk),
+    "simple": Strategy(prompts.Simple),
+    "zero_shot": Strategy(prompts.ZeroShot),
+    "few_shot": Strategy(prompts.FewShot, after_examples),
+    "cot": Strategy(prompts.ChainOfThought),
+    "self_consistency": Strategy(prompts.ChainOfThought, most_consistent, sampling=SAMPLED, samples=SAMPLES),
+    "complexity": Strategy(prompts.Complexity, most_complex, sampling=SAMPLED, samples=SAMPLES),
+    "self_ask": Strategy(prompts.SelfAsk),
     "decomposition": Strategy(
-        told.Combine, decomposed, {"split": told.Split, "solve": told.SolvePart}, turns=_PARTS
+        prompts.Combine, decomposed, {"split": prompts.Split, "solve": prompts.SolvePart}, turns=_PARTS
     ),
     "least_to_most": Strategy(
-        told.Conclude, least_to_most, {"split": told.Order, "solve": told.SolveNext}, turns=_PARTS
+        prompts.Conclude, least_to_most, {"split": prompts.Order, "solve": prompts.SolveNext}, turns=_PARTS
     ),
-    "plan_and_solve": Strategy(told.PlanAndSolve),
+    "plan_and_solve": Strategy(prompts.PlanAndSolve),
 }
 
 
@@ -144,12 +144,12 @@ def _parts(named: Turn) -> list[str]:
 
 
 def _to_do(place: int, part: str) -> dict[str, Any]:
-    return {"title": told.PART.format(place=place), "text": part}
+    return {"title": prompts.PART.format(place=place), "text": part}
 
 
 def _done(place: int, part: str, solution: str) -> dict[str, Any]:
-    said = solution.strip() or told.UNSOLVED
-    return {"title": told.PART_DONE.format(place=place), "text": f"{part}\n{said}"}
+    said = solution.strip() or prompts.UNSOLVED
+    return {"title": prompts.PART_DONE.format(place=place), "text": f"{part}\n{said}"}
 
 
 def demonstrations(plan: Strategy, name: str) -> dict[str, dspy.Example]:
@@ -171,4 +171,4 @@ def demonstrations(plan: Strategy, name: str) -> dict[str, dspy.Example]:
         "answer": {"notes": done} if plan.steps else {},
     }
     signatures = {**plan.steps, "answer": plan.signature}
-    return {step: demo_of(worked, told_to, **own.get(step, {})) for step, told_to in signatures.items()}
+    return {step: demo_of(worked, signature, **own.get(step, {})) for step, signature in signatures.items()}

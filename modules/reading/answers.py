@@ -138,9 +138,9 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
         mark = re.search(r"####\s*", text)
         number = _NUMBER.match(text, mark.end()) if mark else None
         return _value(text, number) if number else None
-    marks = list(_NUMBER_MARK.finditer(text))
-    if marks:
-        said = text[marks[-1].end() :].lstrip(" \n:\"'")
+    markers = list(_NUMBER_MARK.finditer(text))
+    if markers:
+        said = text[markers[-1].end() :].lstrip(" \n:\"'")
         said = _SENTENCE.split(said, maxsplit=1)[0].rpartition("=")[2]
         number = _NUMBER.search(said)
         if _NO_NUMBER.search(said, 0, number.start() if number else len(said)):

@@ -127,8 +127,8 @@ def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
     decided = [m for m in mentions if m.decided]
     if decided:
         last = decided[-1]
-        taken_back = any(m.start > last.start and m.label == last.label and m.denied for m in mentions)
-        if taken_back or last.start in undecided or _NO_ANSWER.search(text, last.end):
+        retracted = any(m.start > last.start and m.label == last.label and m.denied for m in mentions)
+        if retracted or last.start in undecided or _NO_ANSWER.search(text, last.end):
             return None
         return last.label
     if _NO_ANSWER.search(text):

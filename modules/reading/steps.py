@@ -8,7 +8,7 @@ import re
 from .sentences import sentences
 
 # Texts are matched with single spaces between their words and at their start only, so that no minus sign or
-# number inside a part is taken for a mark.
+# number inside a part is read as a list number.
 _NUMBER = r"(?:[#*_]{1,4} ?)?(?:(?:step|part|task|question) )?\(?\d{1,2}[.):](?!\d)[*_]{0,4} ?"
 _BULLET = r"[-*•–] "
 _NUMBERED = re.compile(_NUMBER, re.IGNORECASE)

@@ -287,9 +287,9 @@ def _steps(row: ResultRow) -> Iterator[_Step]:
 
 def _weights(row: ResultRow, program: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, float] | None:
     """The weight of each agent's vote; None when all weigh alike."""
-    told = {str(turn.get("agent")): turn.get("weight") for turn in _turns(row) if "weight" in turn}
-    if told:
-        return {name: float(weight) for name, weight in told.items() if isinstance(weight, int | float)}
+    recorded = {str(turn.get("agent")): turn.get("weight") for turn in _turns(row) if "weight" in turn}
+    if recorded:
+        return {name: float(weight) for name, weight in recorded.items() if isinstance(weight, int | float)}
     weights = program.get("weights")
     if isinstance(weights, list) and len(weights) == len(said):
         return dict(zip(said, map(float, weights), strict=True))

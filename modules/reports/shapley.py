@@ -38,7 +38,7 @@ def ballot_of(
     Raises ValueError when the lengths differ.
     """
     if len(keys) != len(right) or (weights is not None and len(weights) != len(keys)):
-        raise ValueError(f"{len(keys)} answers need as many marks and weights")
+        raise ValueError(f"{len(keys)} answers need as many scores and weights")
     numbers: dict[str, int] = {}
     codes, bits = bytearray(), 0
     for key, is_right in zip(keys, right, strict=True):

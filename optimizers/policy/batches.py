@@ -125,7 +125,7 @@ class PolicyTraining:
         return entry
 
     def close(self) -> None:
-        """Note how the group looks at the end. Raises UserError for policies that grew without bounds."""
+        """Record the group's state at the end. Raises UserError for policies that grew without bounds."""
         self._check_bounds(*self.state.policies.parameters())
         if self.log.graphs[-1]["questions"] != self.state.questions:
             self._snapshot()
@@ -230,7 +230,7 @@ class PolicyTraining:
         return float(loss.detach())
 
     def _baseline(self, signal: Numbers) -> Numbers:
-        """What is taken off the rewards (B, N) of a batch, whatever the agent itself drew there."""
+        """The baseline subtracted from the rewards (B, N) of a batch, whatever the agent itself drew."""
         n = signal.shape[1]
         if self.settings.baseline == "mean" and self.answered:
             return np.broadcast_to(self.total_reward / self.answered, signal.shape)

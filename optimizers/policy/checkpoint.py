@@ -28,7 +28,7 @@ _PREFIX, _PROGRESS, _OPTIMIZER = "step-", "training.json", "optimizer.safetensor
 def training_fingerprint(
     state: NetworkState, questions: Sequence[TrainingQuestion], settings: TrainingSettings
 ) -> str:
-    """What tells a training from others: the network that it begins with, its settings and questions.
+    """The identity of a training: a hash of the network that it begins with, its settings and questions.
 
     How often a checkpoint is written is no part of it.
     """

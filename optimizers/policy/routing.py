@@ -64,7 +64,7 @@ def learn_rule(known: Answered, margin: float, *, seed: int, confidence: float =
     1) on the signs. Every question's gain is predicted by a regression on other questions (five folds); with
     these predictions each of the THRESHOLDS, and `never`, has a cost and a one-sided lower limit of its
     difference to the team, which must lie above -margin. The penalty is the one with the smallest squared
-    error. Of equally cheap rules the one that routes less is taken, then the one with fewer signs. `always`,
+    error. Of equally cheap rules the one that routes less wins, then the one with fewer signs. `always`,
     the team alone, where nothing else is both non-inferior and cheaper than the team.
     """
     n = len(known.team)

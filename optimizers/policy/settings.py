@@ -25,8 +25,8 @@ class TrainingSettings:
       consensus is right, down when it is wrong.
     - `reward`: `base`, `consensus_aware` (Table 3, with `delta_plus`, `delta_minus`, `delta_minor` as in
       `ConsensusBonus`) or `difference`, what the agent adds to the group.
-    - `baseline` taken off rewards: `none`, the running `mean` of the agent's own, or for each `question` the
-      mean of the other agents' on it.
+    - `baseline` subtracted from rewards: `none`, the running `mean` of the agent's own, or, for each
+      `question`, the mean of the other agents' on it.
     - `full_information`: every strategy of every agent is asked about each question, and the policy climbs
       the expected reward instead of that of what was drawn. Then no baseline matters. Only for replay, where
       answers are free.

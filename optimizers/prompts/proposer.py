@@ -123,11 +123,11 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
 class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
     """DSPy's chat adapter, which also reads replies that do not keep to the form.
 
-    Fields may come as JSON; a reply without any form is taken for the first field that is no reasoning: what
+    Fields may come as JSON; a reply without any form is read as the first field that is no reasoning: what
     it is worth is for its score to say. Raises AdapterParseError only where a field has to be more than text.
 
     Args:
-        program: what is to be improved. The prompt LM is told about it in `program_page`'s words, where DSPy
+        program: what is to be improved. The prompt LM reads its `program_page`, where DSPy
             would show the source code of its classes: for a deliberation, thousands of tokens a proposal.
     """
 

@@ -25,7 +25,7 @@ MOST_FAILURES = 20
 
 
 class Halted(BaseException):
-    """Ends an optimizer at once. No Exception: DSPy takes those for wrong answers and goes on paying."""
+    """Ends an optimizer at once; DSPy would take an Exception for a wrong answer and go on paying."""
 
 
 class CallControl:
@@ -49,7 +49,7 @@ class CallControl:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Around every call: what no other call could get past ends them all. Raises Halted."""
+        """Wrap one call: a failure that every other call would meet ends them all. Raises Halted."""
         if self.problem is not None:
             raise Halted
         try:

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import dspy
 
-from ....signatures import team as told
+from ....signatures import team as prompts
 from ....signatures.examples import WORKED
 from ...agents.demonstration import demo_of, worked_example
 from ...agents.retrieval import Retrieval, retrieval_settings
@@ -95,10 +95,10 @@ class SupervisedTeam(Program):
         ]
         supervised = len(names) > 1 or self.max_retries > 0
         self.supervisor = (
-            _supervisor("supervisor", told.Supervising, names, settings) if self.max_retries else None
+            _supervisor("supervisor", prompts.Supervising, names, settings) if self.max_retries else None
         )
         self.last_word = (
-            _supervisor("supervisor.last", told.Deciding, names, settings) if supervised else None
+            _supervisor("supervisor.last", prompts.Deciding, names, settings) if supervised else None
         )
         self.demonstration = demonstration
         if demonstration is not None:
@@ -198,7 +198,7 @@ class SupervisedTeam(Program):
             decision = read_decision(said, answers)
             if decision is None:
                 forget(said)
-                said = await seat.fill(task, notes=notes, correction=told.UNDECIDED)
+                said = await seat.fill(task, notes=notes, correction=prompts.UNDECIDED)
                 decision = read_decision(said, answers)
         accepted = answers[decision.worker] if decision is not None and decision.accept else None
         step = None if accepted is not None else "retry" if decision is not None else "undecided"
@@ -217,7 +217,7 @@ class SupervisedTeam(Program):
 
 
 def _traced(worker: str, text: str, answer: str | None) -> dict[str, Any]:
-    return {"title": told.TRACE.format(worker=worker), "text": text, "answer": answer}
+    return {"title": prompts.TRACE.format(worker=worker), "text": text, "answer": answer}
 
 
 def read_decision(said: Mapping[str, Any], answers: Mapping[str, str | None]) -> SupervisorDecision | None:
@@ -281,8 +281,8 @@ def _checked_workers(workers: Sequence[str]) -> list[str]:
     if not names:
         raise UserError("a team has at least one worker: name them in order, such as ['bold', 'cautious']")
     for name in names:
-        if not isinstance(name, str) or name not in told.WORKERS:
-            raise UserError(f"there is no worker {name!r}: choose among {', '.join(told.WORKERS)}")
+        if not isinstance(name, str) or name not in prompts.WORKERS:
+            raise UserError(f"there is no worker {name!r}: choose among {', '.join(prompts.WORKERS)}")
     return names
 
 
@@ -303,7 +303,7 @@ def _title(described: Described) -> str:
 
 
 _SPACE: Space = {
-    "workers": Parameter(Pick(tuple(told.WORKERS), 1, 3, ordered=False, repeated=True)),
+    "workers": Parameter(Pick(tuple(prompts.WORKERS), 1, 3, ordered=False, repeated=True)),
     "max_steps": Parameter(Choice((5, 8, 10, 15))),
     "max_retries": Parameter(Whole(0, 3)),
     "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),

@@ -8,7 +8,7 @@ from typing import Any
 
 import dspy
 
-from ....signatures import team as told
+from ....signatures import team as prompts
 from ....signatures.examples import Worked
 from ...agents.demonstration import demo_of
 from ...agents.seat import Seat, forget, problem_of
@@ -51,8 +51,8 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         self.role = role
         self.rollout = rollout
         self.max_steps = max_steps
-        self.act = Seat(name, told.WORKERS[role], sampling=sampling)
-        self.conclude = Seat(f"{name}.conclude", told.Concluding, sampling=sampling)
+        self.act = Seat(name, prompts.WORKERS[role], sampling=sampling)
+        self.conclude = Seat(f"{name}.conclude", prompts.Concluding, sampling=sampling)
 
     def demonstrate(self, worked: Worked) -> None:
         """Show steps of the worked question's trace, as many as befit the role, and an answer from it.
@@ -133,12 +133,12 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
             "action": cut(one_line(said.action), MAX_ARGUMENT_CHARS),
         }
         if action is None:
-            return {**step, "observation": told.NOT_AN_ACTION, "problem": "unreadable"}
+            return {**step, "observation": prompts.NOT_AN_ACTION, "problem": "unreadable"}
         step["action"] = f"{action.name.capitalize()}[{action.argument}]"
         if action.name == "finish":
             if answer is not None:
-                return {**step, "observation": told.FINISHED}
-            problem = told.NO_ANSWER.format(problem=problem_of(action.argument, task))
+                return {**step, "observation": prompts.FINISHED}
+            problem = prompts.NO_ANSWER.format(problem=problem_of(action.argument, task))
             return {**step, "observation": problem, "problem": "unreadable"}
         look = session.search if action.name == "search" else session.lookup
         observation = (await look(action.argument)).text
@@ -146,7 +146,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
             wanted = step["action"].casefold()
             same = [place for place, one in enumerate(trace, 1) if one["action"].casefold() == wanted]
             if same:
-                observation = told.REPEATED.format(number=same[-1], observation=observation)
+                observation = prompts.REPEATED.format(number=same[-1], observation=observation)
                 return {**step, "observation": observation, "problem": "repeated"}
         return {**step, "observation": observation}
 
@@ -156,7 +156,7 @@ def _shown(step: Step, longest: int | None = None) -> str:
     thought, seen = step["thought"], step["observation"]
     if longest is not None:
         thought, seen = cut(thought, longest), cut(seen, longest)
-    return told.DONE.format(
+    return prompts.DONE.format(
         thought=thought, action=_CAPITALS.sub(r"[ \1 ]", step["action"]), observation=seen
     )
 
@@ -176,7 +176,7 @@ def trace_text(trace: Sequence[Step]) -> str:
 
 def _steps(trace: Sequence[Step]) -> list[dict[str, Any]]:
     return [
-        {"title": told.STEP.format(number=number), "text": _shown(step), "bare": True}
+        {"title": prompts.STEP.format(number=number), "text": _shown(step), "bare": True}
         for number, step in enumerate(trace, 1)
     ]
 
@@ -185,6 +185,6 @@ def _before(earlier: Turn | None, suggestion: str) -> list[dict[str, Any]]:
     if earlier is None:
         return []
     return [
-        {"title": told.EARLIER, "text": earlier.text, "answer": earlier.answer},
-        {"title": told.SUGGESTION, "text": suggestion},
+        {"title": prompts.EARLIER, "text": earlier.text, "answer": earlier.answer},
+        {"title": prompts.SUGGESTION, "text": suggestion},
     ]
