@@ -13,6 +13,7 @@ SUPPORT = str(Path(__file__).parent / "support")
 sys.path.insert(0, SUPPORT)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [SUPPORT, os.environ.get("PYTHONPATH")]))
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # its threads would look hosts up
 os.environ["FOLKMOOT_CALLS_MB"] = "0"  # no answers from earlier runs; for child processes too
 
 from hypothesis import settings  # noqa: E402

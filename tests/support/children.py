@@ -18,6 +18,19 @@ FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(["warm"])
 
 
+class Forked(FORKED.Process):
+    """A forked process with the environment of the process that makes it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._environment = dict(os.environ)
+
+    def run(self) -> None:
+        os.environ.clear()
+        os.environ.update(self._environment)
+        super().run()
+
+
 class Child:
     """A function in a process of its own, handled as one handles a `subprocess.Popen`; its output is kept.
 
@@ -29,9 +42,7 @@ class Child:
         self._folder = tempfile.TemporaryDirectory(prefix="folkmoot-child-")
         for name in ("out", "err"):
             Path(self._folder.name, name).touch()
-        self._process = FORKED.Process(
-            target=_alone, args=(dict(os.environ), self._folder.name, function, arguments)
-        )
+        self._process = Forked(target=_alone, args=(self._folder.name, function, arguments))
         self._process.start()
         atexit.register(self.kill)
 
@@ -78,7 +89,7 @@ def run(function: Callable[..., Any], *arguments: Any, timeout: float = 120) -> 
 def in_child(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function in a process of its own, and give back what it returned."""
     here, there = FORKED.Pipe(duplex=False)
-    process = FORKED.Process(target=_send, args=(there, function, arguments))
+    process = Forked(target=_send, args=(there, function, arguments))
     process.start()
     there.close()
     try:
@@ -108,11 +119,7 @@ def script(path: Path, *words: Any) -> None:
     runpy.run_path(str(path), run_name="__main__")
 
 
-def _alone(
-    environment: dict[str, str], folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]
-) -> None:
-    os.environ.clear()
-    os.environ.update(environment)
+def _alone(folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, name in ((1, "out"), (2, "err")):
         with open(os.path.join(folder, name), "wb") as file:

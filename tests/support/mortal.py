@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-from children import FORKED as FORKED
+from children import Forked as Forked
 from children import in_child as in_child
 
 import folkmoot as fm

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mortal import FORKED
+from mortal import Forked
 from planted import compiled, digest, of_instructions
 
 import folkmoot as fm
@@ -52,7 +52,7 @@ def killed_and_resumed(server: ScriptedServer, out: Path, name: str, kills: list
     """Kill a child process for each of `kills`, so many requests and seconds after it began, then finish."""
     died = 0
     for requests, seconds in kills:
-        process = FORKED.Process(target=compile_in, args=(server.url, out, name))
+        process = Forked(target=compile_in, args=(server.url, out, name))
         enough = len(server.bodies) + requests
         process.start()
         end = time.monotonic() + 60

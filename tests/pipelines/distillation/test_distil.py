@@ -18,7 +18,7 @@ from cli_helpers import folkmoot, isolate, lm, write
 from distil_child import distil_in_child
 from hypothesis import given
 from hypothesis import strategies as st
-from mortal import FORKED, questions
+from mortal import Forked, questions
 from stores import new_store
 
 import folkmoot as fm
@@ -433,7 +433,7 @@ def killed_and_resumed(folder: Path, server: ScriptedServer, deaths: Sequence[in
     server.delay = 0.002
     killed = 0
     for calls in deaths:
-        process = FORKED.Process(target=distil_in_child, args=(server.url, folder))
+        process = Forked(target=distil_in_child, args=(server.url, folder))
         start = len(server.requests)
         process.start()
         while process.is_alive() and len(server.requests) - start < calls:

@@ -20,8 +20,8 @@ import dspy
 import pytest
 from children import Child, code
 from mortal import (
-    FORKED,
     Constant,
+    Forked,
     deliberate,
     evaluate_on_a_full_disk,
     in_child,
@@ -718,7 +718,7 @@ def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
         before: set[str] = set()
         killed = 0
         for _ in range(deaths):
-            process = FORKED.Process(target=deliberate, args=(server.url, tmp_path / "b", n))
+            process = Forked(target=deliberate, args=(server.url, tmp_path / "b", n))
             start, calls = len(server.requests), draw.randint(0, sum(needed.values()) // deaths)
             process.start()
             wait_for(lambda start=start, calls=calls: len(server.requests) - start >= calls, process.is_alive)
@@ -731,7 +731,7 @@ def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
             assert before <= set(ids)
             before = set(ids)
         assert killed > deaths / 2
-        process = FORKED.Process(target=deliberate, args=(server.url, tmp_path / "b", n))
+        process = Forked(target=deliberate, args=(server.url, tmp_path / "b", n))
         process.start()
         process.join(60)
         assert process.exitcode == 0

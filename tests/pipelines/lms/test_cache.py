@@ -14,7 +14,7 @@ from zlib import crc32
 import pytest
 from cli_helpers import evaluate as evaluate_command
 from cli_helpers import folkmoot, isolate, lm, ten_questions
-from mortal import FORKED, fill_cache, questions
+from mortal import Forked, fill_cache, questions
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.cache import BATCH, CallCache, open_cache
@@ -161,7 +161,7 @@ def test_it_is_private(scripted: ScriptedServer, tmp_path: Path, monkeypatch: py
 
 
 def test_several_processes_share_it(tmp_path: Path) -> None:
-    children = [FORKED.Process(target=fill_cache, args=(tmp_path, start, 400)) for start in (0, 200, 400)]
+    children = [Forked(target=fill_cache, args=(tmp_path, start, 400)) for start in (0, 200, 400)]
     for child in children:
         child.start()
     for child in children:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mortal import FORKED, deliberate, in_child, ledger_on_a_full_disk, questions
+from mortal import Forked, deliberate, in_child, ledger_on_a_full_disk, questions
 
 import folkmoot as fm
 from folkmoot.modules.base.calls import Usage
@@ -174,7 +174,7 @@ def test_killed_at_random_points_the_bill_stays_exact(tmp_path: Path) -> None:
     with ScriptedServer(delay=0.01) as server:
         killed = 0
         for _ in range(5):
-            process = FORKED.Process(target=deliberate, args=(server.url, tmp_path, 80))
+            process = Forked(target=deliberate, args=(server.url, tmp_path, 80))
             start, calls = len(server.requests), draw.randint(1, 25)
             process.start()
             end = time.monotonic() + 30

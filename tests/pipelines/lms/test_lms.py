@@ -26,7 +26,7 @@ import pytest
 from dspy.utils import DummyLM
 from hypothesis import given
 from hypothesis import strategies as st
-from mortal import FORKED, append_calls, in_child, store_on_a_full_disk
+from mortal import Forked, append_calls, in_child, store_on_a_full_disk
 
 import folkmoot as fm
 from folkmoot.modules.base.calls import CallError, FatalCallError, metered
@@ -915,7 +915,7 @@ def test_a_full_disk_spoils_nothing(tmp_path: Path) -> None:
 
 
 def test_two_processes_append_to_one_record(tmp_path: Path) -> None:
-    writers = [FORKED.Process(target=append_calls, args=(tmp_path, first, 100, 2)) for first in (0, 1)]
+    writers = [Forked(target=append_calls, args=(tmp_path, first, 100, 2)) for first in (0, 1)]
     for writer in writers:
         writer.start()
     for writer in writers:

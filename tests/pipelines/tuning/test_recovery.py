@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
-from mortal import FORKED
+from mortal import Forked
 from postgres import server
 from tuned import critic_first, killed_at, proxy, scripted_by, settings_of, study_at
 
@@ -44,7 +45,7 @@ def kill_between_fail_and_retry(url: str, out: Path, storage: str, name: str) ->
 
 
 def die(function: Any, *arguments: Any) -> None:
-    child = FORKED.Process(target=function, args=arguments)
+    child = Forked(target=function, args=arguments)
     child.start()
     child.join(120)
     assert child.exitcode == -9
@@ -101,7 +102,19 @@ def has_lost_nothing(study: Any, lost: int) -> None:
     assert all(e["setting"] is None or e["setting"] == done[e["place"]] for e in given_back)
 
 
-@pytest.mark.parametrize("point", POINTS)
+BY_DAY = ("before the first beat", "between two rungs")
+"""The points that are tried by day on every kind of storage, and the others on SQLite."""
+
+
+@pytest.mark.parametrize(
+    ("point", "any_storage"),
+    [
+        pytest.param(point, kind, marks=[] if kind == "sqlite" or point in BY_DAY else [pytest.mark.nightly])
+        for point in POINTS
+        for kind in ("journal", "sqlite", "postgresql")
+    ],
+    indirect=["any_storage"],
+)
 def test_a_killed_worker_gives_its_trial_back(
     point: str, any_storage: str | None, planted: ScriptedServer, undisturbed: list[Any], tmp_path: Path
 ) -> None:
@@ -140,6 +153,7 @@ def test_a_worker_killed_after_it_closed_a_trial_and_before_it_queued_it_again(
 ) -> None:
     name = f"swept {folder}"
     die(kill, "between two rungs", planted.url, tmp_path / "there", storage, name)
+    time.sleep(recovery.GRACE_SECONDS + 1)  # the lost trial's pulse is old by then
     die(kill_between_fail_and_retry, planted.url, tmp_path / folder, storage, name)
     kept = optuna.load_study(study_name=name, storage=storage.replace("postgresql:", "postgresql+psycopg:"))
     assert kept.get_trials()[-1].state == optuna.trial.TrialState.FAIL

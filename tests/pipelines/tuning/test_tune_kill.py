@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mortal import FORKED
+from mortal import Forked
 from tuned import critic_first, scripted_by, settings_of, study_at, without_numbers
 
 from folkmoot.pipelines.lms.ledger import read_ledger
@@ -16,7 +16,7 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 
 
 def start(url: str, out: Path) -> Any:
-    child = FORKED.Process(target=study_at, args=(url, out))
+    child = Forked(target=study_at, args=(url, out))
     child.start()
     return child
 

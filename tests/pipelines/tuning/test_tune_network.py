@@ -15,7 +15,7 @@ import pytest
 from children import command
 from children import run as run_child
 from cli_helpers import folkmoot, write
-from mortal import FORKED
+from mortal import Forked
 from outcome_tables import words_of
 from tuned import lm_at, questions, settings_of, without_numbers
 
@@ -183,7 +183,7 @@ def killed_at(moments: tuple[int, ...], whole: Any, server: ScriptedServer, out:
     server.delay = 0.01
     try:
         for calls in moments:
-            process = FORKED.Process(target=study_of, args=(server.url, out))
+            process = Forked(target=study_of, args=(server.url, out))
             process.start()
             end = time.monotonic() + 90
             while process.is_alive() and len(server.requests) < before + calls and time.monotonic() < end:

@@ -9,7 +9,7 @@ from typing import Any
 
 import optuna
 import pytest
-from mortal import FORKED
+from mortal import Forked
 from postgres import PASSWORD, server
 from tuned import critic_first, killed_at, proxy, scripted_by, study_at, work_at
 
@@ -46,7 +46,7 @@ def accounted_for(study: Any, lost: int | None = None) -> None:
 
 def kill_one_mid_trial(url: str, storage: str | None, folders: list[Path], planted: ScriptedServer) -> None:
     """Two workers; the first is killed while it has calls in flight."""
-    workers = [FORKED.Process(target=work_at, args=(url, folder, storage, TRIALS)) for folder in folders]
+    workers = [Forked(target=work_at, args=(url, folder, storage, TRIALS)) for folder in folders]
     workers[0].start()
     while len(planted.requests) < 10:
         time.sleep(0.01)
@@ -74,7 +74,7 @@ def test_a_machine_that_died_is_noticed_by_its_silence(
     database: str, planted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "silent"
-    child = FORKED.Process(target=_other_machine, args=(planted.url, tmp_path / "other", database, name))
+    child = Forked(target=_other_machine, args=(planted.url, tmp_path / "other", database, name))
     child.start()
     while len(planted.requests) < 10:
         time.sleep(0.01)
@@ -93,7 +93,7 @@ def test_machines_with_folders_of_their_own_share_a_study(
     database: str, planted: ScriptedServer, tmp_path: Path
 ) -> None:
     name = "joined"
-    child = FORKED.Process(target=_other_machine, args=(planted.url, tmp_path / "other", database, name))
+    child = Forked(target=_other_machine, args=(planted.url, tmp_path / "other", database, name))
     child.start()
     study = study_at(planted.url, tmp_path / "mine", storage=database, study=name, trials=TRIALS)
     child.join(120)
@@ -162,7 +162,7 @@ def test_a_trial_that_kills_its_workers_is_given_up(
     planted.delay = 0.0
     out = tmp_path / "out"
     for _ in range(recovery.ATTEMPTS):
-        child = FORKED.Process(target=_deadly, args=(planted.url, out))
+        child = Forked(target=_deadly, args=(planted.url, out))
         child.start()
         child.join(60)
         assert child.exitcode == -9
