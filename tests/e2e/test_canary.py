@@ -318,6 +318,7 @@ def test_passwords_in_addresses_leave_no_trace(
     assert said.count("the storage") == 3
 
 
+@pytest.mark.nightly
 def test_keys_given_in_python_and_to_litellm_leave_no_trace(place: Place, scripted: ScriptedServer) -> None:
     scripted.reply = repeating(scripted)
     place.run({"url": scripted.url, "key": KEY}, HOSTED_VLLM_API_KEY=KEY)

@@ -166,6 +166,7 @@ def test_commands_run_in_processes_of_their_own(
         assert done.returncode == 0, f"{page}: {line}\n{done.stderr}"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("page", files())
 def test_files_of_a_page_pass_their_tests(page: str, tmp_path: Path) -> None:
     for name, code in files()[page].items():

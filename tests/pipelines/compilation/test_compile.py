@@ -439,7 +439,15 @@ def test_a_failing_call_is_a_wrong_answer_and_no_end(scripted: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["copro", "mipro", "simba", "gepa", "infer_rules", "better_together"])
-@pytest.mark.parametrize("said", ["", "{", "[[ ## module_advice ## ]]\nnone", '{"reasoning": []}'])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        pytest.param("{", marks=pytest.mark.nightly),
+        pytest.param("[[ ## module_advice ## ]]\nnone", marks=pytest.mark.nightly),
+        '{"reasoning": []}',
+    ],
+)
 def test_rubbish_proposals_end_nothing(scripted: Any, name: str, said: str) -> None:
     right = of_instructions(right_after=2)
     scripted.reply = lambda body: said if is_proposal(body) else right(body)

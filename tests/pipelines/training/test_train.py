@@ -347,7 +347,17 @@ def test_missing_answers_are_told(tables: tuple[Path, Path], tmp_path: Path) -> 
     assert json.loads(done.stdout)["training"]["missing"] == 2
 
 
-@pytest.mark.parametrize("preset", ["supervised", "consensus_aware", "gamma_0", "gamma_0.7", "beyond"])
+@pytest.mark.parametrize(
+    "preset",
+    [
+        "supervised",
+        *(
+            pytest.param(name, marks=pytest.mark.nightly)
+            for name in ("consensus_aware", "gamma_0", "gamma_0.7")
+        ),
+        "beyond",
+    ],
+)
 def test_presets_train(tables: tuple[Path, Path], tmp_path: Path, preset: str) -> None:
     words = ["--preset", preset, "--set", "max_epochs=3"]
     out = tmp_path / "net"

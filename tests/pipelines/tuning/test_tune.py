@@ -106,7 +106,7 @@ def test_sixty_settings_for_little_more_than_one_deepest_run(scripted: Any, tmp_
 @pytest.mark.parametrize(
     ("roles", "rounds"),
     [
-        (["intuitive", "critic", "reasoner"], 12),
+        pytest.param(["intuitive", "critic", "reasoner"], 12, marks=pytest.mark.nightly),
         pytest.param(["intuitive", "critic"], 15, marks=pytest.mark.nightly),
     ],
 )
