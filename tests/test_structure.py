@@ -47,9 +47,6 @@ CIRCLES: list[str] = []
 LATE: list[str] = []
 TWICE: list[str] = [
     "Plan",
-    "Price",
-    "front_plot",
-    "listing",
     "plan",
 ]
 ON_DISK = {"mlflow_run_id", "mlflow_parent_id", "mlflow.json"}

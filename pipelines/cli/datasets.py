@@ -6,13 +6,13 @@ from dataclasses import asdict
 
 from rich.table import Table
 
-from ..data.load import listing
+from ..data.load import list_datasets
 from .options import DatasetsOptions
 from .show import console, finish
 
 
 def datasets(options: DatasetsOptions) -> None:
-    infos = listing()
+    infos = list_datasets()
     table = Table(
         "name", "kind", "splits (questions)", "licence", "comes from", "here", box=None, pad_edge=False
     )

@@ -1,4 +1,4 @@
-"""Questions by name or from a file, checked before any money is spent: `load`, samples, overlap, listing."""
+"""Questions by name or from a file, checked before any money is spent: `load`, samples, overlap, and a list of what there is."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ class DatasetInfo:
     here: dict[str, str]
 
 
-def listing(data_dir: str | Path | None = None) -> list[DatasetInfo]:
+def list_datasets(data_dir: str | Path | None = None) -> list[DatasetInfo]:
     """The data sets that `load` knows by name, then the user's own in `data_dir` (default: FOLKMOOT_DATA)."""
     folder = _folder(data_dir)
     infos = [_info(spec, folder) for spec in catalogue.SPECS]

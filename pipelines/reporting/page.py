@@ -20,8 +20,8 @@ from ..comparison.pairs import Compared, Comparison
 from ..evaluation.evaluate import Evaluation
 from ..tracking.values import params_of, scrubbed
 from .dialogues import FEW, MOST, Picked, ShownDialogue, shown
-from .plots import Picture, front_plot, price_axis, protocol_plots
-from .verdict import Lead, Verdict, lead_of
+from .plots import Picture, price_axis, price_plot, protocol_plots
+from .verdict import Lead, PairVerdict, lead_of
 
 LONGEST_SETTING = 300
 MOST_LEAVES = 80
@@ -29,13 +29,13 @@ MOST_PAIRS = 20
 
 
 @dataclass(frozen=True)
-class Group:
+class RunGroup:
     """Runs over the same data, the first of them the baseline; one alone has nothing to be compared with."""
 
     names: list[str]
     runs: list[Evaluation]
     comparison: Comparison | None = None
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[PairVerdict, ...] = ()
 
     @property
     def failure(self) -> str | None:
@@ -139,7 +139,9 @@ class ShownRun:
         return list(_leaves(scrubbed(self.evaluation.summary.report)))[:MOST_LEAVES]
 
 
-def page_of(groups: Sequence[Group], folders: Sequence[Folder], notes: Sequence[str], headline: str) -> str:
+def page_of(
+    groups: Sequence[RunGroup], folders: Sequence[Folder], notes: Sequence[str], headline: str
+) -> str:
     """The whole page: no script, no request to anywhere, every text from outside cleaned and escaped."""
     evaluations = [run for group in groups for run in group.runs]
     talked = any(run.summary.forensics for run in evaluations)
@@ -160,7 +162,7 @@ def page_of(groups: Sequence[Group], folders: Sequence[Folder], notes: Sequence[
             headline=headline,
             groups=list(zip(groups, runs, strict=True)),
             fronts=[
-                front_plot(group.comparison.runs) if group.comparison is not None else None
+                price_plot(group.comparison.runs) if group.comparison is not None else None
                 for group in groups  # None, too, where all runs failed
             ],
             prices=[

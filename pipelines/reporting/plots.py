@@ -28,14 +28,14 @@ class Picture(NamedTuple):
     narrow: str | None = None
 
 
-class Price(NamedTuple):
+class PriceAxis(NamedTuple):
     """What runs are priced in, and what each took for a question."""
 
     unit: str
     each: list[float]
 
 
-def price_axis(runs: Sequence[Compared]) -> Price:
+def price_axis(runs: Sequence[Compared]) -> PriceAxis:
     """Dollars, where all are known and somebody paid some; else tokens; else calls.
 
     Tokens and dollars of answers from a record are not known: with any of those, calls count.
@@ -49,10 +49,10 @@ def price_axis(runs: Sequence[Compared]) -> Price:
     tokens = [run.usage["prompt_tokens"] + run.usage["completion_tokens"] for run in runs]
     fresh = not any(run.usage["cached_calls"] for run in runs)
     if fresh and all(cost is not None for cost in costs) and any(costs):
-        return Price("US dollars", each([cost or 0.0 for cost in costs]))
+        return PriceAxis("US dollars", each([cost or 0.0 for cost in costs]))
     if fresh and all(tokens):
-        return Price("tokens", each(tokens))
-    return Price("calls", each([run.usage["calls"] for run in runs]))
+        return PriceAxis("tokens", each(tokens))
+    return PriceAxis("calls", each([run.usage["calls"] for run in runs]))
 
 
 def front(prices: Sequence[float], accuracies: Sequence[float]) -> list[int]:
@@ -68,7 +68,7 @@ def front(prices: Sequence[float], accuracies: Sequence[float]) -> list[int]:
     return found
 
 
-def front_plot(compared: Sequence[Compared]) -> Picture | None:
+def price_plot(compared: Sequence[Compared]) -> Picture | None:
     """Accuracy with its interval against price a question; a line joins the runs of the front.
 
     Runs that failed are left out, as their failures would pass for cheap answers; None when all did.

@@ -20,8 +20,8 @@ from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
 from ..tracking.tracker import add_to_runs
 from ..tracking.values import scrubbed
-from .page import Folder, Group, page_of
-from .verdict import Verdict, judged
+from .page import Folder, RunGroup, page_of
+from .verdict import PairVerdict, judged
 
 REPORT = "report.html"
 FOUND = {"compile.json": "compile", "study.json": "tuning study"}
@@ -162,26 +162,26 @@ def _named(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:
     return list(names)
 
 
-def _grouped(runs: Sequence[Evaluation], names: Sequence[str], seed: int) -> tuple[list[Group], list[str]]:
+def _grouped(runs: Sequence[Evaluation], names: Sequence[str], seed: int) -> tuple[list[RunGroup], list[str]]:
     """Each run with the first group whose questions it shares; and, in words, which are not compared."""
-    groups: list[Group] = []
+    groups: list[RunGroup] = []
     apart = []
     for run, name in zip(runs, names, strict=True):
         for place, group in enumerate(groups):
-            together = Group([*group.names, name], [*group.runs, run])
+            together = RunGroup([*group.names, name], [*group.runs, run])
             try:
                 found = compare(*together.runs, names=together.names, seed=seed)
             except UserError as problem:
                 apart.append(f"{name} is shown apart from {group.names[0]}: {problem}.")
                 continue
-            groups[place] = Group(together.names, together.runs, found, _judged(found))
+            groups[place] = RunGroup(together.names, together.runs, found, _judged(found))
             break
         else:
-            groups.append(Group([name], [run]))
+            groups.append(RunGroup([name], [run]))
     return groups, apart
 
 
-def _judged(found: Comparison) -> tuple[Verdict, ...]:
+def _judged(found: Comparison) -> tuple[PairVerdict, ...]:
     several = len(found) > 1
     return tuple(
         judged(pair, run, found.runs[0], several=several)
@@ -189,7 +189,7 @@ def _judged(found: Comparison) -> tuple[Verdict, ...]:
     )
 
 
-def _headline(groups: Sequence[Group], folders: Sequence[Folder], alone: bool) -> str:
+def _headline(groups: Sequence[RunGroup], folders: Sequence[Folder], alone: bool) -> str:
     """What the folders of other commands say themselves, if nothing else is shown; else what is compared."""
     own = [one.verdict for one in folders]
     if alone and all(own):
@@ -210,7 +210,7 @@ def _headline(groups: Sequence[Group], folders: Sequence[Folder], alone: bool) -
     )
 
 
-def _warnings(group: Group) -> list[str]:
+def _warnings(group: RunGroup) -> list[str]:
     found = list(group.comparison.notes) if group.comparison is not None else []
     for name, run in zip(group.names, group.runs, strict=True):
         counts = run.summary.counts
@@ -243,7 +243,7 @@ def _warnings(group: Group) -> list[str]:
     return found
 
 
-def _figures(groups: Sequence[Group], folders: Sequence[Folder]) -> dict[str, Any]:
+def _figures(groups: Sequence[RunGroup], folders: Sequence[Folder]) -> dict[str, Any]:
     return {
         "groups": [
             {

@@ -19,7 +19,7 @@ RUN_AGAIN = "run it again"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PairVerdict:
     """One program against another, in words.
 
     `outcome` is BETTER, WORSE, UNSHOWN, or NO_VERDICT where a run failed; `worth` WORTH_IT, NOT_WORTH_IT,
@@ -41,7 +41,7 @@ class Verdict:
         return asdict(self)
 
 
-def judged(pair: Pair, a: Compared, b: Compared, *, several: bool = False) -> Verdict:
+def judged(pair: Pair, a: Compared, b: Compared, *, several: bool = False) -> PairVerdict:
     """What to make of a pair; `several` says that its p is corrected for other pairs."""
     if pair.failure is not None:
         return _of_failed(pair, pair.failure)
@@ -73,11 +73,11 @@ def judged(pair: Pair, a: Compared, b: Compared, *, several: bool = False) -> Ve
             else f" {counted(pair.n, 'question').capitalize()} can show no difference at all."
         )
     scores = f"{pair.accuracy_a:.1%} right ({pair.a}) against {pair.accuracy_b:.1%} ({pair.b})."
-    return Verdict(outcome, worth, headline, scores, sure, price_of(pair), advice, smallest)
+    return PairVerdict(outcome, worth, headline, scores, sure, price_of(pair), advice, smallest)
 
 
-def _of_failed(pair: Pair, failure: str) -> Verdict:
-    return Verdict(
+def _of_failed(pair: Pair, failure: str) -> PairVerdict:
+    return PairVerdict(
         NO_VERDICT,
         RUN_AGAIN,
         f"No verdict on {pair.a} and {pair.b}: {failure}",
@@ -93,10 +93,10 @@ class Lead(NamedTuple):
     """The first lines of a report: a sentence, what it rests on, and whose it is (None: nobody's)."""
 
     headline: str
-    verdict: Verdict | None
+    verdict: PairVerdict | None
 
 
-def lead_of(found: Comparison, verdicts: Sequence[Verdict]) -> Lead:
+def lead_of(found: Comparison, verdicts: Sequence[PairVerdict]) -> Lead:
     """What stands first of several: the best run that beats the baseline, else that none does."""
     baseline = found.runs[0].name
     judged_ones = [verdict for verdict in verdicts if verdict.outcome != NO_VERDICT]

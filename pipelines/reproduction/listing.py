@@ -66,7 +66,7 @@ class TableInfo:
 
 def listing(spec: str | None = None) -> list[TableInfo]:
     """All tables, those of a paper, or the rows of one: PAPER, PAPER/TABLE or PAPER/TABLE/ROW."""
-    here = {info.name: info for info in data.listing()}
+    here = {info.name: info for info in data.list_datasets()}
     if spec is None or spec.strip("/") in papers():
         wanted = [papers()[spec.strip("/")]] if spec else list(papers().values())
         return [

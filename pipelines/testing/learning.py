@@ -14,7 +14,7 @@ from ...modules.protocols.program import Program
 from ...modules.reading.answers import same_answer
 from ...modules.reading.question import Question
 from .base import Contract, check_rows, check_same, model
-from .replies import agreeing, disputed, drawn, garbled, one_of_each_kind
+from .replies import agreeing, disputed, garbled, mixed, one_of_each_kind
 from .server import ScriptedServer
 
 
@@ -68,7 +68,7 @@ class Learning(Contract):
             assert len(predictor.demos) == 2, f"{name} has {len(predictor.demos)} of its 2 demonstrations"
         rows, sent = [], []
         for each in (program, loaded):
-            with ScriptedServer(drawn(questions)) as server:
+            with ScriptedServer(mixed(questions)) as server:
                 rows.append(list(self.run(server, program=each, questions=questions, seed=7).rows))
             sent.append(Counter(json.dumps(body, sort_keys=True) for body in server.bodies))
         assert sent[0] == sent[1], (

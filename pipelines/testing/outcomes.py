@@ -17,10 +17,10 @@ from .base import PRICE, Contract, check_outcome, check_rows, check_same, check_
 from .replies import (
     agreeing,
     disputed,
-    drawn,
     filled,
     garbled,
     gold,
+    mixed,
     one_of_each_kind,
     text_of,
     unreadable,
@@ -49,7 +49,7 @@ class OutcomeTests(Contract):
     def test_every_prediction_is_whole(self) -> None:
         """For every kind of question the prediction has all fields, canonical answers and the exact bill."""
         questions = one_of_each_kind(self.questions())
-        for reply in (agreeing, disputed, drawn):
+        for reply in (agreeing, disputed, mixed):
             with ScriptedServer(reply(questions)) as server, dspy.context(lm=model(server)):
                 for question in questions:
                     seen = _billed(server)
@@ -74,7 +74,7 @@ class OutcomeTests(Contract):
     def test_it_answers_alike_however_it_is_called(self) -> None:
         """`program(…)`, `await program.acall(…)` and a call from inside a running event loop agree."""
         questions = self.questions()
-        with ScriptedServer(drawn(questions)) as server, dspy.context(lm=model(server)):
+        with ScriptedServer(mixed(questions)) as server, dspy.context(lm=model(server)):
             for question in one_of_each_kind(questions):
                 inputs, program = dict(question.inputs()), self.program()
 

@@ -138,7 +138,7 @@ def garbled(questions: Sequence[Question]) -> Reply:
     return saying(questions, lambda *_: None)
 
 
-def drawn(questions: Sequence[Question]) -> Reply:
+def mixed(questions: Sequence[Question]) -> Reply:
     """Right, wrong or (one in eight) unreadable, as the request's body alone decides."""
 
     def pick(question: Question, body: Body) -> str | None:

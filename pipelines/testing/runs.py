@@ -20,7 +20,7 @@ from ...modules.reading.row import ResultRow
 from ..runs.progress import Progress
 from ..runs.rows import RESULTS, read_rows
 from .base import Contract, check_outcome, check_rows, check_same, model, nothing_left_running
-from .replies import agreeing, drawn, text_of
+from .replies import agreeing, mixed, text_of
 from .server import ScriptedServer
 
 Refusal = tuple[int, dict[str, str], Any]
@@ -91,7 +91,7 @@ class Runs(Contract):
     def test_a_budget_holds_and_what_is_finished_is_kept(self) -> None:
         """Half of a run's calls finish some questions; going on without a limit finishes all, paying once."""
         questions = self.asked()
-        with ScriptedServer(drawn(questions), delay=0.002) as server, _folder() as folder:
+        with ScriptedServer(mixed(questions), delay=0.002) as server, _folder() as folder:
             undisturbed = list(self.run(server).rows)
             needed, budget = len(server.bodies), len(server.bodies) // 2
             server.requests.clear()
@@ -145,7 +145,7 @@ class Runs(Contract):
                 server.delay = SLOW
                 raise Interrupted
 
-        with ScriptedServer(drawn(questions)) as server, _folder() as folder:
+        with ScriptedServer(mixed(questions)) as server, _folder() as folder:
             undisturbed = list(self.run(server).rows)
             server.delay = 0.03
             with nothing_left_running("after the run was interrupted"), suppress(Interrupted):
@@ -162,7 +162,7 @@ class Runs(Contract):
     def test_the_same_seed_gives_the_same_rows_in_any_order(self) -> None:
         """Rows do not depend on how many questions are in flight, nor on the order in which replies come."""
         questions = self.asked()
-        with ScriptedServer(drawn(questions)) as server:
+        with ScriptedServer(mixed(questions)) as server:
             in_turn = list(self.run(server, concurrency=1, seed=7).rows)
             server.delay = lambda: random.random() * 0.01
             at_once = list(self.run(server, concurrency=16, seed=7).rows)

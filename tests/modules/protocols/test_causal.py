@@ -25,7 +25,7 @@ from folkmoot.modules.agents.seat import Seat
 from folkmoot.modules.agents.transcript import Turn
 from folkmoot.modules.protocols.causal import EVALUATOR_PARTS, REASONER_PARTS
 from folkmoot.pipelines.programs.resolve import parse_sets, program_of
-from folkmoot.pipelines.testing.replies import agreeing, drawn, sample_questions
+from folkmoot.pipelines.testing.replies import agreeing, mixed, sample_questions
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.signatures.causal import COUNTERFACTUAL, SOLUTION
 from folkmoot.signatures.examples import WORKED
@@ -599,7 +599,7 @@ def evaluated(
     scripted: Any, questions: list[fm.Question], seed: int = 0, **options: Any
 ) -> list[dict[str, Any]]:
     """Rows without their times, in the order of the questions."""
-    scripted.reply = drawn(sample_questions())
+    scripted.reply = mixed(sample_questions())
     lm = fm.lm("openai/scripted", api_base=scripted.url, seed=7)
     program = fm.CausalConsistency(3, 2, th0=0.7, seed=seed)
     result = fm.evaluate(program, questions, lm=lm, tracking=False, cache=False, **options)

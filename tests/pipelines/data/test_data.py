@@ -25,7 +25,7 @@ from folkmoot.pipelines.data.load import (
     check_overlap,
     describe,
     fingerprint,
-    listing,
+    list_datasets,
     load,
     overlap,
     sample,
@@ -449,7 +449,7 @@ def test_a_users_own_set_in_the_data_folder(tmp_path: Path) -> None:
     assert load("mine", split="dev", data_dir=tmp_path) == EXPECTED
     assert "test, validation" in refusal("mine", data_dir=tmp_path)
     assert "test, validation" in refusal("mine", split="train", data_dir=tmp_path)
-    own = next(info for info in listing(tmp_path) if info.name == "mine")
+    own = next(info for info in list_datasets(tmp_path) if info.name == "mine")
     assert set(own.here) == {"test", "validation"}
 
 
@@ -562,7 +562,7 @@ def test_listing_sees_what_is_in_the_hub_cache(tmp_path: Path, monkeypatch: pyte
     folder.mkdir(parents=True)
     (folder / "test-00000-of-00001.parquet").touch()
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    info = next(info for info in listing() if info.name == "gsm8k")
+    info = next(info for info in list_datasets() if info.name == "gsm8k")
     assert info.here == {"test": "hub cache"}
 
 
@@ -730,7 +730,7 @@ def test_bad_settings_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_listing_says_what_is_here(tmp_path: Path) -> None:
     write(tmp_path / "gsm1k-test.jsonl", simple(2, answer="1"))
-    infos = {info.name: info for info in listing(tmp_path)}
+    infos = {info.name: info for info in list_datasets(tmp_path)}
     assert infos["gsm1k"].here == {"test": str(tmp_path / "gsm1k-test.jsonl")}
     assert infos["gsm1k"].splits == {"test": 2}
     assert infos["commonsenseqa"].splits == {"train": 9741, "validation": 1221}
@@ -750,7 +750,7 @@ def test_samples_ship_in_three_disjoint_splits(kind: str) -> None:
     assert not any(isinstance(question.context, list) for question in questions)
     assert check_overlap(splits["train"], splits["test"] + splits["validation"]) is None
     assert load(catalogue.SAMPLES / f"{kind}-test.jsonl") == splits["test"]
-    info = next(info for info in listing() if info.name == f"sample-{kind}")
+    info = next(info for info in list_datasets() if info.name == f"sample-{kind}")
     assert info.splits == {split: len(found) for split, found in splits.items()}
 
 
