@@ -172,8 +172,8 @@ def _scores(found: Comparison) -> Table:
 def _against(pair: Pair | None, spans: bool, many: bool) -> list[str]:
     """The cells of a run beside the baseline: no figure of a failed run passes for one of its program."""
     if pair is None or pair.failure is not None:
-        told = "baseline" if pair is None else "no verdict"
-        return [told, *([""] if spans else []), "", *([""] if many else []), "", ""]
+        label = "baseline" if pair is None else "no verdict"
+        return [label, *([""] if spans else []), "", *([""] if many else []), "", ""]
     parted = pair.only_a or pair.only_b
     return [
         # With nothing to resample from, the interval would have no width, as if all were known.

@@ -1,4 +1,4 @@
-"""`folkmoot doctor`: looks at everything a run needs and says what is wrong and how to mend it."""
+"""`folkmoot doctor`: checks everything a run needs, and says what is wrong and how to mend it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LITTLE_DISK, TOO_LITTLE_DISK = 2e9, 3e8  # bytes
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report: what was looked at, how it is, what was found, and what to do about it."""
+    """One line of the report: what was checked, how it is, what was found, and what to do about it."""
 
     name: str
     status: Status
@@ -216,7 +216,7 @@ def _store() -> Answer:
 
 
 def _sqlite(path: Path) -> str:
-    """Looks without making a database: raises OSError or sqlite3.Error when it could not be used."""
+    """Check without making a database. Raises OSError or sqlite3.Error when it could not be used."""
     if not path.exists():
         nearest = _existing(path.absolute().parent)
         if not nearest.is_dir():

@@ -214,7 +214,7 @@ class EvaluateOptions(Columned, LMs, Confirmed):
     limit: Annotated[Whole, Option(help="Only so many questions.")] = None
     seed: Annotated[
         int | None,
-        Option(help="Draw the limit at random (without it the first are taken); a program's own draws, too."),
+        Option(help="Draw the limit at random (without it, the first ones); a program's own draws, too."),
     ] = None
     out: Annotated[Place, folder("Folder of the run. Default: one under runs/ that it resumes.")] = None
     train: Annotated[Text, source("Training questions, for --demos or weights.")] = None

@@ -60,17 +60,18 @@ def plan_lines(planned: Plan) -> list[str | Table]:
     return [*([table] if planned.runs else []), *planned.notes, *budget]
 
 
-def _amounts(told: dict[str, Any]) -> list[str]:
+def _amounts(expected: dict[str, Any]) -> list[str]:
     tokens = [
-        prompt + said for prompt, said in zip(told["prompt_tokens"], told["completion_tokens"], strict=True)
+        prompt + said
+        for prompt, said in zip(expected["prompt_tokens"], expected["completion_tokens"], strict=True)
     ]
     cost = (
         "unknown"
-        if told["cost_usd"] is None
-        else f"{told['cost_usd'][0]:.2f} to {told['cost_usd'][1]:.2f} USD"
+        if expected["cost_usd"] is None
+        else f"{expected['cost_usd'][0]:.2f} to {expected['cost_usd'][1]:.2f} USD"
     )
-    time = "unknown" if told["seconds"] is None else " to ".join(map(duration, told["seconds"]))
-    return [_range(told["calls"]), _range(tokens), cost, time]
+    time = "unknown" if expected["seconds"] is None else " to ".join(map(duration, expected["seconds"]))
+    return [_range(expected["calls"]), _range(tokens), cost, time]
 
 
 def _range(ends: Any) -> str:
@@ -126,8 +127,8 @@ def _list_tables(out: Console, tables: list[TableInfo]) -> None:
         missing = dict.fromkeys(name for row in info.rows for name in row.missing)
         calls = [row.calls for row in info.rows if row.calls is not None]
         here = "missing: " + ", ".join(missing) if missing else "yes" if names else ""
-        told = _range((min(low for low, _ in calls), max(high for _, high in calls))) if calls else ""
-        shown.add_row(info.table.name, info.table.title, str(len(info.rows)), ", ".join(names), told, here)
+        called = _range((min(low for low, _ in calls), max(high for _, high in calls))) if calls else ""
+        shown.add_row(info.table.name, info.table.title, str(len(info.rows)), ", ".join(names), called, here)
     out.print(shown)
     out.print("--list PAPER/TABLE shows the rows of one; folkmoot datasets says where data comes from")
 
@@ -162,8 +163,8 @@ def _program(row: RowInfo) -> str:
         return f"published only: {row.row.reason}"
     if row.row.preset is None:
         return f"from the runs of {', '.join(row.row.sources)}"
-    told = dict(row.row.preset.program)
-    name = told.pop("program")
+    program = dict(row.row.preset.program)
+    name = program.pop("program")
     if row.row.preset.training:
         return f"{name}, trained with the preset {row.row.preset.training}"
-    return ", ".join([str(name), *(f"{key}={value}" for key, value in told.items() if key != "sampling")])
+    return ", ".join([str(name), *(f"{key}={value}" for key, value in program.items() if key != "sampling")])

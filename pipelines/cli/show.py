@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 EXPENSIVE_USD = 1.0
 PLAIN_WIDTH = 160  # columns where there is no terminal to ask
-TOLD = ("questions", "errors", "accuracy", "accuracy_excluding_errors")  # lines of every result
+SHOWN_ALWAYS = ("questions", "errors", "accuracy", "accuracy_excluding_errors")  # lines of every result
 
 State = TypeVar("State")
 
@@ -183,7 +183,7 @@ def highlights(report: Mapping[str, Any]) -> dict[str, str]:
             )
         else:
             shown = _figure(value)
-        if shown and key not in TOLD and not key.endswith("_per_question"):
+        if shown and key not in SHOWN_ALWAYS and not key.endswith("_per_question"):
             lines[key.replace("_", " ")] = shown
     return lines
 

@@ -132,13 +132,12 @@ def _replay(options: TrainOptions, out: Path, settings: dict[str, Any]) -> dict[
     table = read_outcomes(options.outcomes)
     tested = read_outcomes(options.test) if options.test else None
     if table.missing:
-        say(
-            f"warning: {table.missing:,} of {table.given.size:,} training answers are missing: taken as wrong"
-        )
+        known = f"{table.missing:,} of {table.given.size:,} training answers"
+        say(f"warning: {known} are missing and count as wrong")
     if warning := idle(table, settings):
         say(f"warning: {warning}")
     with _training(options) as progress, warnings.catch_warnings():
-        if warning:  # is told already
+        if warning:  # was shown above
             warnings.filterwarnings("ignore", message=re.escape(warning))
         trained = train_on_outcomes(
             table,

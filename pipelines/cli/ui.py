@@ -70,7 +70,7 @@ def masked(uri: str) -> str:
 def serve(uri: str, host: str, port: int, ready: Callable[[str], None]) -> None:
     """Run the server until it is interrupted; `ready` gets its address once it answers.
 
-    Raises UserError when the port is taken or the server does not start, KeyboardInterrupt on Ctrl-C.
+    Raises UserError when the port is in use or the server does not start, KeyboardInterrupt on Ctrl-C.
     """
     check_port(host, port)
     with _running(server_command(host, port), uri) as process:

@@ -40,7 +40,7 @@ class Embedder:
     """Turns texts into unit vectors with a sentence-transformers model.
 
     Args:
-        model: a folder, or a model's name, which is looked for among the installed packages (the extra
+        model: a folder, or a model's name, found among the installed packages (the extra
             `minilm`; for all-mpnet-base-v2 see docs/dependencies.md) and then on the Hugging Face hub.
         cache: folder of the vectors made so far; None takes that of the settings.
 

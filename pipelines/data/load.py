@@ -1,4 +1,4 @@
-"""Questions by name or from a file, checked before any money is spent: `load`, samples, overlap, and a list of what there is."""
+"""Questions by name or from a file, checked before any money is spent: `load`, samples, overlap."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def load(
 ) -> list[Question]:
     """The questions of a known data set, or of a JSONL, CSV or Parquet file or a saved `datasets` folder.
 
-    A name (any case, dashes or underscores, or the hub's own id) is looked for among the shipped samples,
+    A name (any case, dashes or underscores, or the hub's own id) is searched for among the shipped samples,
     then as NAME-SPLIT.jsonl in `data_dir` (default: FOLKMOOT_DATA), then on the Hugging Face hub. `split`
     defaults to the one the data set is evaluated on; a file has none. `limit` keeps the first questions, or
     with a `seed` a random sample in the order of the file; samples of one seed are nested. For HotpotQA a
@@ -348,7 +348,7 @@ def _questions(rows: Iterable[TableRow], kind: str | None, spec: DatasetSpec | N
 
 
 def check_ids(questions: Sequence[Question]) -> None:
-    """Raises UserError for an id that two questions share: one of them would be taken for the other."""
+    """Raises UserError for an id that two questions share: one would stand for the other."""
     seen: set[str] = set()
     for question in questions:
         if question.id in seen:

@@ -18,7 +18,7 @@ from ..runs.manifest import MANIFEST
 from ..runs.summary import Summary
 from ..tracking.store import current_store
 from ..tracking.tracker import start_tracking
-from ..tracking.unsent import SAVED, is_copy, marked, waiting_beside
+from ..tracking.unsent import SAVED, is_copy, unsent_in, waiting_beside
 from ..tracking.uploads import ModelUpload
 from .logged import evaluation_uploads
 
@@ -36,7 +36,7 @@ _OTHERS = {
 def push(folder: Path) -> list[str]:
     """Log a finished run's folder, into the tracked run that it has or a new one; what was not taken.
 
-    A folder without a mark is logged all the same, whole. Raises UserError for a folder that holds no
+    A folder that notes nothing as missing is logged whole. Raises UserError for a folder that holds no
     finished run, such as that of a compilation or study, or one that another process is writing to.
     """
     for name, what in _OTHERS.items():
@@ -45,7 +45,7 @@ def push(folder: Path) -> list[str]:
                 f"{folder} holds a {what}, whose own MLflow run is logged by giving its command again, which "
                 "asks nothing anew"
             )
-    about = marked(folder) or {"status": "FINISHED", "key": None}
+    about = unsent_in(folder) or {"status": "FINISHED", "key": None}
     with _alone(folder):
         try:
             run = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))

@@ -17,7 +17,7 @@ _NO_MODEL = ("model_not_found", "model not exist", "invalid model")  # said with
 class TransientError(Exception):
     """A failure worth another try: 429 (`refused`), 5xx, a time-out or a broken connection.
 
-    `paid` marks an answer that was given, and so billed, but is none that can be read.
+    `paid`: the endpoint gave, and so billed, an answer that cannot be read.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from .secrets import hiding
 
 
 def _litellm() -> Any:
-    """LiteLLM, told before its import to use the price table it ships instead of fetching one."""
+    """LiteLLM, set before its import to use the price table it ships instead of fetching one."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm
 

@@ -7,7 +7,7 @@ from collections import deque
 
 SHRINK = 0.7  # factor on the limit when an endpoint keeps answering 429
 GROW = 1.1
-TOLERATED = 0.2  # share of 429s in a window up to which they are taken for chance
+TOLERATED = 0.2  # share of 429s in a window up to which they count as chance
 WINDOW = 16  # fewest calls to judge by
 
 

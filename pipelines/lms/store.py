@@ -27,7 +27,7 @@ REPLY_FIELDS = frozenset(field.name for field in fields(Reply))
 class CallStore:
     """Calls by key in `DIR/calls.jsonl`, one JSON object a line, appended in one write each.
 
-    Several processes may append to the same folder; a miss looks at what others have added since. Only byte
+    Several processes may append to the same folder; a miss reads what others have added since. Only byte
     positions are held in memory. Thread-safe.
     """
 

@@ -1,4 +1,4 @@
-"""Plots of an evaluation as PNG files, drawn without a display and without matplotlib's global state."""
+"""Plots of an evaluation as PNG files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.reports.counting import CHANGES
-
-BLUE, ORANGE, GREY = "#3366aa", "#dd8833", "#999999"
+from .figure import BLUE, GREY, ORANGE, two_axes
 
 
 def deliberation_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
@@ -18,7 +17,7 @@ def deliberation_plot(report: Mapping[str, Any], path: Path, *, tall: bool = Fal
     """
     if not report.get("role") or not report.get("first_consensus_round"):
         return False
-    figure, (rounds, roles) = _two_axes(tall=tall)
+    figure, (rounds, roles) = two_axes(tall=tall)
     _consensus_bars(rounds, report["first_consensus_round"])
     rounds.set(xlabel="round of first consensus", ylabel="questions", title="When the agents agreed")
 
@@ -48,7 +47,7 @@ def causal_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) ->
     evaluator = report.get("evaluator") or {}
     if not evaluator.get("evaluations"):
         return False
-    figure, (rounds, changes) = _two_axes(tall=tall)
+    figure, (rounds, changes) = two_axes(tall=tall)
     _consensus_bars(rounds, report["consensus_round"])
     rounds.set(xlabel="round of consensus", ylabel="questions", title="When an answer stood")
 
@@ -70,7 +69,7 @@ def team_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> b
     """
     if not report.get("worker") or not report.get("best_worker"):
         return False
-    figure, (bars, curve) = _two_axes(tall=tall)
+    figure, (bars, curve) = two_axes(tall=tall)
     scores = {f"{name} alone": (found["em"], found["f1"]) for name, found in report["worker"].items()}
     scores["the team"] = (report["em_excluding_errors"], report["f1_excluding_errors"])
     scores["best worker\nin hindsight"] = (report["best_worker"]["em"], report["best_worker"]["f1"])
@@ -105,7 +104,7 @@ def step_limit_plot(points: Sequence[Mapping[str, Any]], path: Path) -> bool:
     """
     if not points:
         return False
-    figure, pair = _two_axes()
+    figure, pair = two_axes()
     limits = [point["limit"] for point in points]
     for axes, key, colour in zip(pair, ("em", "f1"), (BLUE, ORANGE), strict=True):
         values = [point[key]["value"] for point in points]
@@ -118,20 +117,6 @@ def step_limit_plot(points: Sequence[Mapping[str, Any]], path: Path) -> bool:
         )
     figure.savefig(path)
     return True
-
-
-def _two_axes(*, tall: bool = False) -> tuple[Any, Any]:
-    """A figure and its two axes side by side; one above the other when it is `tall`, for narrow screens."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    size = (5, 8) if tall else (10, 4)
-    figure = Figure(figsize=size, dpi=120, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
-    pair = figure.subplots(2, 1) if tall else figure.subplots(1, 2)
-    for axes in pair:
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure, pair
 
 
 def _consensus_bars(axes: Any, counts: Mapping[str, int]) -> None:

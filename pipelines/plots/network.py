@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .evaluation import BLUE, GREY, ORANGE, _two_axes
+from .figure import BLUE, COLOURS, GREY, ORANGE, new_figure, two_axes
 
 MOST_GRAPHS = 6
 """How many moments of a training the plot of graphs shows."""
 
 _SMOOTH = 20  # batches in the moving mean of the curves
-_COLOURS = ("#3366aa", "#dd8833", "#559955", "#aa4455", "#7766aa", "#bb9944", "#44aaaa", "#999999")
 
 Numbers = npt.NDArray[np.float64]
 
@@ -28,7 +27,7 @@ def network_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -
     """
     if not report.get("use"):
         return False
-    figure, (reliability, use) = _two_axes(tall=tall)
+    figure, (reliability, use) = two_axes(tall=tall)
     _reliability(reliability, report.get("reliability") or {}, report.get("ece"))
     _use_bars(use, report["use"])
     figure.savefig(path)
@@ -43,7 +42,7 @@ def rewards_plot(curve: Sequence[Mapping[str, float]], path: Path) -> bool:
     """
     if not curve:
         return False
-    figure, (gains, state) = _two_axes()
+    figure, (gains, state) = two_axes()
     for axes, names in ((gains, ("reward", "individual")), (state, ("entropy", "trust"))):
         for name, colour in zip(names, (BLUE, ORANGE), strict=True):
             points = [(point["questions"], point[name]) for point in curve if name in point]
@@ -65,8 +64,8 @@ def rewards_plot(curve: Sequence[Mapping[str, float]], path: Path) -> bool:
 
 def trust_plot(trust: Numbers, agents: Sequence[str], path: Path) -> None:
     """Draw trust (N, N) as a heat map, each agent by its name."""
-    figure, axes = _grid(1, 5.0)
-    place = axes[0]
+    figure, [place] = new_figure(5, 5)
+    place.spines[["top", "right"]].set_visible(True)
     image = place.imshow(np.asarray(trust), vmin=0, vmax=1, cmap="Blues")
     figure.colorbar(image, ax=place, shrink=0.8, label="trust")
     ticks = range(len(agents))
@@ -89,7 +88,11 @@ def graphs_plot(moments: Sequence[tuple[int, npt.NDArray[np.bool_], Numbers]], p
     if not moments:
         return False
     places = np.unique(np.linspace(0, len(moments) - 1, min(MOST_GRAPHS, len(moments))).round().astype(int))
-    figure, axes = _grid(len(places), 3.0)
+    columns = min(len(places), 3)
+    rows = math.ceil(len(places) / columns)
+    figure, axes = new_figure(3 * columns, 3 * rows, rows=rows, columns=columns)
+    for left in axes[len(places) :]:
+        left.axis("off")
     for drawn, place in zip(axes, places, strict=False):
         questions, adjacency, trust = moments[place]
         _graph(drawn, np.asarray(adjacency, dtype=bool), np.asarray(trust))
@@ -132,7 +135,7 @@ def _use_bars(axes: Any, use: Mapping[str, Mapping[str, float]]) -> None:
     below = np.zeros(len(names))
     for number, strategy in enumerate(strategies):
         shares = np.array([use[name].get(strategy, 0.0) for name in names])
-        axes.barh(names, shares, left=below, color=_COLOURS[number % len(_COLOURS)], label=strategy)
+        axes.barh(names, shares, left=below, color=COLOURS[number % len(COLOURS)], label=strategy)
         below += shares
     axes.invert_yaxis()
     axes.tick_params(axis="y", labelsize=8)
@@ -152,18 +155,3 @@ def _graph(axes: Any, adjacency: npt.NDArray[np.bool_], trust: Numbers) -> None:
         axes.text(x, y, str(i), color="white", ha="center", va="center", fontsize=8, zorder=3)
     axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")
     axes.axis("off")
-
-
-def _grid(count: int, size: float) -> tuple[Any, list[Any]]:
-    """A figure with so many axes, in rows of at most three."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    wide = min(count, 3)
-    high = math.ceil(count / wide)
-    figure = Figure(figsize=(size * wide, size * high), dpi=120, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
-    axes = list(np.atleast_1d(figure.subplots(high, wide)).flat)
-    for left in axes[count:]:
-        left.axis("off")
-    return figure, axes[:count]

@@ -8,7 +8,7 @@ from typing import Any
 
 import optuna
 
-from .evaluation import BLUE, GREY, ORANGE
+from .figure import BLUE, GREY, ORANGE, new_figure
 
 MOST_BARS = 15
 
@@ -19,10 +19,10 @@ def history_plot(report: Mapping[str, Any], path: Path) -> bool:
     scored = [entry for entry in report["table"] if "scores" in entry and entry["scores"].get(goal)]
     if not scored:
         return False
-    figure, axes = _axes()
+    figure, [axes] = new_figure(7, 4)
     for state, colour, label in (
         ("complete", BLUE, "trial"),
-        ("told", GREY, "told by a trial, without a call"),
+        ("told", GREY, "replayed from another trial, without a call"),
         ("pruned", ORANGE, "stopped early"),
     ):
         own = [entry for entry in scored if entry["state"] == state]
@@ -46,7 +46,7 @@ def front_plot(report: Mapping[str, Any], path: Path) -> bool:
     known = [e for e in report["table"] if e["state"] in ("complete", "told") and "scores" in e]
     if len(goals) < 2 or not known:
         return False
-    figure, axes = _axes()
+    figure, [axes] = new_figure(7, 4)
     first, second = goals[:2]
 
     def point(entry: Mapping[str, Any]) -> tuple[float, float]:
@@ -79,20 +79,9 @@ def importance_plot(study: optuna.Study, path: Path) -> bool:
     if not found:
         return False
     named = list(found.items())[:MOST_BARS][::-1]
-    figure, axes = _axes()
+    figure, [axes] = new_figure(7, 4)
     bars = axes.barh([name for name, _ in named], [value for _, value in named], color=BLUE)
     axes.bar_label(bars, fmt="{:.0%}", fontsize=8)
     axes.set(xlabel="share of the variation explained", title="Which parameters mattered")
     figure.savefig(path)
     return True
-
-
-def _axes() -> tuple[Any, Any]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4), dpi=120, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes

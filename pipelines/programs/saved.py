@@ -255,7 +255,7 @@ def _seat(program: Program, saved: SavedProgram, where: str, lms: Mapping[str, A
 
 
 def lm_of(known: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
-    """The LM that a file names, made by `make_lm`; one that takes `seat` is told it, and `addressed`."""
+    """The LM that a file names, made by `make_lm`; one that takes `seat` gets it, and `addressed`."""
     if "://" in known.name:
         raise UserError(f"{where} has an address in the LM of the seat {seat!r}: give lms={{{seat!r}: …}}")
     settings = known.settings.model_dump(exclude_unset=True)

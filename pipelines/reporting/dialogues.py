@@ -1,4 +1,4 @@
-"""The dialogues that a report shows: those that turned, turning points marked; texts cut, and said so."""
+"""The dialogues that a report shows: those that turned, with turning points; long texts are cut."""
 
 from __future__ import annotations
 

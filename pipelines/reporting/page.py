@@ -61,7 +61,7 @@ class Folder:
 
     path: Path
     kind: str
-    told: dict[str, Any]
+    content: dict[str, Any]
     failure: str = ""
 
     @property
@@ -73,8 +73,8 @@ class Folder:
         """What the command itself concluded, unless its runs failed; empty when it said nothing."""
         if self.failure:
             return f"No verdict: {self.failure}"
-        result = self.told.get("result")
-        said = str((result if isinstance(result, Mapping) else self.told).get("verdict") or "")
+        result = self.content.get("result")
+        said = str((result if isinstance(result, Mapping) else self.content).get("verdict") or "")
         return said[:1].upper() + said[1:]
 
 
@@ -103,9 +103,9 @@ class ShownRun:
         if not isinstance(ways, Mapping):
             return []
         found = [
-            (str(way), told.get("count"), told.get("accuracy", told.get("em")))
-            for way, told in ways.items()
-            if isinstance(told, Mapping)
+            (str(way), scores.get("count"), scores.get("accuracy", scores.get("em")))
+            for way, scores in ways.items()
+            if isinstance(scores, Mapping)
         ]
         return sorted(found, key=lambda way: -(way[1] or 0))
 
@@ -122,13 +122,13 @@ class ShownRun:
     @property
     def talk(self) -> Mapping[str, Any] | None:
         """What talking put right and wrong, with McNemar's exact p of the two."""
-        told = self.forensics.get("talk")
-        if told is None:
+        counts = self.forensics.get("talk")
+        if counts is None:
             return None
-        gained = told["wrong_to_right"] + told["unreadable_to_right"]
-        lost = told["right_to_wrong"] + told["right_to_unreadable"]
+        gained = counts["wrong_to_right"] + counts["unreadable_to_right"]
+        lost = counts["right_to_wrong"] + counts["right_to_unreadable"]
         return {
-            "accuracy": told["accuracy"],
+            "accuracy": counts["accuracy"],
             "gained": gained,
             "lost": lost,
             "p": mcnemar_exact(gained, lost),
@@ -171,7 +171,7 @@ def page_of(
             ],
             runs=everything,
             counted=counted,
-            folders=[(folder, list(_leaves(scrubbed(folder.told)))) for folder in folders],
+            folders=[(folder, list(_leaves(scrubbed(folder.content)))) for folder in folders],
             settings=_settings(everything),
             notes=[scrubbed(note) for note in notes],
             most_leaves=MOST_LEAVES,
@@ -188,11 +188,11 @@ def _shown(name: str, run: Evaluation, anchor: str, most: int) -> ShownRun:
 
 def _settings(runs: Sequence[ShownRun]) -> list[tuple[str, list[str], bool]]:
     """Every setting with its value in each run, and whether they differ; those that differ first."""
-    told = [params_of(scrubbed(run.evaluation.summary.run)) for run in runs]
-    names = list(dict.fromkeys(name for params in told for name in params))
+    settings = [params_of(scrubbed(run.evaluation.summary.run)) for run in runs]
+    names = list(dict.fromkeys(name for params in settings for name in params))
     found = []
     for name in names:
-        values = [params.get(name, "") for params in told]
+        values = [params.get(name, "") for params in settings]
         found.append((name, [_cut(value) for value in values], len(set(values)) > 1))
     return sorted(found, key=lambda setting: not setting[2])
 

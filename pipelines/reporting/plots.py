@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from ...modules.base.errors import UserError
 from ..base.wording import mostly_failed
 from ..comparison.pairs import Compared
-from ..plots.evaluation import BLUE, GREY, ORANGE
+from ..plots.figure import COLOURS, GREY, new_figure
 from ..plots.network import trust_plot
 from ..plots.protocols import plot_of
 
-_COLOURS = (GREY, BLUE, ORANGE, "#559955", "#aa4455", "#7766aa", "#bb9944", "#44aaaa")
+_COLOURS = (GREY, *COLOURS[:-1])
 
 
 class Picture(NamedTuple):
@@ -81,7 +81,7 @@ def price_plot(compared: Sequence[Compared]) -> Picture | None:
     best = front(price.each, accuracies)
 
     def draw(path: Path) -> bool:
-        figure, axes = _one_axis(len(runs))
+        figure, [axes] = new_figure(6, 3.8 + 0.2 * len(runs), dpi=150)
         axes.plot(
             [price.each[place] for place in best],
             [100 * accuracies[place] for place in best],
@@ -116,7 +116,7 @@ def price_plot(compared: Sequence[Compared]) -> Picture | None:
         figure.savefig(path)
         return True
 
-    told = "; ".join(
+    listed = "; ".join(
         f"{run.name}: {100 * value:.1f}% right for {each:,.4g} {price.unit} a question"
         for run, value, each in zip(runs, accuracies, price.each, strict=True)
     )
@@ -129,7 +129,7 @@ def price_plot(compared: Sequence[Compared]) -> Picture | None:
         f"Up is more often right, left is cheaper; bars are 95% intervals. On the front {on_it}: no other "
         f"run here is both cheaper and more often right.{others}"
     )
-    return Picture(_png(draw) or "", f"Accuracy against price. {told}.", caption)
+    return Picture(_png(draw) or "", f"Accuracy against price. {listed}.", caption)
 
 
 def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Picture]:
@@ -176,17 +176,6 @@ def _png(draw: Callable[[Path], bool]) -> str | None:
         if not draw(path):
             return None
         return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
-
-
-def _one_axis(runs: int) -> tuple[Any, Any]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 3.8 + 0.2 * runs), dpi=150, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
 
 
 def _plain(text: str) -> str:

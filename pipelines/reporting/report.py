@@ -58,8 +58,8 @@ def report(
             what the others over the same data are measured against; runs over other data are shown apart.
         out: the page's file; None writes `report.html` into the first folder.
         names: what to call the runs, one each; by default what they ran.
-        tracking: also add the page to the runs' MLflow runs, where they have one. A store that is down is
-            told by a warning.
+        tracking: also add the page to the runs' MLflow runs, where they have one. A store that is down
+            gives a warning.
         seed: of the bootstrap.
 
     Raises:
@@ -95,28 +95,28 @@ def _opened(given: Sequence[Evaluation | str | Path]) -> tuple[list[Evaluation],
         if not isinstance(run, str | Path):
             earlier(run)  # says what is wrong with it
         folder = Path(run).expanduser()
-        told = _told(folder)
+        results = _results(folder)
         within: list[Evaluation] = []
-        for place in _places(folder, told) if told else [folder]:
+        for place in _places(folder, results) if results else [folder]:
             rows = place / RESULTS
             if (place / MANIFEST).exists() and not (rows.exists() and rows.stat().st_size):
                 empty.append(place)
             else:
                 within.append(earlier(place))
         evaluations += within
-        folders += [replace(one, failure=_failure(within)) for one in told]
+        folders += [replace(one, failure=_failure(within)) for one in results]
     if not evaluations and not folders:
         raise UserError(f"{empty[0]} has no finished row yet: run its evaluation first")
     return evaluations, folders, [f"Left out: {folder} has no finished row yet." for folder in empty]
 
 
-def _places(folder: Path, told: Sequence[Folder]) -> list[Path]:
+def _places(folder: Path, results: Sequence[Folder]) -> list[Path]:
     """The runs within: of a compilation the one before and that of the winner after it; of a study the
     validation of the default and of the winner."""
     found = [folder / "before"]
     after = folder / "after"  # where the winner was before each candidate had a folder of its own
-    for one in told:
-        result = one.told.get("result")
+    for one in results:
+        result = one.content.get("result")
         selection = result.get("selection") if isinstance(result, dict) else None
         winner = selection.get("candidate") if isinstance(selection, dict) else None
         if (
@@ -137,18 +137,18 @@ def _failure(runs: Sequence[Evaluation]) -> str:
     )
 
 
-def _told(folder: Path) -> list[Folder]:
+def _results(folder: Path) -> list[Folder]:
     found = []
     for name, kind in FOUND.items():
         if not (folder / name).is_file():
             continue
         try:
-            told = json.loads((folder / name).read_text(encoding="utf-8"))
+            content = json.loads((folder / name).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
             raise UserError(
                 f"{folder / name} is damaged: run the {kind} again, or leave the folder out"
             ) from None
-        found.append(Folder(folder, kind, told if isinstance(told, dict) else {"": told}))
+        found.append(Folder(folder, kind, content if isinstance(content, dict) else {"": content}))
     return found
 
 
@@ -229,9 +229,9 @@ def _warnings(group: RunGroup) -> list[str]:
         if run.summary.stopped:
             found.append(f"{name} was stopped: {run.summary.stopped}.")
     for what, key in (("folkmoot", "folkmoot"), ("DSPy", "dspy")):
-        told = {str((run.summary.run.get("versions") or {}).get(key)) for run in group.runs}
-        if len(told) > 1:
-            found.append(f"The runs were made with different versions of {what}: {', '.join(sorted(told))}.")
+        known = {str((run.summary.run.get("versions") or {}).get(key)) for run in group.runs}
+        if len(known) > 1:
+            found.append(f"The runs were made with different versions of {what}: {', '.join(sorted(known))}.")
     lms = {
         ", ".join(sorted({str(lm.get("name")) for lm in run.summary.run["lms"].values()}))
         for run in group.runs
@@ -256,7 +256,7 @@ def _figures(groups: Sequence[RunGroup], folders: Sequence[Folder]) -> dict[str,
             }
             for group in groups
         ],
-        "folders": [{"folder": str(one.path), "kind": one.kind, "told": one.told} for one in folders],
+        "folders": [{"folder": str(one.path), "kind": one.kind, "told": one.content} for one in folders],
     }
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.earlier import earlier
-from ..plots.evaluation import BLUE, GREY, ORANGE, step_limit_plot
+from ..plots.evaluation import step_limit_plot
+from ..plots.figure import BLUE, GREY, ORANGE, new_figure
 from ..runs.rows import RESULTS
 from .lines import Line
 from .measures import rounds
@@ -40,7 +41,7 @@ def bars(title: str, lines: Sequence[Line], out: Path) -> list[Path]:
 
 
 def _bars(title: str, lines: Sequence[Line], path: Path) -> None:
-    figure, axes = _axes(width=9, height=1.2 + 0.42 * len(lines))
+    figure, [axes] = new_figure(9, 1.2 + 0.42 * len(lines))
     places = range(len(lines))
     axes.barh(
         [at - 0.2 for at in places], [line.published for line in lines], 0.38, color=GREY, label="published"
@@ -93,7 +94,7 @@ def _rounds(table: Table, folders: Mapping[str, Path], path: Path) -> list[Path]
     if not counted:
         return []
     names = sorted({name for counts in counted.values() for name in counts})
-    figure, axes = _axes(width=7, height=4)
+    figure, [axes] = new_figure(7, 4)
     wide = 0.8 / len(counted)
     for place, (row, counts) in enumerate(counted.items()):
         at = [number + (place - (len(counted) - 1) / 2) * wide for number in range(len(names))]
@@ -106,14 +107,3 @@ def _rounds(table: Table, folders: Mapping[str, Path], path: Path) -> list[Path]
     axes.legend(fontsize=8)
     figure.savefig(path)
     return [path]
-
-
-def _axes(width: float, height: float) -> tuple[Any, Any]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=120, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes

@@ -67,7 +67,7 @@ def susceptibility(
 ) -> dict[str, Any]:
     """How often injected text changes what an LM answers: one run with a harmless text, one with each attack.
 
-    The text stands before the question's own passages, and on every page that the program looks up. With
+    The text stands before the question's own passages, and on every page that the program opens. With
     `liar` it is said by that seat instead, which then always argues for the attacker's answer; in the run
     that is compared, the seat does the same with the harmless text. The attacker wants another option, the
     other truth value, the next number, or for a span "somewhere else".

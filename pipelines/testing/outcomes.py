@@ -162,7 +162,7 @@ class OutcomeTests(Contract):
                     )
 
     def test_hostile_questions_are_answered(self) -> None:
-        """Questions, options and passages full of braces, control marks and odd characters are only text."""
+        """Questions, options and passages full of braces and control and odd characters are only text."""
         options = {"A": f"a {HOSTILE[:300]}", "B": "{0} }{ >>>", "C": "<<<\u202e é 🧵"}
         questions = {
             "choice": Question(id="choice", question=f"Which? {HOSTILE}", choices=options, answer="B"),

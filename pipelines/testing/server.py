@@ -1,4 +1,4 @@
-"""A scripted OpenAI-compatible endpoint: real HTTP on loopback, answers as told, all requests kept."""
+"""A scripted OpenAI-compatible endpoint: real HTTP on loopback, scripted answers, all requests kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs runs to MLflow; a store that is down, slow or full never stops what it is told of."""
+"""Logs runs to MLflow; a store that is down, slow or full never stops the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..runs.manifest import MANIFEST, save_run
 from ..runs.traces import TRACES
 from .send_traces import TraceSender, send_traces
 from .store import artifact_location, current_store, missing_store, open_client, quiet
-from .unsent import SAVED, TRACES_LEFT, keep_copy, mark, unmark
+from .unsent import SAVED, TRACES_LEFT, keep_copy, note_sent, note_unsent
 from .uploads import END, Child, Content, ModelUpload, TableUpload, Upload, Uploads
 from .values import (
     LONGEST_NAME,
@@ -104,7 +104,7 @@ class MlflowTracker:
         *,
         warn: bool = True,
     ) -> list[str]:
-        """Log everything and end the run; what the store did not take is marked in an evaluation's folder."""
+        """Log everything and end the run; an evaluation's folder notes what the store did not take."""
         missing = self._sent(uploads, status, model)
         place, how = folder, "the same command with the same folder logs it"
         if self._folder is not None:
@@ -287,7 +287,7 @@ class MlflowTracker:
         many = self._traces > MANY_TRACES
         left = [*missing, *([TRACES_LEFT] if many and TRACES_LEFT not in missing else [])]
         if not left:
-            unmark(folder)
+            note_sent(folder)
             return folder
         if missing and self._keep is not None:
             with suppress(OSError):
@@ -295,7 +295,7 @@ class MlflowTracker:
         if model is not None and model.title in missing:
             with suppress(UserError, OSError):
                 model.program.save(folder / SAVED)
-        mark(folder, {"missing": left, "status": status, "store": current_store(), "key": self._key})
+        note_unsent(folder, {"missing": left, "status": status, "store": current_store(), "key": self._key})
         if not missing:
             self._sender = TraceSender(self._opened(), str(self.run_id), folder, self._keep)
         return folder
@@ -424,10 +424,10 @@ def _batch(
     from mlflow.entities import Param, RunTag
 
     wanted = [Param(valid_name(name), text[:LONGEST_PARAM]) for name, text in (params or {}).items()]
-    told = [RunTag(name, value[:LONGEST_TAG]) for name, value in (tags or {}).items()]
-    for start in range(0, max(len(metrics), len(wanted), len(told)), AT_ONCE):
+    wanted_tags = [RunTag(name, value[:LONGEST_TAG]) for name, value in (tags or {}).items()]
+    for start in range(0, max(len(metrics), len(wanted), len(wanted_tags)), AT_ONCE):
         now = slice(start, start + AT_ONCE)
-        client.log_batch(run_id, metrics=metrics[now], params=wanted[now], tags=told[now])
+        client.log_batch(run_id, metrics=metrics[now], params=wanted[now], tags=wanted_tags[now])
 
 
 def _metrics(figures: Mapping[str, float], step: int) -> list[Any]:

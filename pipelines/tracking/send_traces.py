@@ -17,7 +17,7 @@ from ..runs.manifest import MANIFEST
 from ..runs.traces import TRACES, read_traces
 from .spans import spans_of, trace_id
 from .store import quiet
-from .unsent import TRACES_LEFT, keep_copy, mark, marked, unmark
+from .unsent import TRACES_LEFT, keep_copy, note_sent, note_unsent, unsent_in
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -31,10 +31,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
 
 
 class TraceSender:
-    """A thread that sends the traces of a marked folder once its run has ended, and takes the mark away.
+    """A thread that sends the traces of a folder once its run has ended, and then notes them as sent.
 
     The process waits for it before it ends. A store that is away for PATIENCE_SECONDS, a second Ctrl-C or a
-    kill leave the mark, and what is missing is pushed later.
+    kill leave the note of what is missing, which is pushed later.
     """
 
     def __init__(self, client: MlflowClient, run_id: str, folder: Path, keep: Any = None) -> None:
@@ -72,20 +72,20 @@ class TraceSender:
                 self._given_up.wait(pause)
                 pause = min(LONGEST_PAUSE, 2 * pause)
             else:
-                unmark(self._folder, TRACES_LEFT)
+                note_sent(self._folder, TRACES_LEFT)
                 self._sent = True
                 break
-        about = marked(self._folder)
+        about = unsent_in(self._folder)
         if about and self._keep is not None:
             with suppress(OSError):
-                mark(keep_copy(self._folder), about)
+                note_unsent(keep_copy(self._folder), about)
         self._keep = None
 
 
 def send_traces(client: MlflowClient, run_id: str, folder: Path) -> int:
     """Send what the run does not have yet and attach it; how many of those traces MLflow refused for good.
 
-    Raises whatever MLflow does when the store cannot be reached: what was taken until then is noted.
+    Raises whatever MLflow does when the store cannot be reached: what it took until then is noted.
     """
     return sum(sending(client, run_id, folder))
 

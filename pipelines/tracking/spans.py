@@ -97,7 +97,7 @@ def _add_call(made: _Spans, agent: int, call: Mapping[str, Any]) -> None:
     if any(tokens):
         counts = {"input_tokens": tokens[0], "output_tokens": tokens[1], "total_tokens": sum(tokens)}
         known["mlflow.chat.tokenUsage"] = counts
-    # Told model and tokens but no cost, MLflow takes a price of its own, which may not be the run's.
+    # Given model and tokens but no cost, MLflow computes one from prices of its own, not the run's.
     if usage.get("cost_usd") is not None:
         known["mlflow.llm.model"] = call["model"]
         known["mlflow.llm.cost"] = {"total_cost": usage["cost_usd"]}

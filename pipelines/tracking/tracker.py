@@ -24,10 +24,10 @@ def start_tracking(
         run: what the run is of: `program`, `program_hash`, `prompt_hash`, `lms`, `data_fingerprint`,
             `questions`, `settings`, `versions`, `git_commit`.
         folder: that of an evaluation. Its `run.json` names the run as soon as there is one, and what the
-            store does not take is marked there, to be pushed later.
+            store does not take is noted there, to be pushed later.
         traces: how many traces are to come.
         keep: for a folder that is temporary, what it goes with.
-        key: what an earlier attempt, which may have begun the run, was marked with.
+        key: the key of an earlier attempt, which may have begun the run.
 
     Waits a few seconds for a store that does not answer; what fails is tried again at the end.
     """

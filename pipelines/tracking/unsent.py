@@ -1,4 +1,4 @@
-"""Runs of which MLflow has not got everything yet: a mark in the run's folder, and a list of such folders."""
+"""Runs that MLflow does not have whole yet: a note in the run's folder, and a list of such folders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WHOLES = ("compile.json", "study.json", "study.journal", "distil.json")
 """What is in a folder whose parts are runs."""
 
 
-def mark(folder: Path, about: Mapping[str, Any]) -> None:
+def note_unsent(folder: Path, about: Mapping[str, Any]) -> None:
     """Note what is missing: `missing` (names), `store`, `status` and the tracker's `key`.
 
     A disk that takes no more is no reason to stop: then only the same command sends the rest.
@@ -32,20 +32,20 @@ def mark(folder: Path, about: Mapping[str, Any]) -> None:
         write_json(pointer, {"folder": str(folder.absolute()), "store": about["store"]})
 
 
-def marked(folder: Path) -> dict[str, Any] | None:
-    """The mark of a folder; None when nothing is missing."""
+def unsent_in(folder: Path) -> dict[str, Any] | None:
+    """What is missing of the run in a folder; None when nothing is."""
     found = read_object(folder / UNSENT)
     if found is None or not isinstance(found.get("missing"), list):
         return None
     return {**found, "missing": [str(name) for name in found["missing"]]}
 
 
-def unmark(folder: Path, what: str | None = None) -> None:
-    """Take one thing off what is missing; None, or the last one, takes the mark away."""
-    found = marked(folder)
+def note_sent(folder: Path, what: str | None = None) -> None:
+    """Take one thing off what is missing; None, or the last one, deletes the note."""
+    found = unsent_in(folder)
     left = [name for name in found["missing"] if name != what] if found and what else []
     if found and left:
-        mark(folder, {**found, "missing": left})
+        note_unsent(folder, {**found, "missing": left})
         return
     for path in (folder / UNSENT, _pointer(folder)):
         with suppress(OSError):
@@ -53,14 +53,14 @@ def unmark(folder: Path, what: str | None = None) -> None:
 
 
 def waiting(store: str | None = None) -> list[Path]:
-    """The marked folders that are known on this machine, of one store or of all, in order of their names."""
+    """The folders on this machine with something to send, to one store or to any, in order of their names."""
     found = []
     for pointer in sorted(_list().glob("*.json")):
         known = read_object(pointer)
         if known is None or not isinstance(known.get("folder"), str):
             continue
         folder = Path(known["folder"])
-        if marked(folder) is None:  # sent since then, or deleted
+        if unsent_in(folder) is None:  # sent since then, or deleted
             with suppress(OSError):
                 pointer.unlink()
         elif store is None or known.get("store") == store:

@@ -106,7 +106,7 @@ class Crew:
             yield
 
     def take(self) -> None:
-        """Show that a trial is about to be taken, until `claim` names its worker."""
+        """Show that a worker is about to draw a trial, until `claim` names its worker."""
         self._taking.touch()
 
     def claim(self, trial: Trial) -> None:

@@ -29,7 +29,7 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import mlflow_sink as tracking
 from folkmoot.pipelines.tracking import send_traces as traces_send
 from folkmoot.pipelines.tracking.spans import spans_of, trace_id
-from folkmoot.pipelines.tracking.unsent import marked
+from folkmoot.pipelines.tracking.unsent import unsent_in
 
 CANARY = "sk-canary-5b2f90c1"
 
@@ -237,7 +237,7 @@ def test_many_traces_are_sent_by_a_thread_of_their_own(
     result = traced(scripted.url, tmp_path / "out", n=12)
     assert result.wait_for_traces(60)
     assert len(found(tmp_path / "out")) == 12
-    assert marked(tmp_path / "out") is None
+    assert unsent_in(tmp_path / "out") is None
 
 
 def test_one_trace_that_is_refused_keeps_no_other_back(

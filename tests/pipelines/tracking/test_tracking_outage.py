@@ -29,7 +29,7 @@ from folkmoot.pipelines.evaluation import logged
 from folkmoot.pipelines.evaluation.push import push
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 from folkmoot.pipelines.tracking import mlflow_sink as tracking
-from folkmoot.pipelines.tracking.unsent import UNSENT, marked, waiting
+from folkmoot.pipelines.tracking.unsent import UNSENT, unsent_in, waiting
 
 
 class Server:
@@ -126,7 +126,7 @@ def check_complete(out: Path, n: int, traces: int) -> None:
         [run.info.experiment_id], f"tags.`folkmoot.key` = '{run.data.tags['folkmoot.key']}'"
     )
     assert len(same) == 1
-    assert marked(out) is None
+    assert unsent_in(out) is None
 
 
 def test_a_server_killed_and_started_again_during_a_run_gets_everything(
@@ -228,7 +228,7 @@ def test_what_a_store_could_not_take_is_marked_and_pushed(
     told = runner.invoke(app, ["push", "--json"])
     assert told.exit_code == 1
     assert json.loads(told.stdout)["ok"] is False
-    assert marked(out) is not None
+    assert unsent_in(out) is not None
 
     back()
     told = runner.invoke(app, ["push", "--json"])

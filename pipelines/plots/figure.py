@@ -1,0 +1,28 @@
+"""Figures drawn without a display and without matplotlib's global state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+BLUE, ORANGE, GREY = "#3366aa", "#dd8833", "#999999"
+COLOURS = (BLUE, ORANGE, "#559955", "#aa4455", "#7766aa", "#bb9944", "#44aaaa", GREY)
+
+
+def new_figure(
+    width: float, height: float, *, rows: int = 1, columns: int = 1, dpi: int = 120
+) -> tuple[Any, list[Any]]:
+    """A figure of so many inches, to be saved as PNG, and its axes, row by row, without a frame."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for one in axes:
+        one.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def two_axes(*, tall: bool = False) -> tuple[Any, list[Any]]:
+    """A figure and its two axes side by side; one above the other when it is `tall`, for narrow screens."""
+    return new_figure(5, 8, rows=2) if tall else new_figure(10, 4, columns=2)
