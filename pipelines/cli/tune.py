@@ -14,12 +14,11 @@ from ..evaluation.plan import plan as forecast
 from ..programs.resolve import parse_sets
 from ..programs.seats import EVERY, LMOptions, by_seat, parse_prices
 from ..tuning.check import checked_goals
-from ..tuning.network import halves
+from ..tuning.network import halves, most_turns
 from ..tuning.space import TuneSpace
 from ..tuning.storage import is_local, safe_url
 from ..tuning.tune import Study, StudyProgress
 from ..tuning.tune import tune as tune_space
-from ..tuning.turns import most_turns
 from ..tuning.yaml_space import space_of
 from .guard import resumable, warned
 from .options import TuneOptions

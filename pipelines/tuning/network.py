@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any, cast
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
 from ...modules.base.saved_file import FILE
-from ...modules.base.space import options
+from ...modules.base.space import key_of, options
 from ...modules.protocols.program import Program
 from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
@@ -31,6 +32,8 @@ OF_TURNS = ("agents", "strategies", "samples", "top", "epochs")
 """The settings that say how often a network asks."""
 FEWEST = 20
 """Training questions of a study that trains networks: half of them teach, half of them score."""
+TRIED = 100
+"""Points of a space among which the longest program is found."""
 
 
 def halves(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
@@ -60,6 +63,28 @@ def training_turns(program: Program) -> int:
     """The most turns that a question takes in the training of a program; 0 where nothing is trained."""
     found: int = program.training_turns() if hasattr(program, "training_turns") else 0
     return found
+
+
+def most_turns(space: TuneSpace) -> tuple[int, int]:
+    """The most calls that a question can take, and that training a network can ask of one, among points of
+    the space drawn at random."""
+    dice = random.Random(0)
+
+    def draw(_: str, values: Any) -> Any:
+        known = options(values)
+        return dice.choice(known) if known else dice.uniform(values.low, values.high)
+
+    found: dict[str, tuple[int, int]] = {}
+    for _ in range(TRIED):
+        setting = space.point(draw)
+        branch, own, _ = space.own(setting)
+        if branch.trains:  # building one takes long, and most settings do not change what it asks
+            own = {name: value for name, value in own.items() if name in OF_TURNS}
+        key = key_of({"": branch.label, **own})
+        if key not in found:
+            program = branch.build(branch.parameters(own), {}, space.make_lm)
+            found[key] = program.most_turns(), training_turns(program)
+    return max(turns for turns, _ in found.values()), max(training for _, training in found.values())
 
 
 def training_calls(folder: Path) -> int:

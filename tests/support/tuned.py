@@ -8,8 +8,9 @@ import os
 import re
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,20 +112,14 @@ def killed_at(owner: Any, name: str, count: int) -> None:
     setattr(owner, name, deadly)
 
 
-@contextmanager
-def proxy(storage: optuna.storages.BaseStorage) -> Iterator[str]:
-    """The address of Optuna's gRPC proxy before a storage."""
-    from optuna.storages._grpc.server import make_server
-
+def proxy(storage: optuna.storages.BaseStorage) -> str:
+    """The address of Optuna's gRPC proxy before a storage, which runs as long as the process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    running = make_server(storage, "127.0.0.1", port)
-    running.start()
-    try:
-        yield f"grpc://127.0.0.1:{port}"
-    finally:
-        running.stop(0)
+    serve = partial(optuna.storages.run_grpc_proxy_server, storage, host="127.0.0.1", port=port)
+    threading.Thread(target=serve, daemon=True).start()
+    return f"grpc://127.0.0.1:{port}"
 
 
 def settings_of(study: Any) -> list[Any]:

@@ -176,7 +176,7 @@ def test_a_worker_at_the_grpc_proxy_is_missed_when_its_pulse_stops(
     point: str, planted: ScriptedServer, tmp_path: Path
 ) -> None:
     pytest.importorskip("grpc")
-    with proxy(optuna.storages.get_storage(f"sqlite:///{tmp_path / 'study.db'}")) as address:
-        die(kill, point, planted.url, tmp_path / "there", address, "proxied")
-        study = study_at(planted.url, tmp_path / "here", storage=address, study="proxied", trials=TRIALS)
+    address = proxy(optuna.storages.get_storage(f"sqlite:///{tmp_path / 'study.db'}"))
+    die(kill, point, planted.url, tmp_path / "there", address, "proxied")
+    study = study_at(planted.url, tmp_path / "here", storage=address, study="proxied", trials=TRIALS)
     has_lost_nothing(study, lost=1)

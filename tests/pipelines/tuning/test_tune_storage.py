@@ -107,10 +107,9 @@ def test_machines_with_folders_of_their_own_share_a_study(
 def test_the_grpc_proxy_is_a_storage(planted: ScriptedServer, tmp_path: Path) -> None:
     pytest.importorskip("grpc")
     kept = optuna.storages.get_storage(f"sqlite:///{tmp_path / 'study.db'}")
-    with proxy(kept) as address:
-        study = study_at(planted.url, tmp_path / "out", storage=address, study="study", trials=TRIALS)
-        accounted_for(study, lost=0)
-        assert len(optuna.load_study(study_name="study", storage=kept).trials) == len(study.trials)
+    study = study_at(planted.url, tmp_path / "out", storage=proxy(kept), study="study", trials=TRIALS)
+    accounted_for(study, lost=0)
+    assert len(optuna.load_study(study_name="study", storage=kept).trials) == len(study.trials)
 
 
 def test_worker_processes_share_a_journal_and_one_that_dies_is_replaced(
