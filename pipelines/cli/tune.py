@@ -12,7 +12,7 @@ from ..data import load as data
 from ..evaluation.plan import Plan as Forecast
 from ..evaluation.plan import plan as forecast
 from ..programs.resolve import parse_sets
-from ..programs.seats import EVERY, LMOptions, by_seat, parse_prices
+from ..programs.seats import EVERY, LMOptions
 from ..tuning.check import checked_goals
 from ..tuning.network import halves, most_turns
 from ..tuning.space import TuneSpace
@@ -128,7 +128,7 @@ def _planned(options: TuneOptions) -> StudyPlan:
     lms = LMOptions(**options.lms())
     if lms.replays is not None:
         raise UserError("a recorded run cannot answer what a study asks: name an LM instead of replay/DIR")
-    names, bases = by_seat(options.lm, "--lm"), by_seat(options.api_base, "--api-base")
+    names, bases = lms.seated, lms.addresses
     seats: dict[str, Any] = {}
     for seat in (name for name in {**names, **bases} if name != EVERY):
         name = names.get(seat, names.get(EVERY))
@@ -136,7 +136,7 @@ def _planned(options: TuneOptions) -> StudyPlan:
     space = space_of(options.space, parse_sets(options.sets), lms=seats, make_lm=lms.make)
     language_model = lms.make(names.get(EVERY))
     used = [language_model.model, *(str(one) for branch in space.branches for one in branch.lms.values())]
-    for name in parse_prices(options.price):
+    for name in lms.priced:
         if not any(name in one for one in used):
             raise UserError(f"--price names {name!r}, which is no LM of this study: correct it")
     train = _load(options, options.train, options.train_split, options.train_limit)

@@ -17,7 +17,7 @@ from ..data import load as data
 from ..evaluation.earlier import earlier
 from ..evaluation.evaluate import CONCURRENCY, Evaluation, Progress, evaluate
 from ..lms.named import SAMPLING, lm, lm_identity
-from ..programs.seats import EVERY, LMOptions, by_seat
+from ..programs.seats import EVERY, LMOptions
 from ..runs.manifest import lms_of
 
 PILOT = 8
@@ -183,12 +183,11 @@ def lm_of_run(run: Evaluation, lms: LMOptions, who: str, *, other: bool = False)
     that the run did not use. Raises UserError when there are several LMs and no name, and when the LM made is
     not the one that the run used.
     """
-    names, bases = by_seat(lms.names, "--lm"), by_seat(lms.bases, "--api-base")
-    if {*names, *bases} - {EVERY}:
+    if {*lms.seated, *lms.addresses} - {EVERY}:
         raise UserError(f"{who} has one seat: give --lm and --api-base without a seat's name")
     known = run.summary.run["lms"]
     used = {each["name"]: each for each in [*known.values(), *([known["*"]] if "*" in known else [])]}
-    name = names.get(EVERY)
+    name = lms.seated.get(EVERY)
     if name is None and "*" not in known and len(used) > 1:
         raise UserError(f"{run.folder} used several LMs: choose {' or '.join(used)} with --lm")
     wanted = name or (known["*"]["name"] if "*" in known else next(iter(used)))
@@ -200,7 +199,7 @@ def lm_of_run(run: Evaluation, lms: LMOptions, who: str, *, other: bool = False)
         raise UserError(f"{wanted} is not an LM of {run.folder}: choose {' or '.join(used)}")
     changed: dict[str, Any] = {"temperature": lms.temperature, "max_tokens": lms.max_tokens}
     if not other:
-        changed["api_base"] = bases.get(EVERY)
+        changed["api_base"] = lms.addresses.get(EVERY)
     settings = {key: value for key, value in used[wanted]["settings"].items() if key in SAMPLING}
     settings |= {key: value for key, value in changed.items() if value is not None}
     profile = Profile(**used[wanted]["profile"]) if used[wanted]["profile"] else None

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 
 from ...modules.base.errors import UserError
 from ..programs.saved import load_program
+from ..runs.folder import claimed
 from ..runs.manifest import MANIFEST
 from ..runs.summary import Summary
 from ..tracking.store import current_store
@@ -46,7 +44,9 @@ def push(folder: Path) -> list[str]:
                 "asks nothing anew"
             )
     about = unsent_in(folder) or {"status": "FINISHED", "key": None}
-    with _alone(folder):
+    if not folder.is_dir():
+        raise UserError(f"{folder} is no folder: name the folder of a run")
+    with claimed(folder, "name another folder"):
         try:
             run = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
             found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
@@ -83,19 +83,3 @@ def push_others(folder: Path) -> None:
         thread = threading.Thread(target=work, name="folkmoot-push", daemon=True)
         thread.start()
         thread.join(SECONDS)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """As an evaluation does that writes to the folder."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError as problem:
-        raise UserError(f"{folder} cannot be read ({problem.strerror}): name the folder of a run") from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise UserError(f"another process is writing to {folder}: wait for it") from None
-    finally:
-        os.close(descriptor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,21 @@ class LMOptions:
     keyless: bool = False
     _made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
+    @cached_property
+    def seated(self) -> dict[str, str]:
+        """--lm as seat → name. Raises UserError, as the next two do."""
+        return by_seat(self.names, "--lm")
+
+    @cached_property
+    def addresses(self) -> dict[str, str]:
+        """--api-base as seat → address."""
+        return by_seat(self.bases, "--api-base")
+
+    @cached_property
+    def priced(self) -> dict[str, tuple[float, float]]:
+        """--price as model → USD per prompt and per completion token."""
+        return parse_prices(self.prices)
+
     def make(
         self, name: str | None = None, *, seat: str = EVERY, addressed: bool = False, **settings: Any
     ) -> Any:
@@ -49,26 +65,26 @@ class LMOptions:
         `seat` is the one of a saved program, with an address where its LM was `addressed`. None under
         `--lm replay/DIR`: a replayed run brings all its LMs along; and for a seat that --lm names.
         """
-        if self.replays is not None or (seat != EVERY and _find(by_seat(self.names, "--lm"), seat)):
+        if self.replays is not None or (seat != EVERY and _find(self.seated, seat)):
             return None
-        bases = by_seat(self.bases, "--api-base")
-        base = _find(bases, seat) or bases.get(EVERY)
+        model = name or DEFAULT_LM
+        base = _find(self.addresses, seat) or self.addresses.get(EVERY)
         if addressed and base is None:
-            check_address(name or DEFAULT_LM, seat)
-        if base is None and self.keyless and (name or DEFAULT_LM).startswith("openai/"):
+            check_address(model, seat)
+        if base is None and self.keyless and model.startswith("openai/"):
             base = settings_now().openai_base_url  # an address that is given needs no key
         shared: dict[str, Any] = {
-            "api_base": base if _has_address(name or DEFAULT_LM) else None,
+            "api_base": base if _has_address(model) else None,
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
             "answer_form": None if settings.get("profile") else self.answer_form,
             "threads": self.threads,
             "concurrency": self.concurrency,
         }
-        price = parse_prices(self.prices).get(name or DEFAULT_LM)
+        price = self.priced.get(model)
         if price is not None:
-            if not _has_address(name or DEFAULT_LM):
-                raise UserError(f"{name or DEFAULT_LM} costs nothing: drop its --price")
+            if not _has_address(model):
+                raise UserError(f"{model} costs nothing: drop its --price")
             shared["price"] = price
         chosen = {**{key: value for key, value in shared.items() if value is not None}, **settings}
         key = (name, *sorted((key, str(value)) for key, value in chosen.items()))
@@ -79,7 +95,7 @@ class LMOptions:
     @property
     def replays(self) -> Path | None:
         """The recorded run that answers in every seat, if `--lm replay/DIR` was given."""
-        name = by_seat(self.names, "--lm").get(EVERY, "")
+        name = self.seated.get(EVERY, "")
         return Path(name.removeprefix(_REPLAY)) if name.startswith(_REPLAY) else None
 
     def seat(self, program: Program) -> Any:
@@ -88,15 +104,14 @@ class LMOptions:
         None when every seat has an LM of its own. No LM is called. Raises UserError for an unknown seat and
         for options that no LM takes.
         """
-        names, bases = by_seat(self.names, "--lm"), by_seat(self.bases, "--api-base")
-        seats = program.seats()
+        names, bases, seats = self.seated, self.addresses, program.seats()
         for name in [*names, *bases]:
             if name != EVERY and not any(name in _called(seat) for seat in seats):
                 raise UserError(
                     f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}"
                 )
         if self.replays is not None:
-            return self._replay(program, self.replays, names, bases)
+            return self._replay(program, self.replays)
         used = [names.get(EVERY, DEFAULT_LM), *names.values(), *_models(program)]
         if EVERY in bases and not any(map(_has_address, used)):
             raise UserError("--api-base is for an LM behind an address: name it, such as --lm openai/MODEL")
@@ -109,11 +124,11 @@ class LMOptions:
         rest = None
         if any(seat.predict.lm is None for seat in seats.values()):
             rest = self.make(names.get(EVERY))
-        seated = {*_models(program), *([rest.model] if rest is not None else [])}
-        for name in parse_prices(self.prices):
-            if name not in seated:
+        models = {*_models(program), *([rest.model] if rest is not None else [])}
+        for name in self.priced:
+            if name not in models:
                 raise UserError(
-                    f"--price names {name!r}, which sits in no seat: the LMs are {', '.join(seated)}"
+                    f"--price names {name!r}, which sits in no seat: the LMs are {', '.join(models)}"
                 )
         return rest
 
@@ -126,16 +141,14 @@ class LMOptions:
             raise UserError(f"{name} in the seat {seat!r} has no address: drop its --api-base")
         return self.make(name, api_base=base, **kept)
 
-    def _replay(
-        self, program: Program, folder: Path, names: Mapping[str, str], bases: Mapping[str, str]
-    ) -> Any:
+    def _replay(self, program: Program, folder: Path) -> Any:
         given = {
             "--temperature": self.temperature,
             "--max-tokens": self.max_tokens,
             "--answer-form": self.answer_form,
-            "--api-base": bases or None,
+            "--api-base": self.addresses or None,
             "--price": self.prices or None,
-            "a second --lm": True if len(names) > 1 else None,
+            "a second --lm": True if len(self.seated) > 1 else None,
         }
         for option, value in given.items():
             if value is not None:

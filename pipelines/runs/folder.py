@@ -12,7 +12,7 @@ from ...modules.base.files import locked
 
 
 @contextmanager
-def claimed(folder: Path) -> Iterator[None]:
+def claimed(folder: Path, advice: str = "choose another --out") -> Iterator[None]:
     """A folder, made if it is not there, for this process alone.
 
     Raises UserError for one that cannot be written, and one that another process writes to.
@@ -22,11 +22,9 @@ def claimed(folder: Path) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
             held.enter_context(locked(folder, wait=False))
         except BlockingIOError:
-            raise UserError(
-                f"another process is writing to {folder}: wait for it, or choose another --out"
-            ) from None
+            raise UserError(f"another process is writing to {folder}: wait for it, or {advice}") from None
         except OSError as problem:
-            raise unwritable(problem, folder) from None
+            raise unwritable(problem, folder, advice) from None
         yield
 
 
