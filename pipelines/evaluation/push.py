@@ -45,7 +45,7 @@ def push(folder: Path) -> list[str]:
             )
     about = unsent_in(folder) or {"status": "FINISHED", "key": None}
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder: name the folder of a run")
+        raise UserError(f"{folder} cannot be read (no such folder): name the folder of a run")
     with claimed(folder, "name another folder"):
         try:
             run = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
