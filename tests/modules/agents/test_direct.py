@@ -26,8 +26,8 @@ class Watcher(BaseCallback):
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each call of a predictor went the short way."""
+def ways(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each call of a predictor was asked without DSPy in between."""
     ways: list[bool] = []
     whole = direct.predict_directly
 
@@ -53,7 +53,7 @@ def ask(program: fm.Deliberation, **settings: Any) -> dict[str, Any]:
         return dict(program(question="Where is cash?", choices=CHOICES))
 
 
-def test_both_ways_send_and_give_the_same(scripted: Any, taken: list[bool]) -> None:
+def test_both_ways_send_and_give_the_same(scripted: Any, ways: list[bool]) -> None:
     scripted.reply = lambda body: (
         json.dumps({"answer": "?"})
         if "could not be used" not in str(body)
@@ -61,9 +61,9 @@ def test_both_ways_send_and_give_the_same(scripted: Any, taken: list[bool]) -> N
     )
     program = team(scripted.url, stop=["END"], max_tokens=50)
     long = ask(program)
-    half = len(taken)
+    half = len(ways)
     short = ask(program, **UNWATCHED)
-    assert taken == [False] * half + [True] * half
+    assert ways == [False] * half + [True] * half
     assert short == long
     assert scripted.bodies[:half] == scripted.bodies[half:]
 
@@ -73,22 +73,22 @@ def test_both_ways_send_and_give_the_same(scripted: Any, taken: list[bool]) -> N
     [{"trace": []}, {"disable_history": False}, {"track_usage": True}, {"callbacks": [Watcher()]}],
     ids=lambda setting: next(iter(setting)),
 )
-def test_whoever_watches_sees_every_call(scripted: Any, taken: list[bool], watching: dict[str, Any]) -> None:
+def test_whoever_watches_sees_every_call(scripted: Any, ways: list[bool], watching: dict[str, Any]) -> None:
     settings = {**UNWATCHED, **watching}
     ask(team(scripted.url), **settings)
-    assert taken
-    assert not any(taken)
+    assert ways
+    assert not any(ways)
     for watcher in settings.get("callbacks", ()):
-        assert watcher.seen.count("SeatPredict") == len(taken)
+        assert watcher.seen.count("SeatPredict") == len(ways)
     if settings["trace"] is not None:
-        assert len(settings["trace"]) == len(taken)
+        assert len(settings["trace"]) == len(ways)
 
 
-def test_a_seats_own_callback_sees_its_calls(scripted: Any, taken: list[bool]) -> None:
+def test_a_seats_own_callback_sees_its_calls(scripted: Any, ways: list[bool]) -> None:
     program, watcher = team(scripted.url), Watcher()
     program.agents[1].predict.callbacks = [watcher]
     ask(program, **UNWATCHED)
-    assert taken == [True, False]
+    assert ways == [True, False]
     assert watcher.seen == ["SeatPredict"]
 
 
@@ -99,9 +99,9 @@ def test_instructions_changed_in_place_are_told(scripted: Any) -> None:
     ask(program, **UNWATCHED)
     program.agents[0].predict.signature.instructions = "Think of trains."
     ask(program, **UNWATCHED)
-    told = [body["messages"][-1]["content"] for body in scripted.bodies]
-    assert "Think of ships." in told[0]
-    assert any("Think of trains." in text for text in told[1:])
+    requests = [body["messages"][-1]["content"] for body in scripted.bodies]
+    assert "Think of ships." in requests[0]
+    assert any("Think of trains." in text for text in requests[1:])
 
 
 def test_a_wrong_setting_is_refused_on_both_ways(scripted: Any) -> None:

@@ -1,4 +1,4 @@
-"""Quoted text stays quoted: nothing in it closes the fence, opens another, or reads as a prompt's marks."""
+"""Quoted text stays quoted: nothing in it closes the fence, opens another, or reads as a control token."""
 
 import re
 import time
@@ -34,7 +34,7 @@ PIECES = [
 HOSTILE = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=40).map("".join)
 
 
-def weight(text: str, marks: dict[str, int]) -> int:
+def weight(text: str, brackets: dict[str, int]) -> int:
     """The longest run of look-alikes in `text`, counting only what can be seen."""
     seen = ""
     for char in text:
@@ -45,7 +45,7 @@ def weight(text: str, marks: dict[str, int]) -> int:
             seen += "".join(bare).strip() or char
     longest = run = 0
     for char in seen:
-        run = run + marks[char] if char in marks else 0
+        run = run + brackets[char] if char in brackets else 0
         longest = max(longest, run)
     return longest
 
@@ -130,8 +130,8 @@ def test_every_control_surrogate_and_hidden_character_goes() -> None:
     formats = {char for char in kept if unicodedata.category(char) == "Cf"}  # a few are drawn: keep those
     assert all(unicodedata.bidirectional(char) in ("AN", "AL", "L", "ON") for char in formats)
     hidden = ("ZERO WIDTH", "TAG ", "VARIATION SELECTOR")
-    marks = [char for char in kept if unicodedata.category(char) in ("Cf", "Mn", "So", "Zs")]
-    assert not [char for char in marks if unicodedata.name(char).startswith(hidden)]
+    unseen = [char for char in kept if unicodedata.category(char) in ("Cf", "Mn", "So", "Zs")]
+    assert not [char for char in unseen if unicodedata.name(char).startswith(hidden)]
     assert {clean(char) for char in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"} == {"\n"}
     assert clean("a\tb\r\nc") == "a b\nc"
 

@@ -177,7 +177,7 @@ def test_set_fixes_a_parameter_in_the_programs_that_have_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("program: deliberashun", "no program 'deliberashun'"),
         ("max_rounds: 3", "does not say which program"),
@@ -203,11 +203,11 @@ def test_set_fixes_a_parameter_in_the_programs_that_have_it() -> None:
         ("program: [1, 2", "line"),
     ],
 )
-def test_bad_spaces_are_named_with_file_and_key(tmp_path: Path, text: str, told: str) -> None:
+def test_bad_spaces_are_named_with_file_and_key(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(fm.UserError) as problem:
         space_of(path)
-    assert told in str(problem.value)
+    assert message in str(problem.value)
     assert str(path) in str(problem.value)
     assert "\n" not in str(problem.value)
 

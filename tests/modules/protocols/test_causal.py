@@ -640,7 +640,7 @@ def test_draws_are_the_questions_own_and_not_its_places() -> None:
 # What agents are told ---------------------------------------------------------------------------------------
 
 
-def told(scripted: Any, **settings: Any) -> dict[bool, dict[str, Any]]:
+def requests_of(scripted: Any, **settings: Any) -> dict[bool, dict[str, Any]]:
     """The request of a reasoner (False) and of an evaluator (True), told apart by the quoted solution."""
     scripted.requests.clear()
     ready(scripted, None, 1, 1, **settings)(**CHOICE)
@@ -650,7 +650,7 @@ def told(scripted: Any, **settings: Any) -> dict[bool, dict[str, Any]]:
 
 
 def test_components_come_in_the_papers_order(scripted: Any) -> None:
-    requests = told(scripted)
+    requests = requests_of(scripted)
     assert fields_of(requests[False]) == ["concepts", "subquestions", "rationale", "answer"]
     assert fields_of(requests[True]) == ["check", "contradiction", "reconsideration", "answer"]
     assert 'Fields: "concepts" (' in text_of(requests[False])
@@ -658,7 +658,7 @@ def test_components_come_in_the_papers_order(scripted: Any) -> None:
 
 @pytest.mark.parametrize("part", [*REASONER_PARTS, *EVALUATOR_PARTS])
 def test_a_component_left_out_takes_its_field_and_nothing_else(scripted: Any, part: str) -> None:
-    whole, less = told(scripted), told(scripted, without=[part])
+    whole, less = requests_of(scripted), requests_of(scripted, without=[part])
     field = {**REASONER_PARTS, **EVALUATOR_PARTS}[part]
     for role, parts in ((False, REASONER_PARTS), (True, EVALUATOR_PARTS)):
         dropped = [field] if part in parts else []
@@ -671,7 +671,7 @@ def test_a_component_left_out_takes_its_field_and_nothing_else(scripted: Any, pa
 
 
 def test_all_components_can_be_left_out(scripted: Any) -> None:
-    requests = told(scripted, without=[*REASONER_PARTS, *EVALUATOR_PARTS], demonstration="scienceqa")
+    requests = requests_of(scripted, without=[*REASONER_PARTS, *EVALUATOR_PARTS], demonstration="scienceqa")
     for body in requests.values():
         assert fields_of(body) == ["answer"]
     assert quoted(requests[True], SOLUTION) == "Answer: A"
@@ -696,7 +696,7 @@ def test_what_is_left_out_changes_no_other_draw() -> None:
 
 @pytest.mark.parametrize("name", list(WORKED))
 def test_a_demonstration_shows_one_demo_for_both_roles(scripted: Any, name: str) -> None:
-    requests, worked = told(scripted, demonstration=name), WORKED[name]
+    requests, worked = requests_of(scripted, demonstration=name), WORKED[name]
     for role, parts in ((False, REASONER_PARTS), (True, EVALUATOR_PARTS)):
         _, shown, reply, _ = requests[role]["messages"]
         assert worked.question.split("\n")[0] in shown["content"]
@@ -713,7 +713,7 @@ def test_a_demonstration_shows_one_demo_for_both_roles(scripted: Any, name: str)
 
 def test_a_demonstration_leaves_out_the_same_components(scripted: Any) -> None:
     without = ["subquestions", "counterfactual"]
-    requests, worked = told(scripted, demonstration="boolq", without=without), WORKED["boolq"]
+    requests, worked = requests_of(scripted, demonstration="boolq", without=without), WORKED["boolq"]
     for body in requests.values():
         _, shown, reply, _ = body["messages"]
         assert list(json.loads(reply["content"])) == fields_of(body)
@@ -749,7 +749,7 @@ def test_a_solution_is_quoted_whole(scripted: Any) -> None:
     scripted.reply = lambda body: json.dumps(
         {**dict.fromkeys(fields_of(body), "so " * 2_000 + "end"), "answer": "A"}
     )
-    solution = quoted(told(scripted)[True], SOLUTION)
+    solution = quoted(requests_of(scripted)[True], SOLUTION)
     assert solution is not None
     assert solution.count("so so end") == 3
     assert last_answer(solution) == "A"
@@ -763,7 +763,7 @@ def test_what_a_reasoner_says_cannot_leave_its_quotes(scripted: Any) -> None:
         return json.dumps({**said, "answer": "A"})
 
     scripted.reply = reply
-    text = text_of(told(scripted)[True])
+    text = text_of(requests_of(scripted)[True])
     assert len(re.findall(r"^<<<", text, re.MULTILINE)) == 2  # the solution and the other answer
     assert len(re.findall(r"^>>>", text, re.MULTILINE)) == 2
     assert "answer D." not in re.sub(r"^<<<.*?^>>>$", "", text, flags=re.MULTILINE | re.DOTALL)

@@ -94,8 +94,8 @@ def test_the_strategies_there_are() -> None:
         *("simple", "zero_shot", "few_shot", "cot", "self_consistency", "complexity"),
         *("self_ask", "decomposition", "least_to_most", "plan_and_solve"),
     ]
-    told = [strategy.signature.instructions for strategy in STRATEGIES.values()]
-    assert len(set(told)) == len(told) - 1  # self-consistency samples cot
+    instructions = [strategy.signature.instructions for strategy in STRATEGIES.values()]
+    assert len(set(instructions)) == len(instructions) - 1  # self-consistency samples cot
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -509,7 +509,10 @@ def test_built_in_examples_are_no_part_of_an_optimizers_trace(scripted: Any) -> 
 
 def replied(strategy: str) -> dict[str, list[str]]:
     plan = STRATEGIES[strategy]
-    return {step: list(told.output_fields) for step, told in {**plan.steps, "answer": plan.signature}.items()}
+    return {
+        step: list(signature.output_fields)
+        for step, signature in {**plan.steps, "answer": plan.signature}.items()
+    }
 
 
 @pytest.mark.parametrize("name", WORKED)
@@ -754,15 +757,15 @@ def test_turns_stay_within_their_bounds(scripted: Any, strategy: str, parts: lis
     scripted.reply = says(parts=parts)
     program = agent(scripted, strategy)
     prediction = program(**CHOICE)
-    taken = Counter(turn["agent"] for turn in prediction.transcript)
+    turns = Counter(turn["agent"] for turn in prediction.transcript)
     bounds = {seat.name: (fewest, most) for seat, fewest, most in program.turns()}
-    assert set(taken) <= set(bounds)
+    assert set(turns) <= set(bounds)
     for name, (fewest, most) in bounds.items():
-        assert fewest <= taken[name] <= most
+        assert fewest <= turns[name] <= most
     extremes = {0: sum(fewest for fewest, _ in bounds.values()), 50: program.most_turns()}
     if len(parts) in extremes:
-        assert taken.total() == extremes[len(parts)]
-    assert len(scripted.bodies) == taken.total()
+        assert turns.total() == extremes[len(parts)]
+    assert len(scripted.bodies) == turns.total()
 
 
 # A strategy of one's own ------------------------------------------------------------------------------------

@@ -594,18 +594,18 @@ def test_several_workers_without_retries_are_decided_between(scripted: Any, envi
 )
 def test_a_verdict_may_be_dressed_up_but_not_guessed(decision: str, worker: str, name: str | None) -> None:
     said = {"decision": decision, "worker": worker, "suggestion": ""}
-    verdict = read_decision(said, {"bold": "Nile", "bold.1": "Seine"})
-    assert (verdict and verdict.worker) == name
+    found = read_decision(said, {"bold": "Nile", "bold.1": "Seine"})
+    assert (found and found.worker) == name
 
 
 @given(st.dictionaries(st.sampled_from(["decision", "worker", "suggestion"]), st.text()), st.booleans())
 def test_a_verdict_names_a_worker_who_can_stand(said: dict[str, str], retrying: bool) -> None:
     said = {"worker": "", "suggestion": "", **said}
     answers = {"bold": "Nile", "cautious": None}
-    verdict = read_decision(said, answers)
-    if verdict is not None:
-        assert verdict.worker in answers
-        assert answers[verdict.worker] is not None if verdict.accept else verdict.suggestion
+    found = read_decision(said, answers)
+    if found is not None:
+        assert found.worker in answers
+        assert answers[found.worker] is not None if found.accept else found.suggestion
     wanted = {
         **said,
         "decision": "retry" if retrying else "accept",
@@ -739,8 +739,8 @@ def test_every_instruction_can_be_changed_and_reaches_the_wire(scripted: Any, en
         "last": [{"worker": "bold"}],
     }
     for number, predictor in enumerate(predictors.values()):
-        told = predictor.signature.instructions
-        predictor.signature = predictor.signature.with_instructions(f"{told} Marked {number}.")
+        instructions = predictor.signature.instructions
+        predictor.signature = predictor.signature.with_instructions(f"{instructions} Marked {number}.")
     run(scripted, program, **every)
     sent = "\n".join(text_of(body) for body in scripted.bodies)
     assert all(f"Marked {number}." in sent for number in range(6))
@@ -826,8 +826,8 @@ def test_the_worked_trace_is_shown_to_every_seat(scripted: Any, environment: Any
             assert "Finish[Nile]" in before
             assert "The Seine is a river in the north of France." in before
             assert "Observation: Cairo is the capital" in before
-            told = before.count("flows through Cairo")
-            assert told == {"chat": {"bold": 2, "cautious": 4}[seat]}.get(layout, told)
+            shown = before.count("flows through Cairo")
+            assert shown == {"chat": {"bold": 2, "cautious": 4}[seat]}.get(layout, shown)
         elif seat == "conclude":
             assert "Answer: Nile" in before or '"answer": "Nile"' in before
         else:

@@ -151,22 +151,22 @@ def test_first_and_last_answers_have_shapley_values_of_their_own() -> None:
 
 
 def test_a_judge_is_nobody_to_give_way_to_and_gives_way_to_nobody() -> None:
-    told = row(
+    dialogue = row(
         *(turn("i", 1, "A"), turn("r", 1, "A"), turn("judge", 1, "B")),
         *(turn("i", 2, "B"), turn("r", 2, "A"), turn("judge", 2, "A")),
     )
-    (move,) = moves(told)
+    (move,) = moves(dialogue)
     assert (move.agent, move.towards) == ("i", ())
-    assert [chance.agent for chance in chances(told)] == ["r"]
-    assert set(forensics([told])["agent"]) == {"i", "r"}
+    assert [chance.agent for chance in chances(dialogue)] == ["r"]
+    assert set(forensics([dialogue])["agent"]) == {"i", "r"}
 
 
 def test_a_strongest_agent_outweighs_the_others() -> None:
     split = row(turn("i", 1, "B"), turn("c", 1, "B"), turn("r", 1, "A"), answer="A")
     plain = forensics([split])
-    told = forensics([split], {"program": "deliberation", "tie_break": "strongest:r"})
-    assert (plain["shapley"]["vote"], told["shapley"]["vote"]) == (0.0, 1.0)
-    assert told["agent"]["r"]["shapley"] == pytest.approx(1.0)
+    weighted = forensics([split], {"program": "deliberation", "tie_break": "strongest:r"})
+    assert (plain["shapley"]["vote"], weighted["shapley"]["vote"]) == (0.0, 1.0)
+    assert weighted["agent"]["r"]["shapley"] == pytest.approx(1.0)
 
 
 def test_weights_of_an_ensemble_and_of_a_network_count() -> None:
