@@ -14,6 +14,13 @@ class UserError(ValueError):
     """
 
 
+def checked_whole(name: str, value: Any, least: int = 1) -> int:
+    """The value, where it is a whole number of at least that. Raises UserError with its name."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UserError(f"{name} is {value!r}: give a whole number of at least {least}")
+    return value
+
+
 def said_by(problem: BaseException) -> str:
     """What an exception says, on one line; the name of its class when it says nothing."""
     return " ".join(str(problem).split()) or type(problem).__name__

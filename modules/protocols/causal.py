@@ -16,14 +16,14 @@ from ..agents.demonstration import demo_of, worked_example
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER
-from ..base.errors import UserError
+from ..base.errors import UserError, checked_whole
 from ..base.space import Choice, Parameter, Space, When, Whole
 from ..base.together import together
 from ..reading.answers import answer_key
 from ..reading.row import ResultRow
 from ..reports.causal import causal_report
 from .declaration import Described, Plot, Protocol, one_shot, rounds_title
-from .program import Program, SeatTurns, prediction_of
+from .program import Program, SeatTurns, distinct, prediction_of
 
 SINGLE_SAMPLE = {"temperature": 0.5, "top_p": 0.4}
 """How one answer is sampled unless settings say otherwise (CaCo-CoT, experiment details)."""
@@ -81,25 +81,22 @@ class CausalConsistency(Program):
         sampling: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        _check_count("reasoners", reasoners, 1)
-        _check_count("evaluators", evaluators, 0)
-        _check_count("n", n, 1)
-        _check_count("d_max", d_max, 1)
+        checked_whole("reasoners", reasoners)
+        checked_whole("evaluators", evaluators, 0)
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise UserError(f"seed is {seed!r}: give a whole number")
         self.th0, self.th1 = _share("th0", th0), _share("th1", th1)
-        self.n, self.d_max, self.seed, self.demonstration = n, d_max, seed, demonstration
+        self.n, self.d_max = checked_whole("n", n), checked_whole("d_max", d_max)
+        self.seed, self.demonstration = seed, demonstration
         self.without = _checked_parts(without)
         settings = {**SINGLE_SAMPLE, **(sampling or {})}
         reasoning = _trimmed(CausalReasoner, REASONER_PARTS, self.without)
         evaluating = _trimmed(CausalEvaluator, EVALUATOR_PARTS, self.without)
         self.reasoners = [
-            Seat(_name("reasoner", place, reasoners), reasoning, sampling=settings)
-            for place in range(reasoners)
+            Seat(name, reasoning, sampling=settings) for name in distinct(["reasoner"] * reasoners)
         ]
         self.evaluators = [
-            Seat(_name("evaluator", place, evaluators), evaluating, sampling=settings)
-            for place in range(evaluators)
+            Seat(name, evaluating, sampling=settings) for name in distinct(["evaluator"] * evaluators)
         ]
         if demonstration is not None:
             self._demonstrate(demonstration)
@@ -262,8 +259,7 @@ def _settled(
     task: Task, answer: str | None, decided_by: str, transcript: Sequence[Turn], depth: int
 ) -> dspy.Prediction:
     agreed = depth if decided_by in ("accepted", "evaluators") else None
-    decided = "none" if answer is None else decided_by
-    return prediction_of(task, answer, decided, transcript, rounds=depth, consensus_round=agreed)
+    return prediction_of(task, answer, decided_by, transcript, rounds=depth, consensus_round=agreed)
 
 
 def _trimmed(signature: Any, parts: Mapping[str, str], without: Iterable[str]) -> Any:
@@ -271,15 +267,6 @@ def _trimmed(signature: Any, parts: Mapping[str, str], without: Iterable[str]) -
         if part in parts:
             signature = signature.delete(parts[part])
     return signature
-
-
-def _name(role: str, place: int, count: int) -> str:
-    return role if count == 1 else f"{role}.{place}"
-
-
-def _check_count(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UserError(f"{name} is {value!r}: give a whole number of at least {least}")
 
 
 def _share(name: str, value: Any) -> float:

@@ -15,11 +15,11 @@ from ..agents.retrieval import Retrieval, retrieval_settings
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn, all_agree
 from ..base.calls import Usage
-from ..base.errors import UserError
+from ..base.errors import UserError, checked_whole
 from ..base.space import Choice, Member, Parameter, Pick, Space, When, Whole
-from ..reading.answers import Kind, answer_key
+from ..reading.answers import Kind
 from ..reading.row import ResultRow
-from ..reading.voting import majority
+from ..reading.voting import vote_among
 from ..reports.deliberation import deliberation_report
 from .declaration import MAX_ROUNDS, Described, Plot, Protocol, Replayed, Replays, comma_items, rounds_title
 from .program import Program, SeatTurns, prediction_of
@@ -43,8 +43,7 @@ class TieBreak:
 
 
 def _majority(said: Sequence[tuple[str, str | None]], agents: int, kind: Kind, _: str = "") -> str | None:
-    last = [answer for _, answer in said[-agents:]]
-    return majority(last, key=lambda answer: answer_key(answer, kind)).answer
+    return vote_among([answer for _, answer in said[-agents:]], kind).answer
 
 
 def _last_of(said: Sequence[tuple[str, str | None]], agents: int, kind: Kind, role: str) -> str | None:
@@ -97,9 +96,7 @@ class Deliberation(Program):
         super().__init__()
         self.roles = _checked_roles(roles)
         self.tie_break = checked_tie_break(tie_break, self.roles)
-        if not isinstance(max_rounds, int) or isinstance(max_rounds, bool) or max_rounds < 1:
-            raise UserError(f"max_rounds is {max_rounds!r}: give a whole number of at least 1")
-        self.max_rounds = max_rounds
+        self.max_rounds = checked_whole("max_rounds", max_rounds)
         self.agents = [Seat(role, ROLES[role], sampling=sampling) for role in self.roles]
         asks = TIE_BREAKS[self.tie_break.partition(":")[0]].rule is None
         self.judge = Seat("judge", Judge, sampling=sampling) if asks else None
@@ -201,9 +198,7 @@ def replay(
     recorded = max((turn.round for turn in spoken), default=0)
     if not recorded:
         raise UserError("this result holds no dialogue: replay needs a recorded run of Deliberation")
-    limit = recorded if max_rounds is None else max_rounds
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise UserError(f"max_rounds is {max_rounds!r}: give a whole number of at least 1")
+    limit = recorded if max_rounds is None else checked_whole("max_rounds", max_rounds)
     roles = list(dict.fromkeys(turn.agent for turn in spoken))
     task = Task("(replayed)", None, None, kind)
 

@@ -8,14 +8,14 @@ from typing import Any
 import dspy
 
 from ..agents.transcript import Task, Turn
-from ..base.calls import Usage, with_usage
+from ..base.calls import with_usage
 from ..base.errors import UserError
 from ..base.space import Choice, Parameter, Pick, Space
 from ..base.together import together
-from ..reading.answers import Kind, answer_key, score
-from ..reading.voting import Vote, log_odds, majority, weighted
+from ..reading.answers import score
+from ..reading.voting import log_odds, vote_among
 from .declaration import Described, Protocol, Replayed, Replays, comma_items
-from .program import Program, SeatTurns, distinct, prediction_of
+from .program import Program, SeatTurns, distinct, prediction_of, solved_by
 from .registry import titled
 from .single import SingleAgent
 from .strategies import STRATEGIES
@@ -78,19 +78,14 @@ class Ensemble(Program):
             raise UserError(
                 "the weighted ensemble has no weights: pass weights=[…] or fit them on training questions"
             )
-        asked = await self._ask_all(task)
+        asked = await together(with_usage(solved_by(member, task)) for member in self.members)
         turns = [
             Turn(name, 1, prediction.answer, _argument(prediction), usage=usage)
             for name, (prediction, usage) in zip(self.names, asked, strict=True)
         ]
         weights = None if self.vote == "majority" else self.weights
-        outcome = _counted([turn.answer for turn in turns], weights, task.kind)
-        decided_by = "none" if outcome.answer is None else self.vote
-        return prediction_of(task, outcome.answer, decided_by, turns, tied=outcome.tied)
-
-    async def _ask_all(self, task: Task) -> list[tuple[dspy.Prediction, Usage]]:
-        inputs = {"question": task.question, "choices": task.choices, "context": task.context}
-        return await together(with_usage(member.acall(**inputs, kind=task.kind)) for member in self.members)
+        outcome = vote_among([turn.answer for turn in turns], task.kind, weights)
+        return prediction_of(task, outcome.answer, self.vote, turns, tied=outcome.tied)
 
     def fit_weights(self, rows: Iterable[Mapping[str, Any]]) -> list[float]:
         """Set each member's weight to the log-odds of its accuracy on recorded rows of this ensemble.
@@ -127,13 +122,6 @@ def member_weights(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> l
         )
     typical = max(2, round(options / total))
     return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
-
-
-def _counted(answers: Sequence[str | None], weights: Sequence[float] | None, kind: Kind) -> Vote:
-    def key(answer: str) -> str:
-        return answer_key(answer, kind)
-
-    return majority(answers, key=key) if weights is None else weighted(answers, weights, key=key)
 
 
 def _name(member: Program) -> str:
@@ -194,7 +182,7 @@ def _replayed(rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) 
         if row["error"]:
             found.append(None)
             continue
-        outcome = _counted([turn["answer"] for turn in row["transcript"]], weights, row["kind"])
+        outcome = vote_among([turn["answer"] for turn in row["transcript"]], row["kind"], weights)
         decided_by = "majority" if weights is None else "weighted"
         calls = row["usage"]["calls"]
         found.append(Replayed(outcome.answer, "none" if outcome.answer is None else decided_by, 1, calls))

@@ -12,7 +12,7 @@ import dspy
 import numpy as np
 
 from ..agents.transcript import Task
-from ..base.errors import UserError
+from ..base.errors import UserError, checked_whole
 from ..reading.row import ResultRow
 from .declaration import Protocol
 from .program import Program, SeatTurns
@@ -45,11 +45,9 @@ class NearestDemos(Program):
         super().__init__()
         if not isinstance(of, Program):
             raise UserError(f"of is {of!r}: give the program that is to answer")
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise UserError(f"k is {k!r}: give a whole number from 1 up")
         if isinstance(pool, str) or not isinstance(pool, Sequence) or not pool:
             raise UserError("there is no solved question to show: give training questions")
-        self.program, self.k = of, k
+        self.program, self.k = of, checked_whole("k", k)
         self.pool = _Pool(Shown(*one) for one in pool)
 
     def describe(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -154,15 +155,23 @@ class Program(dspy.Module):  # type: ignore[misc]
 
 def distinct(names: Sequence[str]) -> list[str]:
     """The names in order, repeated ones with their number: `a, b, a` gives `a.0, b, a.1`."""
-    single = {name for name in names if names.count(name) == 1}
+    times = Counter(names)
+    used = {name for name in names if times[name] == 1}
+    numbers = {name: count() for name in names if times[name] > 1}
     found = []
     for name in names:
-        if name in single:
-            found.append(name)
-            continue
-        numbers = (f"{name}.{number}" for number in count())
-        found.append(next(each for each in numbers if each not in single and each not in found))
+        if name in numbers:
+            name = next(each for n in numbers[name] if (each := f"{name}.{n}") not in used)
+            used.add(name)
+        found.append(name)
     return found
+
+
+async def solved_by(program: Program, task: Task) -> dspy.Prediction:
+    """The prediction of a program that is part of another."""
+    return await program.acall(
+        question=task.question, choices=task.choices, context=task.context, kind=task.kind
+    )
 
 
 def prediction_of(
@@ -175,10 +184,13 @@ def prediction_of(
     consensus_round: int | None = None,
     **extra: Any,
 ) -> dspy.Prediction:
-    """The prediction that every protocol returns; `answers` holds each agent's answer per round."""
+    """The prediction that every protocol returns; `answers` holds each agent's answer per round.
+
+    Without an answer, nothing decided: `decided_by` is then `none`.
+    """
     return dspy.Prediction(
         answer=answer,
-        decided_by=decided_by,
+        decided_by="none" if answer is None else decided_by,
         rounds=rounds,
         consensus_round=consensus_round,
         kind=task.kind,

@@ -13,7 +13,7 @@ from ..base.errors import UserError
 from ..reading.answers import answer_key
 from ..reading.row import ResultRow
 from .declaration import Protocol
-from .program import Program, SeatTurns
+from .program import Program, SeatTurns, solved_by
 from .single import SingleAgent
 
 ALWAYS, NEVER = "always", "never"
@@ -80,11 +80,11 @@ class Router(Program):
     async def solve(self, task: Task) -> dspy.Prediction:
         asked: dict[str, dspy.Prediction] = {}
         if self.rule != ALWAYS:
-            asked[CHEAP] = await _ask(self.cheap, task)
+            asked[CHEAP] = await solved_by(self.cheap, task)
             signs = signs_of(task, asked[CHEAP].answer, asked[CHEAP].transcript)
             if not asks_team(self.rule, signs):
                 return _settled(task, asked)
-        asked[TEAM] = await _ask(self.team, task)
+        asked[TEAM] = await solved_by(self.team, task)
         return _settled(task, asked)
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
@@ -181,12 +181,6 @@ def _program(part: str | Program, what: str) -> Program:
     if not isinstance(part, Program):
         raise UserError(f"the router's {what} part is a {type(part).__name__}: give a program or a strategy")
     return part
-
-
-async def _ask(program: Program, task: Task) -> dspy.Prediction:
-    return await program.acall(
-        question=task.question, choices=task.choices, context=task.context, kind=task.kind
-    )
 
 
 def _settled(task: Task, asked: Mapping[str, dspy.Prediction]) -> dspy.Prediction:

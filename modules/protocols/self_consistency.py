@@ -10,9 +10,8 @@ import dspy
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.together import together
-from ..reading.answers import answer_key
 from ..reading.steps import reasoning_steps
-from ..reading.voting import majority
+from ..reading.voting import vote_among
 from .program import prediction_of
 
 SAMPLES = 10
@@ -49,6 +48,5 @@ async def _sampled(seat: Seat, task: Task, samples: int) -> list[Turn]:
 
 
 def _counted(task: Task, turns: Sequence[Turn], voting: Sequence[Turn]) -> dspy.Prediction:
-    vote = majority([turn.answer for turn in voting], key=lambda answer: answer_key(answer, task.kind))
-    decided_by = "none" if vote.answer is None else "majority"
-    return prediction_of(task, vote.answer, decided_by, turns, tied=vote.tied)
+    vote = vote_among([turn.answer for turn in voting], task.kind)
+    return prediction_of(task, vote.answer, "majority", turns, tied=vote.tied)

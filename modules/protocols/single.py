@@ -11,7 +11,7 @@ from ...signatures.roles import ROLES
 from ..agents.retrieval import Retrieval, retrieval_settings
 from ..agents.seat import Seat
 from ..agents.transcript import Task
-from ..base.errors import UserError
+from ..base.errors import UserError, checked_whole
 from ..base.space import Choice, Parameter, Space, When
 from .declaration import Described, Protocol, one_shot
 from .program import Program, SeatTurns, prediction_of
@@ -113,7 +113,7 @@ class SingleAgent(Program):
             return await self.plan.flow(self.seat, self.steps, task, self.samples or 1)
         evidence = await self.retrieval.look_up(task) if self.retrieval else None
         turn = await self.seat.ask(task, evidence=evidence)
-        return prediction_of(task, turn.answer, "none" if turn.answer is None else "single", [turn])
+        return prediction_of(task, turn.answer, "single", [turn])
 
 
 def _checked_samples(name: str, plan: Strategy, samples: int | None) -> int | None:
@@ -123,9 +123,7 @@ def _checked_samples(name: str, plan: Strategy, samples: int | None) -> int | No
     if plan.samples is None:
         several = [name for name, known in STRATEGIES.items() if known.samples is not None]
         raise UserError(f"{name!r} takes no samples: drop them, or choose {' or '.join(several)}")
-    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-        raise UserError(f"samples is {samples!r}: give a whole number from 1 up")
-    return samples
+    return checked_whole("samples", samples)
 
 
 def _read(parts: Sequence[str]) -> dict[str, Any]:

@@ -135,8 +135,7 @@ def strategy_of(name: Any) -> Strategy:
 
 
 def _prediction(task: Task, turns: list[Turn]) -> dspy.Prediction:
-    answer = turns[-1].answer
-    return prediction_of(task, answer, "none" if answer is None else "single", turns)
+    return prediction_of(task, turns[-1].answer, "single", turns)
 
 
 def _parts(named: Turn) -> list[str]:

@@ -24,7 +24,7 @@ from ..reading.row import ResultRow
 from ..reading.voting import weighted_consensus
 from ..reports.network import network_report
 from .declaration import Described, Plot, Protocol
-from .program import Program, SeatTurns, prediction_of
+from .program import Program, SeatTurns, prediction_of, solved_by
 from .saved import read_saved, restore
 from .single import SingleAgent
 from .strategies import strategy_of
@@ -132,7 +132,7 @@ class StrategyNetwork(Program):
         return prediction_of(
             task,
             outcome.answer,
-            "none" if outcome.answer is None else "consensus",
+            "consensus",
             turns,
             confidence=outcome.probability,
             probabilities=outcome.probabilities,
@@ -208,9 +208,7 @@ class StrategyNetwork(Program):
         member, own = self.agents[i][s], self.agents[i][s].seat.predict.lm
         # Agents with LMs of their own need no other sample, and share the record of a single agent's calls.
         member.number = sum(agent[s].seat.predict.lm is own for agent in self.agents[:i])
-        return await member.acall(
-            question=task.question, choices=task.choices, context=task.context, kind=task.kind
-        )
+        return await solved_by(member, task)
 
 
 class _Member(SingleAgent):

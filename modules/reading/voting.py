@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .answers import Kind, answer_key
+
 LOWEST_TRUST = 0.1
 """The lower bound of trust, and the weight of an agent that nobody is connected to."""
 
@@ -55,6 +57,15 @@ def weighted(answers: Sequence[str | None], weights: Sequence[float], *, key: Ke
     leaders = _leaders(scores)
     best = max(leaders, key=lambda answer: max(weights[i] for i in supporters[answer]), default=None)
     return Vote(best, scores, len(leaders) > 1)
+
+
+def vote_among(answers: Sequence[str | None], kind: Kind, weights: Sequence[float] | None = None) -> Vote:
+    """The vote among answers of a kind, with equal weights (None) or by their sum."""
+
+    def key(answer: str) -> str:
+        return answer_key(answer, kind)
+
+    return majority(answers, key=key) if weights is None else weighted(answers, weights, key=key)
 
 
 def log_odds(accuracy: float, n: int, *, options: int = 2) -> float:

@@ -14,14 +14,13 @@ from ...agents.retrieval import Retrieval, retrieval_settings
 from ...agents.seat import Seat, forget
 from ...agents.transcript import Task, Turn, all_agree
 from ...base.calls import metered
-from ...base.errors import UserError
+from ...base.errors import UserError, checked_whole
 from ...base.fence import cut, one_line
 from ...base.space import Choice, Parameter, Pick, Space, Whole
 from ...base.together import together
 from ...environment import Environment
-from ...reading.answers import answer_key
 from ...reading.row import ResultRow
-from ...reading.voting import majority
+from ...reading.voting import vote_among
 from ...reports.team import team_report
 from ..declaration import Described, Plot, Protocol, comma_items, one_shot
 from ..program import Program, SeatTurns, distinct, prediction_of
@@ -85,8 +84,8 @@ class SupervisedTeam(Program):
             raise UserError(
                 f"environment is {environment!r}: give an environment, such as fm.CorpusEnvironment(PATH)"
             )
-        self.max_steps = _checked_limit("max_steps", max_steps, 1)
-        self.max_retries = _checked_limit("max_retries", max_retries, 0)
+        self.max_steps = checked_whole("max_steps", max_steps)
+        self.max_retries = checked_whole("max_retries", max_retries, 0)
         settings = {**GREEDY, **(sampling or {})}
         names = distinct(self.roles)
         self.workers = [
@@ -120,7 +119,7 @@ class SupervisedTeam(Program):
     def with_max_steps(self, max_steps: int) -> SupervisedTeam:
         """A copy, prompts and demonstrations included, with another step limit."""
         limited: SupervisedTeam = self.deepcopy()
-        limited.max_steps = _checked_limit("max_steps", max_steps, 1)
+        limited.max_steps = checked_whole("max_steps", max_steps)
         for worker in limited.workers:
             worker.max_steps = limited.max_steps
         return limited
@@ -147,20 +146,24 @@ class SupervisedTeam(Program):
         transcript, latest = list(first), {turn.agent: turn for turn in first}
         agreed = 1 if all_agree([turn.answer for turn in first], task.kind) else None
         if self.last_word is None:
-            return _settled(task, first[0].answer, f"alone:{first[0].agent}", transcript, 1, agreed)
+            return prediction_of(
+                task, first[0].answer, f"alone:{first[0].agent}", transcript, consensus_round=agreed
+            )
+        answer: str | None = None
+        decided_by = "none"
         for round in range(1, self.max_retries + 2):
             last = round > self.max_retries
             if last and all(turn.answer is None for turn in latest.values()):
-                return _settled(task, None, "none", transcript, round, agreed)
+                break
             seat = self.supervisor if self.supervisor is not None and not last else self.last_word
             turn, decision = await self._judge(seat, task, round, list(latest.values()))
             transcript.append(turn)
             if decision is None:
                 answer, decided_by = _fall_back(list(latest.values()), task)
-                return _settled(task, answer, decided_by, transcript, round, agreed)
+                break
             if decision.accept:
-                answer = latest[decision.worker].answer
-                return _settled(task, answer, f"supervisor:{decision.worker}", transcript, round, agreed)
+                answer, decided_by = latest[decision.worker].answer, f"supervisor:{decision.worker}"
+                break
             worker = next(worker for worker in self.workers if worker.name == decision.worker)
             old = latest[worker.name]
             retried = await worker.attempt(
@@ -170,7 +173,7 @@ class SupervisedTeam(Program):
             latest[worker.name] = retried
             if agreed is None and all_agree([turn.answer for turn in latest.values()], task.kind):
                 agreed = round + 1
-        raise AssertionError("the last round always returns")
+        return prediction_of(task, answer, decided_by, transcript, rounds=round, consensus_round=agreed)
 
     def _demonstrate(self, name: str) -> None:
         worked = worked_example(name)
@@ -250,22 +253,10 @@ def _decision_of(said: Mapping[str, Any]) -> str:
 def _fall_back(latest: Sequence[Turn], task: Task) -> tuple[str | None, str]:
     """The answer most workers share, else the first that there is."""
     answers = [turn.answer for turn in latest]
-    vote = majority(answers, key=lambda answer: answer_key(answer, task.kind))
+    vote = vote_among(answers, task.kind)
     if vote.answer is not None and not vote.tied and vote.scores[vote.answer] > 1:
         return vote.answer, "fallback:majority"
     return next((answer for answer in answers if answer is not None), None), "fallback:first"
-
-
-def _settled(
-    task: Task,
-    answer: str | None,
-    decided_by: str,
-    transcript: Sequence[Turn],
-    rounds: int,
-    agreed: int | None,
-) -> dspy.Prediction:
-    decided = "none" if answer is None else decided_by
-    return prediction_of(task, answer, decided, transcript, rounds=rounds, consensus_round=agreed)
 
 
 def _supervisor(name: str, signature: Any, workers: Sequence[str], sampling: Mapping[str, Any]) -> Seat:
@@ -284,12 +275,6 @@ def _checked_workers(workers: Sequence[str]) -> list[str]:
         if not isinstance(name, str) or name not in prompts.WORKERS:
             raise UserError(f"there is no worker {name!r}: choose among {', '.join(prompts.WORKERS)}")
     return names
-
-
-def _checked_limit(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UserError(f"{name} is {value!r}: give a whole number of at least {least}")
-    return value
 
 
 def _read(parts: Sequence[str]) -> dict[str, Any]:
