@@ -22,7 +22,7 @@ from ..base.together import together
 from ..reading.answers import answer_key
 from ..reading.row import ResultRow
 from ..reports.causal import causal_report
-from .declaration import Described, Plot, Protocol, one_shot, rounds_title
+from .declaration import Described, Plot, Protocol, known_names, one_shot, rounds_title
 from .program import Program, SeatTurns, distinct, prediction_of
 
 SINGLE_SAMPLE = {"temperature": 0.5, "top_p": 0.4}
@@ -88,7 +88,10 @@ class CausalConsistency(Program):
         self.th0, self.th1 = _share("th0", th0), _share("th1", th1)
         self.n, self.d_max = checked_whole("n", n), checked_whole("d_max", d_max)
         self.seed, self.demonstration = seed, demonstration
-        self.without = _checked_parts(without)
+        left_out = without if isinstance(without, str) or not isinstance(without, Iterable) else list(without)
+        parts, advice = [*REASONER_PARTS, *EVALUATOR_PARTS], "give a list of components to leave out"
+        named = known_names("without", left_out, parts, "component {} to leave out", advice)
+        self.without = list(dict.fromkeys(named))
         settings = {**SINGLE_SAMPLE, **(sampling or {})}
         reasoning = _trimmed(CausalReasoner, REASONER_PARTS, self.without)
         evaluating = _trimmed(CausalEvaluator, EVALUATOR_PARTS, self.without)
@@ -134,32 +137,34 @@ class CausalConsistency(Program):
 
     async def solve(self, task: Task) -> dspy.Prediction:
         transcript: list[Turn] = []
+        answer: str | None = None
+        decided_by = "depth limit"
         for depth in range(1, self.d_max + 1):
             draw = random.Random(f"{self.seed}/{ASKER.get().question or task.key}/{depth}")
             solutions = await self._reason(task, depth)
             transcript += solutions
             ranked = _ranked(solutions, task, draw)
             if not self.evaluators:
-                return _settled(task, ranked[0][0] if ranked else None, "vote", transcript, depth)
+                answer, decided_by = ranked[0][0] if ranked else None, "vote"
+                break
             if ranked and ranked[0][1] > self.th0:
-                answer = ranked[0][0]
-                (verdict,) = await self._evaluate(task, depth, solutions, [answer], draw)
+                (verdict,) = await self._evaluate(task, depth, solutions, [ranked[0][0]], draw)
                 transcript.append(verdict)
-                if _same(verdict.answer, answer, task):
-                    return _settled(task, answer, "accepted", transcript, depth)
-                if depth == self.d_max:
-                    return _settled(task, verdict.answer, "depth limit", transcript, depth)
+                if _same(verdict.answer, ranked[0][0], task):
+                    answer, decided_by = ranked[0][0], "accepted"
+                    break
+                answer = verdict.answer
             else:
                 top = [answer for answer, _ in ranked[: self.n]]
                 verdicts = await self._evaluate(task, depth, solutions, top, draw)
                 transcript += verdicts
                 revised = _ranked(verdicts, task, draw)
+                answer = revised[0][0] if revised else None
                 if revised and revised[0][1] > self.th1:
-                    return _settled(task, revised[0][0], "evaluators", transcript, depth)
-                if depth == self.d_max:
-                    answer_left = revised[0][0] if revised else None
-                    return _settled(task, answer_left, "depth limit", transcript, depth)
-        raise AssertionError("the last round always returns")
+                    decided_by = "evaluators"
+                    break
+        agreed = depth if decided_by in ("accepted", "evaluators") else None
+        return prediction_of(task, answer, decided_by, transcript, rounds=depth, consensus_round=agreed)
 
     async def _reason(self, task: Task, depth: int) -> list[Turn]:
         """Every reasoner's solution, asked for at the same time; each is a sample of its own."""
@@ -255,13 +260,6 @@ def _notes(text: str, answer: str | None, other: str | None) -> list[dict[str, A
     return [solution, {"title": COUNTERFACTUAL, "text": "", "answer": other}]
 
 
-def _settled(
-    task: Task, answer: str | None, decided_by: str, transcript: Sequence[Turn], depth: int
-) -> dspy.Prediction:
-    agreed = depth if decided_by in ("accepted", "evaluators") else None
-    return prediction_of(task, answer, decided_by, transcript, rounds=depth, consensus_round=agreed)
-
-
 def _trimmed(signature: Any, parts: Mapping[str, str], without: Iterable[str]) -> Any:
     for part in without:
         if part in parts:
@@ -273,17 +271,6 @@ def _share(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise UserError(f"{name} is {value!r}: give a share from 0 to 1")
     return float(value)
-
-
-def _checked_parts(without: Sequence[str]) -> list[str]:
-    if not isinstance(without, Iterable):
-        raise UserError(f"without is {without!r}: give a list of components to leave out")
-    names = [without] if isinstance(without, str) else list(without)
-    known = [*REASONER_PARTS, *EVALUATOR_PARTS]
-    for name in names:
-        if name not in known:
-            raise UserError(f"there is no component {name!r} to leave out: choose among {', '.join(known)}")
-    return list(dict.fromkeys(names))
 
 
 def _read(parts: Sequence[str]) -> dict[str, Any]:

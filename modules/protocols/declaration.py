@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,6 +66,21 @@ def no_parts(parts: Sequence[str]) -> dict[str, Any]:
 def comma_items(parts: Sequence[str]) -> list[str]:
     """The items of the first part of a short spec, which commas divide."""
     return [item.strip() for item in parts[0].split(",")] if parts and parts[0] else []
+
+
+def known_names(parameter: str, value: Any, known: Iterable[str], what: str, advice: str) -> list[str]:
+    """The items of a parameter that takes several names, or one text, where all of them are known.
+
+    Raises UserError with the advice for what is no sequence, and for the first name that is not known, called
+    as `what` says.
+    """
+    if not isinstance(value, Sequence):
+        raise UserError(f"{parameter} is {value!r}: {advice}")
+    names, choices = [value] if isinstance(value, str) else list(value), list(known)
+    for name in names:
+        if name not in choices:  # a list finds a value that has no hash, too
+            raise UserError(f"there is no {what.format(repr(name))}: choose among {', '.join(choices)}")
+    return names
 
 
 def rounds_title(rounds: int) -> str:

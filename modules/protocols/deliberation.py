@@ -21,7 +21,17 @@ from ..reading.answers import Kind
 from ..reading.row import ResultRow
 from ..reading.voting import vote_among
 from ..reports.deliberation import deliberation_report
-from .declaration import MAX_ROUNDS, Described, Plot, Protocol, Replayed, Replays, comma_items, rounds_title
+from .declaration import (
+    MAX_ROUNDS,
+    Described,
+    Plot,
+    Protocol,
+    Replayed,
+    Replays,
+    comma_items,
+    known_names,
+    rounds_title,
+)
 from .program import Program, SeatTurns, prediction_of
 
 MAX_AGENTS = 8
@@ -132,34 +142,29 @@ class Deliberation(Program):
                 return prediction_of(
                     task, latest[0].answer, "consensus", transcript, rounds=round, consensus_round=round
                 )
-        if self.judge is None:
-            answer, decided_by = settle(transcript, self.tie_break, self.roles, task.kind)
-        else:
+        judged = None
+        if self.judge is not None:
             verdict = await self.judge.ask(task, round=self.max_rounds, discussion=transcript)
-            answer, decided_by = verdict.answer, "judge"
-            if answer is None:
-                answer, decided_by = fall_back(transcript, self.roles, task.kind)
             transcript.append(verdict)
+            judged = verdict.answer
+        answer, decided_by = settle(transcript, self.tie_break, self.roles, task.kind, judged)
         return prediction_of(task, answer, decided_by, transcript, rounds=self.max_rounds)
 
 
 def settle(
-    transcript: Sequence[Turn], tie_break: str, roles: Sequence[str], kind: Kind
+    transcript: Sequence[Turn], tie_break: str, roles: Sequence[str], kind: Kind, judged: str | None = None
 ) -> tuple[str | None, str]:
-    """The answer and `decided_by` of a tie-break that needs no LM."""
+    """The answer and `decided_by` of a tie-break; `judged` is that of one who was asked.
+
+    Where the tie-break has no valid answer, the majority of the valid last answers decides.
+    """
     name, _, role = tie_break.partition(":")
     rule = TIE_BREAKS[name].rule
-    assert rule is not None, f"{name} is asked, not settled"
     said = [(turn.agent, turn.answer) for turn in transcript if turn.agent in roles]
-    answer = rule(said, len(roles), kind, role)
-    return (answer, tie_break) if answer is not None else fall_back(transcript, roles, kind)
-
-
-def fall_back(transcript: Sequence[Turn], roles: Sequence[str], kind: Kind) -> tuple[str | None, str]:
-    """Majority of the valid last answers when the tie-break has none of its own."""
-    said = [(turn.agent, turn.answer) for turn in transcript if turn.agent in roles]
-    answer = _majority(said, len(roles), kind)
-    return answer, "fallback:majority" if answer is not None else "none"
+    answer = judged if rule is None else rule(said, len(roles), kind, role)
+    if answer is not None:
+        return answer, tie_break
+    return _majority(said, len(roles), kind), "fallback:majority"
 
 
 def replay(
@@ -228,9 +233,7 @@ def replay(
             )
         if not verdicts:
             return outcome(result["answer"], result["decided_by"], kept, rounds=limit)
-        answer, decided_by = verdicts[-1].answer, "judge"
-        if answer is None:
-            answer, decided_by = fall_back(kept, roles, kind)
+        answer, decided_by = settle(kept, "judge", roles, kind, verdicts[-1].answer)
         return outcome(answer, decided_by, [*kept, verdicts[-1]], rounds=limit)
     answer, decided_by = settle(kept, checked_tie_break(tie_break, roles), roles, kind)
     return outcome(answer, decided_by, kept, rounds=limit)
@@ -259,16 +262,12 @@ def _replayed(
 
 
 def _checked_roles(roles: Sequence[str]) -> list[str]:
-    if not isinstance(roles, str | Sequence):
-        raise UserError(f"roles is {roles!r}: give a list of roles in speaking order")
-    names = [roles] if isinstance(roles, str) else list(roles)
+    names = known_names("roles", roles, ROLES, "role {}", "give a list of roles in speaking order")
     if not 1 <= len(names) <= MAX_AGENTS:
         raise UserError(
             f"a deliberation has 1 to {MAX_AGENTS} agents, not {len(names)}: name its roles in order"
         )
     for name in names:
-        if not isinstance(name, str) or name not in ROLES:
-            raise UserError(f"there is no role {name!r}: choose among {', '.join(ROLES)}")
         if names.count(name) > 1:
             raise UserError(f"the role {name!r} appears more than once: each role may appear once")
     return names

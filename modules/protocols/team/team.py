@@ -22,7 +22,7 @@ from ...environment import Environment
 from ...reading.row import ResultRow
 from ...reading.voting import vote_among
 from ...reports.team import team_report
-from ..declaration import Described, Plot, Protocol, comma_items, one_shot
+from ..declaration import Described, Plot, Protocol, comma_items, known_names, one_shot
 from ..program import Program, SeatTurns, distinct, prediction_of
 from .worker import STEP_FIELDS, TeamWorker, trace_text
 
@@ -75,7 +75,10 @@ class SupervisedTeam(Program):
         sampling: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self.roles = _checked_workers(workers)
+        advice = "name them in order, such as ['bold', 'cautious']"
+        self.roles = known_names("workers", workers, prompts.WORKERS, "worker {}", advice)
+        if not self.roles:
+            raise UserError(f"a team has at least one worker: {advice}")
         if environment is None:
             raise UserError(
                 "a team needs a place to look things up: give it an environment, such as corpus:PATH"
@@ -263,18 +266,6 @@ def _supervisor(name: str, signature: Any, workers: Sequence[str], sampling: Map
     return Seat(
         name, signature.with_updated_fields("worker", type_=Literal[tuple(workers)]), sampling=sampling
     )
-
-
-def _checked_workers(workers: Sequence[str]) -> list[str]:
-    if not isinstance(workers, Sequence):
-        raise UserError(f"workers is {workers!r}: name them in order, such as ['bold', 'cautious']")
-    names = [workers] if isinstance(workers, str) else list(workers)
-    if not names:
-        raise UserError("a team has at least one worker: name them in order, such as ['bold', 'cautious']")
-    for name in names:
-        if not isinstance(name, str) or name not in prompts.WORKERS:
-            raise UserError(f"there is no worker {name!r}: choose among {', '.join(prompts.WORKERS)}")
-    return names
 
 
 def _read(parts: Sequence[str]) -> dict[str, Any]:
