@@ -45,10 +45,7 @@ UPWARD: list[str] = []
 AMONG_SIBLINGS: list[str] = []
 CIRCLES: list[str] = []
 LATE: list[str] = []
-TWICE: list[str] = [
-    "Plan",
-    "plan",
-]
+TWICE: list[str] = []
 ON_DISK = {"mlflow_run_id", "mlflow_parent_id", "mlflow.json"}
 """Names in files of runs, which stay as they are."""
 

@@ -11,7 +11,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
 from ..base.wording import counted
 from ..comparison.match_budget import lm_of_run, questions_of
-from ..distillation.distil import Plan, carry_out, plan_distil
+from ..distillation.distil import DistillationPlan, carry_out, plan_distil
 from ..evaluation.earlier import earlier
 from ..programs.resolve import program_of
 from ..programs.seats import LMOptions
@@ -69,7 +69,7 @@ def distil(options: DistilOptions) -> None:
     finish(options, {"out": str(found.folder), **report}, show, code=STOPPED if report["stopped"] else 0)
 
 
-def plan_lines(plan: Plan, budget: str | None) -> list[str]:
+def plan_lines(plan: DistillationPlan, budget: str | None) -> list[str]:
     """What is going to happen, and what must be known before."""
     parts = plan.parts
     return [

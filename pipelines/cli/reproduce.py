@@ -11,7 +11,7 @@ from ...modules.base.errors import UserError
 from ..reproduction.lines import Line, Reproduction
 from ..reproduction.listing import RowInfo, TableInfo, listing
 from ..reproduction.lms import PaperLMs
-from ..reproduction.plan import Plan, Request, plan
+from ..reproduction.plan import ReproductionPlan, Request, plan_reproduction
 from ..reproduction.presets import models
 from ..reproduction.reproduce import run
 from .options import ReproduceOptions
@@ -34,13 +34,13 @@ def reproduce(options: ReproduceOptions) -> None:
         *("cache", "dry_run"),
     )
     given = {name: getattr(options, name) for name in same}
-    planned = plan(Request(lms=PaperLMs(**options.lms()), tracking=options.track, **given))
+    planned = plan_reproduction(Request(lms=PaperLMs(**options.lms()), tracking=options.track, **given))
     confirm(options, plan_lines(planned), planned.to_dict, planned.total["cost_usd"])
     done = run(planned, lambda label: evaluating(options, label))
     finish(options, done.to_dict(), lambda: _show(options, done, planned), done.stopped, done.code)
 
 
-def plan_lines(planned: Plan) -> list[str | Table]:
+def plan_lines(planned: ReproductionPlan) -> list[str | Table]:
     """A line a run: questions, calls, tokens, cost, time, and the difference that its sample can show."""
     table = Table("run", "questions", "calls", "tokens", "cost", "time", "shows from")
     for one in planned.runs:
@@ -79,7 +79,7 @@ def _range(ends: Any) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _show(options: ReproduceOptions, found: Reproduction, planned: Plan) -> None:
+def _show(options: ReproduceOptions, found: Reproduction, planned: ReproductionPlan) -> None:
     """The figures side by side, then where everything is."""
     out = console()
     table = Table("row", "figure", "published", "measured [95%]", "n", "difference", "published inside")

@@ -94,7 +94,7 @@ class Distilled:
 
 
 @dataclass
-class Plan:
+class DistillationPlan:
     """A distillation that is checked and has not asked any LM."""
 
     run: Evaluation
@@ -175,7 +175,7 @@ def plan_distil(
     out: str | Path | None = None,
     seed: int = 0,
     make_lm: MakeLM = make_one,
-) -> Plan:
+) -> DistillationPlan:
     """Check and prepare what `distil` does, without a call; `make_lm` makes the LMs of the team's seats."""
     if isinstance(margin, bool) or not 0 < margin < 1:
         raise UserError(f"the margin is {margin!r}: give a share of the questions, such as 0.02 for 2 points")
@@ -214,11 +214,11 @@ def plan_distil(
     folder = matched.folder / DISTIL if out is None else Path(out).expanduser()
     notes = _notes(matched, parts, margin, len(asked) - len(usable), identity)
     about = opening(matched, parts, margin, seed, identity, notes)
-    return Plan(matched, rows, program, found, parts, language_model, folder, about)
+    return DistillationPlan(matched, rows, program, found, parts, language_model, folder, about)
 
 
 def carry_out(
-    plan: Plan,
+    plan: DistillationPlan,
     *,
     budget: str | Budget | None = None,
     concurrency: int = CONCURRENCY,
@@ -271,7 +271,9 @@ def carry_out(
     return found
 
 
-def _distilled(plan: Plan, run: Callable[[Candidate, str, Sequence[Question]], Evaluation]) -> Distilled:
+def _distilled(
+    plan: DistillationPlan, run: Callable[[Candidate, str, Sequence[Question]], Evaluation]
+) -> Distilled:
     """The whole of it: candidates answer, one is chosen, a rule is learned, both meet new questions."""
     prices, parts = _prices(plan), plan.parts
     price = price_of_run(plan.run, prices)
@@ -306,7 +308,7 @@ def _distilled(plan: Plan, run: Callable[[Candidate, str, Sequence[Question]], E
 
 
 def _finished(
-    plan: Plan,
+    plan: DistillationPlan,
     report: dict[str, Any],
     stopped: str | None,
     single: Program | None = None,
@@ -322,20 +324,20 @@ def _finished(
     return Distilled(plan.out, report, single, router, plan.run)
 
 
-def _prices(plan: Plan) -> PerToken:
+def _prices(plan: DistillationPlan) -> PerToken:
     used = [plan.lm, *(seat.predict.lm for seat in plan.team.seats().values())]
     engines = [engine for engine in map(engine_of, used) if engine is not None]
     return {engine.model: engine.prices for engine in engines if engine.prices is not None}
 
 
-def _tracked(plan: Plan) -> Tracker:
+def _tracked(plan: DistillationPlan) -> Tracker:
     settings = plan.run.summary.run["settings"]
     tracker = start_tracking(distillation_run(plan.about, run_name(plan.run.summary.run), settings))
     plan.about["mlflow_run_id"] = tracker.run_id
     return tracker
 
 
-def _data_settings(plan: Plan) -> dict[str, Any]:
+def _data_settings(plan: DistillationPlan) -> dict[str, Any]:
     settings = plan.run.summary.run["settings"]
     kept = {key: settings.get(key) for key in ("data", "split", "kinds", "types")}
     return {"command": DISTIL, **{key: value for key, value in kept.items() if value is not None}}

@@ -12,13 +12,13 @@ from ..tracking.tracker import start_tracking
 from ..tracking.uploads import TableUpload, Tracker, Upload, Uploads, existing
 from ..tracking.values import rounded
 from .lines import Line, Reproduction
-from .plan import Plan, Run
+from .plan import ReproductionPlan, Run
 
 IDS = "mlflow.json"
 COLUMNS = ("row", "figure", "published", "measured", "low", "high", "n", "difference", "inside", "lm", "why")
 
 
-def start_tables(planned: Plan) -> dict[str, Tracker]:
+def start_tables(planned: ReproductionPlan) -> dict[str, Tracker]:
     """By data set, the run that those of the rows are shown under, begun or gone on with.
 
     Runs are shown only under one of the same experiment, and every data set has its own.
@@ -87,7 +87,7 @@ def table_note(found: Reproduction) -> str:
     return "\n".join([f"**{found.name}**, published and measured, in per cent", "", *rows, "", *found.notes])
 
 
-def _described(planned: Plan, source: str, runs: list[Run], run_id: Any) -> dict[str, Any]:
+def _described(planned: ReproductionPlan, source: str, runs: list[Run], run_id: Any) -> dict[str, Any]:
     """What a table is of, as trackers take it."""
     table = planned.selection.table
     lms = {

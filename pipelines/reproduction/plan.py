@@ -86,7 +86,7 @@ class Run:
 
 
 @dataclass
-class Plan:
+class ReproductionPlan:
     """A reproduction that is checked. `folders` has the folder of the run of every row of the paper."""
 
     request: Request
@@ -131,7 +131,7 @@ class Plan:
         }
 
 
-def plan(request: Request) -> Plan:
+def plan_reproduction(request: Request) -> ReproductionPlan:
     """Read and check everything. Raises UserError before any LM is called."""
     selection = select(request.spec)
     paper = selection.paper
@@ -154,7 +154,7 @@ def plan(request: Request) -> Plan:
         if folder not in runs:
             runs[folder] = made.run(row, folder)
     notes = _notes(selection, request, presets, made)
-    planned = Plan(request, selection, list(runs.values()), folders, out, notes)
+    planned = ReproductionPlan(request, selection, list(runs.values()), folders, out, notes)
     planned.account()  # refused now rather than after a question
     return planned
 

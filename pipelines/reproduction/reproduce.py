@@ -26,7 +26,7 @@ from .lines import Line, Reproduction
 from .lms import PaperLMs
 from .logged import start_tables, table_uploads
 from .measures import Measured, derived, measured
-from .plan import Plan, Request, Run, plan
+from .plan import ReproductionPlan, Request, Run, plan_reproduction
 from .plots import plots
 from .presets import Figure, PublishedRow
 
@@ -85,10 +85,10 @@ def reproduce(
         cache=cache,
         tracking=tracking,
     )
-    return run(plan(request), _silent)
+    return run(plan_reproduction(request), _silent)
 
 
-def run(planned: Plan, show: Show) -> Reproduction:
+def run(planned: ReproductionPlan, show: Show) -> Reproduction:
     """Carry a plan out, row by row. What ends it early is in `stopped`; what is finished is shown anyway.
 
     Raises UserError when not even the first row could be asked.
@@ -133,7 +133,7 @@ def run(planned: Plan, show: Show) -> Reproduction:
     return found
 
 
-def lines(planned: Plan, rows: Iterable[PublishedRow]) -> list[Line]:
+def lines(planned: ReproductionPlan, rows: Iterable[PublishedRow]) -> list[Line]:
     """Every figure of the rows, measured where the folder has the runs for it."""
     opened: dict[Path, Evaluation | None] = {}
 
@@ -226,7 +226,7 @@ def _has_rows(folder: Path) -> bool:
     return (folder / MANIFEST).exists() and results.exists() and results.stat().st_size > 0
 
 
-def _any_rows(planned: Plan) -> bool:
+def _any_rows(planned: ReproductionPlan) -> bool:
     return any(_has_rows(one.folder) for one in planned.runs)
 
 

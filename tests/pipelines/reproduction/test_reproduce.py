@@ -25,7 +25,7 @@ from folkmoot.pipelines.data import catalogue
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.reproduction.lms import PaperLMs, by_model
 from folkmoot.pipelines.reproduction.measures import FIGURES, RULES, derived, measured, ratio
-from folkmoot.pipelines.reproduction.plan import Request, plan
+from folkmoot.pipelines.reproduction.plan import Request, plan_reproduction
 from folkmoot.pipelines.reproduction.presets import FOLDER, PublishedRow, models, papers, select
 from folkmoot.pipelines.reproduction.reproduce import lines
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
@@ -963,7 +963,7 @@ def test_reproduce_in_python_and_the_table_on_disk(home: Path, scripted: Scripte
     assert len(kept) == 9
     assert kept["mistral-7b.cot"]["measured"] == 50
     assert kept["qwen2.5-14b.simple"]["why"] == "not run"
-    planned = plan(
+    planned = plan_reproduction(
         Request(spec, PaperLMs(["Mistral-7B=openai/scripted"], [scripted.url]), limit=12, out=Path("out"))
     )
     assert planned.runs[0].forecast["left"] == 0
