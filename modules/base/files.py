@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 
@@ -53,15 +53,17 @@ def cut_torn_line(file: Path | int) -> None:
 
 
 @contextmanager
-def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+def locked(path: Path, *, wait: bool = True, needed: bool = True) -> Iterator[None]:
     """Lock a folder, or a lock file that is made if it is missing, against all others who lock it.
 
     The lock ends with the process, however that ends. Raises BlockingIOError when somebody else has it and
-    `wait` is False, and another OSError when the path cannot be opened.
+    `wait` is False, and another OSError when the path cannot be opened, or its file system has no locks and
+    one is `needed`.
     """
     file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        with nullcontext() if needed else suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         yield
     finally:
         os.close(file)

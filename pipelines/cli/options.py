@@ -132,17 +132,23 @@ class Seats(Options):
 
 
 @dataclass(kw_only=True)
-class LMs(Seats):
-    """A program's own settings, its LMs, and what all of those share."""
+class SharedByLMs(Options):
+    """What all LMs of a command share."""
 
-    sets: Sets = field(default_factory=list)
-    temperature: Temperature = None
     max_tokens: MaxTokens = None
     answer_form: AnswerForm = None
     threads: Threads = None
     concurrency: Concurrency = 64
     price: Prices = field(default_factory=list)
     cache: Cache = True
+
+
+@dataclass(kw_only=True)
+class LMs(SharedByLMs, Seats):
+    """A program's own settings, and its LMs."""
+
+    sets: Sets = field(default_factory=list)
+    temperature: Temperature = None
 
 
 @dataclass(kw_only=True)
@@ -385,7 +391,7 @@ class TrainOptions(LMs, Confirmed):
 
 
 @dataclass(kw_only=True)
-class ReproduceOptions(Confirmed):
+class ReproduceOptions(SharedByLMs, Confirmed):
     """Run rows of a published table again, and show published | measured with its interval | difference.
 
     Run the same command again to resume one that was stopped. Rows that differ in nothing share a run.
@@ -423,13 +429,7 @@ class ReproduceOptions(Confirmed):
     embedding: Annotated[
         Text, Option(metavar="MODEL|DIR", help="Sentence embeddings of strategy networks.")
     ] = None
-    max_tokens: MaxTokens = None
-    answer_form: AnswerForm = None
-    threads: Threads = None
-    concurrency: Concurrency = 64
-    price: Prices = field(default_factory=list)
     retry_errors: RetryErrors = False
-    cache: Cache = True
     track: Annotated[bool, tracked("the runs")] = True
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ...modules.base.files import write_whole
 from ..base.wording import counted, failed_note, mostly_failed, run_failed
 from ..comparison.compare import compare, names_of
 from ..comparison.pairs import Comparison
@@ -268,13 +268,10 @@ def _home(given: Evaluation | str | Path) -> Path:
 def _write(path: Path, page: str) -> None:
     if path.is_dir():
         raise UserError(f"{path} is a folder: name a file for the page, such as {path / REPORT}")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
-        os.replace(temporary, path)
+        write_whole(path, page)
     except OSError as problem:
-        temporary.unlink(missing_ok=True)
         raise UserError(
             f"{path} cannot be written ({problem.strerror or problem}): choose another --out"
         ) from None

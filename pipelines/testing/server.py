@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from aiohttp import web
 
@@ -25,7 +25,41 @@ def first_option(body: dict[str, Any]) -> str:
     return json.dumps({name: (spec.get("enum") or ["because it fits"])[0] for name, spec in fields.items()})
 
 
-class ScriptedServer:
+class LoopbackServer:
+    """A real HTTP server on a free port of 127.0.0.1, in a thread of its own, inside a `with` block."""
+
+    def __init__(self, *routes: web.RouteDef) -> None:
+        self.port = 0
+        self._routes = routes
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="loopback-server", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(10), "the server did not start"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        app = web.Application(client_max_size=64 * 2**20)
+        app.add_routes(self._routes)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
+        self._loop.run_until_complete(runner.setup())
+        self._loop.run_until_complete(web.TCPSite(runner, "127.0.0.1", 0).start())
+        self.port = runner.addresses[0][1]
+        self._ready.set()
+        self._loop.run_forever()
+        self._loop.run_until_complete(runner.cleanup())
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+
+class ScriptedServer(LoopbackServer):
     """An LM endpoint inside a `with` block: give `url` to `fm.lm("openai/ANY-NAME", api_base=server.url)`.
 
     Args:
@@ -39,6 +73,7 @@ class ScriptedServer:
     """
 
     def __init__(self, reply: Reply = first_option, delay: float | Callable[[], float] = 0.0) -> None:
+        super().__init__(web.post("/v1/chat/completions", self._complete))
         self.reply = reply
         self.delay = delay
         self.requests: list[dict[str, Any]] = []
@@ -46,10 +81,6 @@ class ScriptedServer:
         self.most_at_once = 0
         self.prompt_tokens = 0
         self.completion_tokens = 0
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="scripted-server", daemon=True)
-        self.port = 0
 
     @property
     def url(self) -> str:
@@ -58,28 +89,6 @@ class ScriptedServer:
     @property
     def bodies(self) -> list[dict[str, Any]]:
         return [request["body"] for request in self.requests]
-
-    def __enter__(self) -> ScriptedServer:
-        self._thread.start()
-        assert self._ready.wait(10), "the scripted server did not start"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        app = web.Application(client_max_size=64 * 2**20)
-        app.router.add_post("/v1/chat/completions", self._complete)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
-        self._loop.run_until_complete(runner.setup())
-        self._loop.run_until_complete(web.TCPSite(runner, "127.0.0.1", 0).start())
-        self.port = runner.addresses[0][1]
-        self._ready.set()
-        self._loop.run_forever()
-        self._loop.run_until_complete(runner.cleanup())
-        self._loop.close()
 
     async def _complete(self, request: web.Request) -> web.Response:
         body = await request.json()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import fcntl
 import json
 import threading
 import time
@@ -12,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...modules.base.files import locked
 from ..base.journal import read_object, write_json
 from ..runs.manifest import MANIFEST
 from ..runs.traces import TRACES, read_traces
@@ -214,7 +214,5 @@ def alone(folder: Path) -> Iterator[None]:
     if not (folder / TRACES).exists():
         yield
         return
-    with open(folder / TRACES, "ab") as file:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_EX)
+    with locked(folder / TRACES, needed=False):
         yield

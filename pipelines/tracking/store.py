@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import socket
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...modules.base.files import locked
 from .values import scrubbed
 
 if TYPE_CHECKING:
@@ -153,10 +153,5 @@ def _one_at_a_time(uri: str) -> Iterator[None]:
         yield
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(folder, fcntl.LOCK_EX)
+    with locked(path.parent, needed=False):
         yield
-    finally:
-        os.close(folder)

@@ -14,7 +14,6 @@ from ...modules.base.space import (
     Draw,
     Member,
     Parameter,
-    Pick,
     Real,
     Setting,
     Space,
@@ -26,7 +25,6 @@ from ...modules.base.space import (
     located,
     options,
     parameter_name,
-    picks,
 )
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import Program
@@ -168,7 +166,7 @@ class TuneSpace:
             known = branch.space.get(parameter)
             if known is not None and parameter not in first:
                 example = protocol.read(protocol.example.split(":", 2)[1:]).get(parameter)
-                allowed = picks(known.values) if isinstance(known.values, Pick) else options_of(known.values)
+                allowed = options_of(known.values)
                 first[parameter] = example if example in allowed else allowed[0]
         for known in branch.space.values():  # what completes another parameter, which it is a member of
             if known.joins and isinstance(known.values, Member) and known.when and known.when.holds(first):
@@ -230,9 +228,9 @@ def has_seat(program: Program, seat: str) -> bool:
 
 
 def options_of(values: Values) -> list[Any]:
-    if isinstance(values, Pick):
-        return picks(values)
-    return [] if isinstance(values, Member) else options(values) or [values.low]  # type: ignore[union-attr]
+    """All values, of endless ones the first."""
+    known = options(values)
+    return [values.low] if known is None else known  # type: ignore[union-attr]
 
 
 def _only(values: Values) -> list[Any] | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import threading
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from aiohttp import web
+
+from folkmoot.pipelines.testing.server import LoopbackServer
 
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse]]
 NAMESPACES = {"special": -1, "talk": 1, "user": 2, "file": 6, "category": 14}
@@ -18,7 +19,7 @@ INTERWIKI = {"de", "wikt"}
 REVISION = 7
 
 
-class MediaWikiServer:
+class MediaWikiServer(LoopbackServer):
     """`host` is its `HOST:PORT`; `log` holds the query of every request, `headers` their headers.
 
     `faults` are used up one a request, before any page is served; None serves the request after all.
@@ -31,6 +32,7 @@ class MediaWikiServer:
         redirects: Mapping[str, str] | None = None,
         disambiguations: Mapping[str, list[str]] | None = None,
     ) -> None:
+        super().__init__(web.get("/w/api.php", self._answer))
         self.pages = {document["title"]: document["text"] for document in documents}
         self.redirects = dict(redirects or {})
         self.disambiguations = dict(disambiguations or {})
@@ -39,10 +41,7 @@ class MediaWikiServer:
         self.extracts = True
         self.log: list[dict[str, str]] = []
         self.headers: list[dict[str, str]] = []
-        self.in_flight = self.most_at_once = self.port = 0
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="mediawiki", daemon=True)
+        self.in_flight = self.most_at_once = 0
 
     @property
     def host(self) -> str:
@@ -51,29 +50,6 @@ class MediaWikiServer:
     def asked(self, name: str) -> list[str]:
         """The values of one parameter, in the order of the requests that had it."""
         return [query[name] for query in self.log if name in query]
-
-    def __enter__(self) -> MediaWikiServer:
-        self._thread.start()
-        assert self._ready.wait(10), "the stand-in did not start"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        app = web.Application()
-        app.router.add_get("/w/api.php", self._answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        self._loop.run_until_complete(runner.setup())
-        self._loop.run_until_complete(web.TCPSite(runner, "127.0.0.1", 0).start())
-        self.port = runner.addresses[0][1]
-        self._ready.set()
-        self._loop.run_forever()
-        self._loop.run_until_complete(runner.cleanup())
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.log.append(dict(request.query))
