@@ -103,9 +103,7 @@ def warned(known: Collection[str] = ()) -> Iterator[None]:
         try:
             yield
         finally:
-            kinds = (UserWarning, RuntimeWarning)
-            for message in dict.fromkeys(
-                str(one.message) for one in caught if issubclass(one.category, kinds)
-            ):
+            said = [str(one.message) for one in caught if issubclass(one.category, kinds)]
+            for message in dict.fromkeys(said):
                 if message not in known:
                     say(f"warning: {message}")

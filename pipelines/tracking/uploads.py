@@ -124,15 +124,7 @@ class NoTracker:
     def live(self, make: Callable[[], Upload]) -> None:
         return None
 
-    def end(
-        self,
-        uploads: Uploads,
-        status: str,
-        folder: Path,
-        model: ModelUpload | None = None,
-        *,
-        warn: bool = True,
-    ) -> list[str]:
+    def end(self, *_: Any, **__: Any) -> list[str]:
         return []
 
     def stop(self, status: str) -> None:
