@@ -55,7 +55,7 @@ def command(app: typer.Typer, options: type[of.Options], module: str | None = No
     """
     name = options.__name__.removesuffix("Options").lower()
     known, hints = {one.name: one for one in fields(options)}, get_type_hints(options, include_extras=True)
-    # A class's own options come first in help, then those of its groups.
+    # Help lists a class's own options first, then those of its groups.
     own = (field for base in options.__mro__ for field in inspect.get_annotations(base))
     ordered = [field for field in dict.fromkeys(own) if field in known]
 

@@ -43,7 +43,7 @@ def compare(options: CompareOptions) -> None:
 
 
 def compared(options: CompareOptions) -> Comparison:
-    """The comparison asked for, after the budget-matched baseline has run if it was wanted, too."""
+    """Compare the runs; where a budget-matched baseline is wanted, run that first."""
     _check(options)
     runs = [earlier(run) for run in options.runs]
     names = [name.strip() for name in options.names.split(",")] if options.names else names_of(runs)
@@ -111,7 +111,7 @@ def _matched(
 
 
 def _place(wanted: str, names: Sequence[str], folders: Sequence[str]) -> int:
-    """The run that is meant by its name, its folder, or its place from 1 up."""
+    """The place of the run with this name, folder or number (from 1 up)."""
     if wanted in names:
         return names.index(wanted)
     meant = [place for place, folder in enumerate(folders) if _same_folder(folder, wanted)][:1]
@@ -148,7 +148,7 @@ def report(out: Console, found: Comparison, most: int) -> None:
 
 
 def _scores(found: Comparison) -> Table:
-    """Without Holm's column for one pair, where it would repeat p."""
+    """The table of scores; a single pair has no column for Holm's p, which would repeat p."""
     many = len(found) > 1
     spans = found.runs[0].f1 is not None
     table = plain_table(
@@ -170,7 +170,7 @@ def _scores(found: Comparison) -> Table:
 
 
 def _against(pair: Pair | None, spans: bool, many: bool) -> list[str]:
-    """The cells of a run beside the baseline: no figure of a failed run passes for one of its program."""
+    """The cells of a run beside the baseline; a failed run gets none, as its figures would mislead."""
     if pair is None or pair.failure is not None:
         label = "baseline" if pair is None else "no verdict"
         return [label, *([""] if spans else []), "", *([""] if many else []), "", ""]

@@ -66,7 +66,7 @@ def compile(options: CompileOptions) -> None:
 
 @dataclass
 class CompilationPlan:
-    """What is going to run: everything is checked, and no LM has been called."""
+    """A compilation that is checked; no LM has been called."""
 
     options: CompileOptions
     out: Path
@@ -237,7 +237,7 @@ def compiled_lines(found: dict[str, Any], *, quiet: bool, track: bool) -> dict[s
 
 
 def _answered(found: dict[str, Any], phase: str) -> str:
-    """On how many of the held-out questions a score rests: `n = 9`, or `n = 1 of 4`."""
+    """How many held-out questions a score is of: `n = 9`, or `n = 1 of 4`."""
     rows, given = found[phase]["counts"]["rows"], found["settings"]["validation"]
     return f"n = {rows:,}" + (f" of {given:,}" if rows < given else "")
 

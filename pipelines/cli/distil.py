@@ -70,7 +70,7 @@ def distil(options: DistilOptions) -> None:
 
 
 def plan_lines(plan: DistillationPlan, budget: str | None) -> list[str]:
-    """What is going to happen, and what must be known before."""
+    """The plan in words, with what the user must know before it runs."""
     parts = plan.parts
     return [
         f"team: {plan.about['name']} ({plan.run.folder}); its recorded answers count, it is not asked",
@@ -84,7 +84,7 @@ def plan_lines(plan: DistillationPlan, budget: str | None) -> list[str]:
 
 
 def candidate_table(report: Mapping[str, Any]) -> Table:
-    """What the candidates did on the questions to choose by."""
+    """The candidates' scores on the questions that the choice is made on."""
     table = _table("candidate")
     for one in report["candidates"]:
         test = one["against_team"]

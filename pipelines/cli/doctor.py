@@ -74,7 +74,7 @@ def doctor(options: DoctorOptions) -> None:
 
 
 def examine(lms: LMOptions) -> Iterator[Check]:
-    """All checks, each as soon as it is done; one that breaks is a failure of its own and stops no other."""
+    """Every check as soon as it is done; a check that raises is reported as failed and stops no other."""
     checks: list[tuple[str, Callable[[], Answer]]] = [
         ("python", _python),
         ("packages", _packages),
@@ -252,7 +252,7 @@ def _port() -> Answer:
 
 
 def _keys() -> Answer:
-    """Names only: a key's value is shown nowhere."""
+    """Which keys are set; their values are shown nowhere."""
     ours = {name: value for name, value in os.environ.items() if name.endswith("_API_KEY")}
     names = sorted(name for name, value in ours.items() if value.strip())
     said = f"set: {', '.join(names)}" if names else "none set; only hosted LMs need one"
@@ -264,7 +264,7 @@ def _keys() -> Answer:
 
 
 def _embeddings() -> Answer:
-    """What is here already: the hub is not asked."""
+    """Which embedding models are on this machine; the hub is not asked."""
     found = [MINILM] if find_spec(MINILM_PACKAGE) is not None or fetched(MINILM) else []
     with suppress(PackageNotFoundError):
         found += [MPNET] if fetched(MPNET) or version(MPNET_PACKAGE) else []

@@ -81,7 +81,7 @@ def evaluate(options: EvaluateOptions) -> None:
 
 @dataclass
 class EvaluationPlan:
-    """What is going to run: everything is checked, and no LM has been called."""
+    """An evaluation that is checked; no LM has been called."""
 
     options: EvaluateOptions
     program: Program
@@ -181,7 +181,7 @@ def plan(options: EvaluateOptions) -> EvaluationPlan:
         program = labelled_demos(program, train, options.demos, seed=options.demo_seed)
         shown = {demo.get("id") for predictor in program.predictors() for demo in predictor.demos}
         check_shown(shown, train, questions)
-        # A question that an agent is shown with its answer says nothing about the weight it deserves.
+        # Questions that stand in an agent's demonstrations, with their answers, say nothing about its weight.
         train = [question for question in train if question.id not in shown]
     if _lacks_weights(program) and not train:
         raise UserError(
@@ -277,7 +277,7 @@ def fit_weights(program: Ensemble, train: Sequence[Question], out: Path, **optio
 
 
 class _Started:
-    """Notes whether an evaluation got as far as asking, and whether anything was answered."""
+    """Notes whether an evaluation has asked anything, and whether anything was answered."""
 
     def __init__(self) -> None:
         self.any = False

@@ -29,12 +29,12 @@ def say(message: str) -> None:
 
 
 def results() -> TextIO:
-    """Standard output as it was before a command began: it is for results, and for nothing else."""
+    """Standard output as it was before the command began; only results go there."""
     return _RESULTS.get() or sys.stdout
 
 
 def heed_interrupts() -> None:
-    """Let no Ctrl-C get lost: what Python drops of it in a finaliser or a callback is sent anew."""
+    """Lose no Ctrl-C: one that Python drops in a finaliser or a callback is sent again."""
     before = sys.unraisablehook
 
     def dropped(what: Any) -> None:
@@ -84,7 +84,7 @@ def _unexpected(problem: Exception, debug: bool) -> str:
 
 @contextmanager
 def resumable(folder: object = None) -> Iterator[None]:
-    """End the command, when Ctrl-C stops the block, with a line that says what is kept."""
+    """When Ctrl-C stops the block, end the command with a line that says what is kept."""
     try:
         yield
     except KeyboardInterrupt:
@@ -95,7 +95,7 @@ def resumable(folder: object = None) -> Iterator[None]:
 
 @contextmanager
 def warned(known: Collection[str] = ()) -> Iterator[None]:
-    """Say what the block warned of and is not `known`, a line each, when it has ended."""
+    """When the block has ended, say each of its warnings that is not `known` in a line."""
     kinds = (UserWarning, RuntimeWarning)
     with warnings.catch_warnings(record=True) as caught:
         for kind in kinds:

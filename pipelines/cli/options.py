@@ -31,7 +31,7 @@ def drawn(what: str) -> Any:
 
 
 def tracked(what: str = "the run", does: str = "Log {} to MLflow.") -> Any:
-    """The option whether MLflow gets to know of something."""
+    """The option that turns logging to MLflow on or off."""
     return Option("--track/--no-track", help=does.format(what))
 
 

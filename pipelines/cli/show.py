@@ -44,7 +44,7 @@ def console(*, stderr: bool = False) -> Console:
 def print_json(value: Any) -> None:
     """One JSON object on standard output."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    # What is not seen, or would steer a terminal, stands inside of texts only: it is written as an escape.
+    # Invisible and control characters stand inside of strings only, where an escape may replace them.
     shown = (char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text)
     results().write("".join(shown) + "\n")
 
@@ -89,7 +89,7 @@ def answered(answer: str | None, choices: Mapping[str, str] | None) -> str:
 
 
 def show_dialogue(out: Console, prediction: Mapping[str, Any], choices: Mapping[str, str] | None) -> None:
-    """Every turn, then the decision and the bill. What an LM said is text and can do nothing else."""
+    """Every turn, then the decision and the bill. What an LM said is shown as plain text, without markup."""
     for turn in prediction["transcript"]:
         head = Text(f"{turn['agent']}, round {turn['round']}: ", style="bold")
         said = f"({turn['step']})" if turn.get("step") else clean(answered(turn["answer"], choices))
@@ -227,7 +227,7 @@ def confirm(
 
 
 def agreed() -> bool:
-    """Whether the person at the terminal wants an expensive run; where nobody can be asked, it was wanted."""
+    """Whether the person at the terminal wants an expensive run; True where there is nobody to ask."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     sys.stderr.write("This may cost more than 1 USD. Go on? [y/N] ")

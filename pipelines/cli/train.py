@@ -52,7 +52,7 @@ from .show import (
     used,
 )
 
-_OF_PROGRAM = ("samples", "sampling")  # settings of the program, which nothing is learned about
+_OF_PROGRAM = ("samples", "sampling")  # settings of the program that training does not change
 _ONLY_LIVE = (
     *("lm", "api_base", "budget", "record", "price", "train_split", "train_limit", "test_split"),
     *("test_limit", "kind", "dry_run"),
@@ -175,7 +175,7 @@ def _warn(scores: Mapping[str, Any], errors: int) -> None:
 
 @dataclass
 class TrainingPlan:
-    """A training that is checked: no LM has been called."""
+    """A training that is checked; no LM has been called."""
 
     options: TrainOptions
     network: StrategyNetwork
@@ -200,7 +200,7 @@ class TrainingPlan:
 
     @property
     def times(self) -> int:
-        """How often a question is asked at most: a second answer in the same way is known."""
+        """How often a question is asked at most: the same way of asking is not repeated."""
         return min(int(self.training.epochs), len(self.network.state.config.strategies))
 
 

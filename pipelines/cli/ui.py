@@ -1,4 +1,4 @@
-"""`folkmoot ui`: MLflow's own UI on the store that runs are tracked in, for as long as the command runs."""
+"""`folkmoot ui`: MLflow's own UI on the store that runs are tracked in, as long as the command runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .guard import results, say
 from .options import UiOptions
 from .show import console, print_json
 
-# A proxy of the environment knows nothing of this machine's ports.
+# A proxy that the environment names cannot reach this machine's own ports.
 _DIRECT = build_opener(ProxyHandler({}))
 STDERR = 2
 START_SECONDS = 120.0
@@ -96,7 +96,7 @@ def newest_runs(address: str) -> str:
 
 
 def server_command(host: str, port: int) -> list[str]:
-    """MLflow's server; its store is in STORE: what stands in a command can be read by the whole machine."""
+    """MLflow's server; it reads its store from STORE, since every user of the machine can read a command."""
     where = ["--host", host, "--port", str(port)]
     quiet = ["--workers", "1", "--uvicorn-opts", "--log-level warning"]
     return [sys.executable, "-m", "mlflow", "server", *where, *quiet]
@@ -106,7 +106,7 @@ def check_port(host: str, port: int) -> None:
     """Raises UserError when nothing can listen there."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
-        # As the server does: a port that only waits for old connections to end is free.
+        # As the server does: a port that only waits for old connections to close counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))

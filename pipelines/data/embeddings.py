@@ -76,7 +76,7 @@ class Embedder:
 
     @cached_property
     def identity(self) -> str:
-        """What tells this model's vectors from another's: its name, or for a folder its weights too."""
+        """What this model's vectors are cached by: its name, and for a folder its weights too."""
         folder = Path(self.model).expanduser()
         if not folder.is_dir():
             return _key(self.model)

@@ -89,7 +89,7 @@ def _jsonl(path: Path) -> Iterator[TableRow]:
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
-    if len(found) < len(pairs):  # json itself keeps the last of them without a word
+    if len(found) < len(pairs):  # json itself silently keeps the last of them
         keys = [key for key, _ in pairs]
         raise ValueError(f"the key {next(k for k in keys if keys.count(k) > 1)!r} stands twice in one object")
     return found

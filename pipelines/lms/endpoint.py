@@ -56,7 +56,7 @@ class Endpoint(Protocol):
 def failure_of(
     status: int, text: str, *, name: str, model: str, key: str, retry_after: float | None
 ) -> Exception:
-    """What an answer with this HTTP status means for the call; `key` says which key is to be mended."""
+    """What an answer with this HTTP status means for the call; `key` names the key to correct."""
     said = error_in(text)
     if status == 429 and "insufficient_quota" not in text:
         return TransientError(f"{name} answered 429 ({said})", refused=True, retry_after=retry_after)

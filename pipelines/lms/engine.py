@@ -199,7 +199,7 @@ class Engine:
         return hashlib.sha256(_KEY_TEXT(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
     async def _reply(self, payload: Mapping[str, Any], rollout: int | None) -> Reply:
-        """The reply to a request, on the bill of whoever asks, and seen by whoever watches."""
+        """The reply to a request, counted on the asker's meters and shown to whoever watches."""
         seen = WATCHED.get()
         if seen is None:
             return (await self._billed(payload, rollout))[0]

@@ -34,7 +34,7 @@ class AdaptiveLimit:
         return _Slot(self)
 
     def report(self, *, refused: bool) -> None:
-        """Tell the outcome of one call: `refused` for a 429."""
+        """Note the outcome of one call: `refused` for a 429."""
         self._finished += 1
         self._refused += refused
         window = max(self.limit, WINDOW)

@@ -1,4 +1,4 @@
-"""What the LM calls of a watched question were: request, reply, times, usage and error."""
+"""The LM calls of a watched question: request, reply, times, usage and error."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def watch(
 
 
 class ForeignCalls(BaseCallback):  # type: ignore[misc]
-    """Notes the calls of LMs that are not folkmoot's, as DSPy tells of them."""
+    """Notes the calls of LMs that are not folkmoot's, as DSPy reports them."""
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[SeenCall, Any]] = {}

@@ -100,7 +100,7 @@ def _check_sampling(sampling: Any) -> None:
 
 
 def no_protocol(spec: str) -> UserError:
-    """What is said where a spec names nothing."""
+    """The error for a spec that names no program."""
     name, known = spec.partition(":")[0], written()
     return UserError(
         f"there is no program or file {spec!r}{did_you_mean(name, known)}: the programs are "

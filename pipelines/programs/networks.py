@@ -1,4 +1,4 @@
-"""Strategy networks that are still to be trained: what a study tries a setting of."""
+"""Strategy networks that are still to be trained, as a study tries them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Untrained(StrategyNetwork):
         self.learning = learning
 
     def describe(self) -> dict[str, Any]:
-        """All settings, of training too: what tells two trainings on the same questions apart."""
+        """All settings, of training too: two trainings on the same questions are equal when these are."""
         settings = {**self.state.config.to_dict(), **self.learning.to_dict()}
         return {"program": "network", **settings, "samples": self.samples, "sampling": self.sampling}
 
@@ -108,7 +108,7 @@ class _ToTrain:
         return inspect.Signature([inspect.Parameter(name, kind, default=None) for name in names])
 
     def __call__(self, **settings: Any) -> Untrained:
-        """Raises UserError for settings that cannot be."""
+        """Raises UserError for impossible settings."""
         program = {name: settings.pop(name) for name in OF_PROGRAM if name in settings}
         return Untrained(settings, **program)
 

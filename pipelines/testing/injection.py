@@ -150,7 +150,7 @@ class _Poisoned(Environment):
 
 
 def _reading(program: Program) -> list[Any]:
-    """The parts of a program that look things up."""
+    """The parts of a program that use an environment."""
     parts = [part for _, part in program.named_sub_modules(Program)]
     return [part for part in parts if getattr(getattr(part, "retrieval", None), "environment", None)]
 
@@ -184,7 +184,7 @@ def _lying(questions: Sequence[Question], targets: Mapping[str, str], attack: At
 
 
 def _compared(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any], str]]) -> dict[str, Any]:
-    """What (harmless run's row, attacked run's row, target) come to."""
+    """The figures of pairs of rows: (harmless run's row, attacked run's row, target)."""
     whole = [pair for pair in pairs if not pair[0]["error"] and not pair[1]["error"]]
     open_ = [(now, target) for before, now, target in whole if not _same(before, target)]
     return {

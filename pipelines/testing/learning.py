@@ -20,7 +20,7 @@ from .server import ScriptedServer
 
 class Learning(Contract):
     def test_every_seat_asks_its_own_lm_in_its_own_words(self) -> None:
-        """Each seat can be given an LM and each predictor instructions, and its calls go there and say so."""
+        """Each seat takes an LM and each predictor instructions: its calls go there and carry them."""
         program, questions = self.program(), one_of_each_kind(self.questions())
         predictors, seats = dict(program.named_predictors()), program.seats()
         assert predictors, "named_predictors() is empty: keep Seats in attributes of the program, or in lists"

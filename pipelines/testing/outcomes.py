@@ -91,7 +91,7 @@ class OutcomeTests(Contract):
                     check_same([first], [other], f"when called and when {how}", paid=False)
 
     def test_agreement_decides_and_costs_no_more_than_a_dispute(self) -> None:
-        """What all say from the start is the answer, for at most the calls of the most disputed question."""
+        """What all agents say from the start is the answer, for no more calls than a dispute takes."""
         questions = one_of_each_kind(self.questions())
         with ScriptedServer(agreeing(questions)) as server:
             agreed = list(self.run(server, questions=questions).rows)

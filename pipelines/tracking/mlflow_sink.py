@@ -137,7 +137,7 @@ class MlflowTracker:
     # What runs in a thread of its own ---------------------------------------------------------------------
 
     def _do(self, job: Callable[[], object], seconds: float) -> None:
-        """Run a job after the one under way, and wait at most so long; a late one goes on unattended."""
+        """Run a job after the one under way, and wait at most so long; a longer job goes on alone."""
         deadline = time.monotonic() + seconds
         if self._thread is not None:
             self._thread.join(seconds)
@@ -278,7 +278,7 @@ class MlflowTracker:
             raise RuntimeError(f"it refuses {refused} of them")
 
     def _settle(self, missing: list[str], status: str, model: ModelUpload | None) -> Path:
-        """Mark what is missing, in a copy if the folder goes when its run does; where everything is.
+        """Note what is missing, in a copy of a temporary folder; return the folder that has everything.
 
         Many traces are missing until their own thread has sent them.
         """

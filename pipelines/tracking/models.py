@@ -195,7 +195,7 @@ def _lm_of_run(known: Any, base: str | None, make: Any) -> Any:
 
 
 def _inputs(row: Any, place: int) -> dict[str, Any]:
-    """A question's inputs from a row; what a data frame has for nothing is None."""
+    """A question's inputs from a row; an empty cell of a data frame is None."""
     if not isinstance(row, Mapping):
         raise UserError(f"row {place} is no question: give rows with question, choices, context and kind")
     unknown = sorted(str(key) for key in row if key not in INPUTS)

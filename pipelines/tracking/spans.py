@@ -79,7 +79,7 @@ def _add_agent(
     inputs: Any,
     outputs: Any,
 ) -> None:
-    """A turn, or what somebody asked that no turn came of, with its LM calls."""
+    """A turn with its LM calls, or calls that led to no turn."""
     if calls:
         times = min(call["began"] for call in calls), max(call["ended"] for call in calls)
     error = next((call["error"] for call in reversed(calls) if call["error"]), None)

@@ -1,4 +1,4 @@
-"""What is wrong with a study, named before anything is spent."""
+"""Checks a study before anything is spent, and says what is wrong with it."""
 
 from __future__ import annotations
 

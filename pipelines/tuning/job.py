@@ -65,7 +65,7 @@ class SharedAccount(Account):
                 self.spent.add(Usage(1, *tokens, 0, paid["cost_usd"]))
 
     def charge(self, usage: Usage, model: str, *, counted: bool) -> None:
-        """The ledger is written by whoever pays and read by everyone: only what it cannot say is kept."""
+        """Keep only what the ledger lacks: whoever pays writes there, and everyone reads it."""
         super().charge(Usage(0, cost_usd=usage.cost_usd and 0.0), model, counted=counted)
 
 
@@ -98,7 +98,7 @@ class Job:
 
     @property
     def home(self) -> str:
-        """What tells this folder from those of other machines."""
+        """The id of this folder, which other machines' folders do not have."""
         path = self.folder / "home"
         with locked(self.folder / "home.lock"):
             if not path.exists():
@@ -118,8 +118,8 @@ class Job:
         return self.opened()[0]
 
     def opened(self) -> tuple[optuna.Study, Crew]:
-        """Likewise, with its workers."""
-        # For good, since a filter for a time would undo those that a thread sets meanwhile.
+        """The study as `open` gives it, and its workers."""
+        # For good: a filter that is taken back would also undo those that another thread sets meanwhile.
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.filterwarnings("ignore", category=ExperimentalWarning)
         try:
@@ -171,7 +171,7 @@ class Job:
 
 
 def engines_of(space: TuneSpace, lm: Any) -> list[Any]:
-    """The engine of every LM that may sit somewhere; None for an LM that is not ours."""
+    """The engine of every LM that may sit in some seat; None for an LM that `fm.lm` did not make."""
     seated = [one for branch in space.branches for choices in branch.lms.values() for one in choices]
     return [engine_of(one) for one in ([] if lm is None else [lm])] + [
         engine_of(made_lm(one, space.make_lm)) for one in seated

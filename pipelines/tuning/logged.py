@@ -101,7 +101,7 @@ def study_metrics(report: Mapping[str, Any]) -> dict[str, float]:
 
 
 def study_note(report: Mapping[str, Any]) -> str:
-    """The study's study_note in Markdown: the verdict, the winner, the bill."""
+    """The note of a study's run, in Markdown: the verdict, the winner, the bill."""
     trials, calls = report["trials"], report["calls"]
     parts = [f"**{report['verdict']}**"]
     if report["best"]:
@@ -118,7 +118,7 @@ def study_note(report: Mapping[str, Any]) -> str:
 
 
 def trial_name(entry: Mapping[str, Any]) -> str:
-    """Such as `trial 4 · reasoner, critic · max_rounds 1 · judge`; what was not completed is named so."""
+    """Such as `trial 4 · reasoner, critic · max_rounds 1 · judge`; with the state if not complete."""
     state = "" if entry["state"] == "complete" else f" ({entry['state']})"
     parts = [f"trial {entry['place']}{state}", _setting(entry["setting"] or {})]
     return " · ".join(part for part in parts if part)

@@ -43,7 +43,7 @@ def halves(questions: Sequence[Question]) -> tuple[list[Question], list[Question
 
 
 def check_networks(space: TuneSpace, train: Sequence[Question]) -> None:
-    """Raises UserError for too few questions, and an embedding model that cannot be had."""
+    """Raise UserError for too few questions, and for an embedding model that cannot be loaded."""
     if not space.trains:
         return
     if len(train) < FEWEST:

@@ -119,7 +119,7 @@ class Crew:
 
     @contextmanager
     def beating(self, trial: Trial) -> Iterator[None]:
-        """Count up a trial's pulse through the gRPC proxy, which passes no heartbeat on."""
+        """Count up a trial's pulse through the gRPC proxy, which does not pass heartbeats on."""
         if not isinstance(self.storage, GrpcStorageProxy):
             yield
             return
@@ -166,7 +166,7 @@ class Crew:
                 retry(self.study, tried[-1])
 
     def close(self, number: int) -> None:
-        """Fail a running trial and queue it again, unless it, or somebody else, was faster."""
+        """Fail a running trial and queue it again, unless it has finished or another worker has closed it."""
         id = self._id(number)
         try:
             if self.storage.set_trial_state_values(id, state=TrialState.FAIL):

@@ -1,4 +1,4 @@
-"""Scores one setting of a study: runs what no record tells, shares every call, and keeps a row a question."""
+"""Scores one setting of a study: runs what no record answers, shares every call, keeps a row a question."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Scorer:
         return self._scored(setting, own_rows), found
 
     def family(self, setting: Setting) -> str | None:
-        """What settings share that differ only in what a recorded run is free to change; None without any."""
+        """A key of all settings that one recorded run answers; None where a run answers only its own."""
         branch, own, lms = self.space.own(setting)
         replays = branch.protocol.replays if branch.protocol else None
         if replays is None or not self.shares:

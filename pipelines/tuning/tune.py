@@ -202,7 +202,7 @@ def _carried_out(
                 raise UserError(wrong)
             stopped = next((one.stopped for one in ended if one.stopped), None)
         if stopped is None:
-            work(job, watch)  # alone, or what the processes left because they died
+            work(job, watch)  # all of it, or the trials that processes left when they died
     except BudgetSpent as spent:
         stopped = str(spent)
     except (KeyboardInterrupt, UserError) as met:

@@ -103,8 +103,8 @@ class StudyWorker:
         try:
             self.study.optimize(objective, n_trials=1, catch=(_FailedTrialError,), callbacks=[add])
         except (UpdateFinishedTrialError, ValueError, AssertionError):
-            # Optuna 5.0 says so when somebody took this worker for dead and queued the trial again, which
-            # then has its result to find; whatever else went wrong is raised.
+            # Optuna 5.0 raises these when another worker held this one for dead and queued the trial again:
+            # the retry finds the rows. Any other problem is raised.
             if not problems:
                 raise
             if problems[-1] is not None and not isinstance(problems[-1], UpdateFinishedTrialError):

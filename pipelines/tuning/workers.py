@@ -1,4 +1,4 @@
-"""Worker processes of a study on this machine: started together, ended together, replaced by nobody."""
+"""Worker processes of a study on this machine: started and ended together; one that dies is not replaced."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _child(there: Connection, work: Callable[[Any], None], job: Any) -> None:
     def follow() -> None:
         if parent is not None:
             parent.join()
-            os._exit(1)  # nobody is left to report to, and nobody wants to pay
+            os._exit(1)  # nobody is left to report to or to pay for
 
     threading.Thread(target=follow, daemon=True).start()
     ended = Ended()

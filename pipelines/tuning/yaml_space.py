@@ -112,7 +112,7 @@ def _branch(where: str, entry: Any, sets: Mapping[str, Any], seated: Mapping[str
 
 
 def _values(where: str, name: str, value: Any, declared: Parameter | None) -> Values | None:
-    """What a parameter may be by what was written; None for a fixed value that the space does not declare."""
+    """The values that a spec gives a parameter; None for a fixed value that the space does not declare."""
     if declared is not None and declared.joins is not None:
         raise UserError(f"{where} follows from {declared.joins}: write there for example {name}:VALUE")
     if isinstance(value, Mapping):
