@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .pipelines.compilation.compile import compile as compile
     from .pipelines.data.load import load as load
     from .pipelines.distillation.distil import distil as distil
-    from .pipelines.evaluation.evaluate import Evaluation as Evaluation
+    from .pipelines.evaluation.earlier import Evaluation as Evaluation
     from .pipelines.evaluation.evaluate import evaluate as evaluate
     from .pipelines.lms.named import lm as lm
     from .pipelines.programs.saved import load_program as load_program
@@ -50,7 +50,7 @@ _WHERE = {
     "CorpusEnvironment": ".modules.environment",
     "Deliberation": ".modules.protocols.deliberation",
     "Ensemble": ".modules.protocols.ensemble",
-    "Evaluation": ".pipelines.evaluation.evaluate",
+    "Evaluation": ".pipelines.evaluation.earlier",
     "Profile": ".modules.agents.profile",
     "Program": ".modules.protocols.program",
     "Question": ".modules.reading.question",

@@ -18,8 +18,8 @@ from rich.table import Table
 import folkmoot as fm
 from folkmoot.pipelines.cli.show import show_dialogue
 from folkmoot.pipelines.comparison.compare import Pair
-from folkmoot.pipelines.evaluation.evaluate import Progress as State
 from folkmoot.pipelines.plots.dialogues import most_informative
+from folkmoot.pipelines.runs.progress import Progress as State
 
 RUNS = Path("runs/demo")
 QUESTIONS = 60

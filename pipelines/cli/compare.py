@@ -17,8 +17,7 @@ from ..comparison.compare import compare as compare_runs
 from ..comparison.compare import names_of
 from ..comparison.match_budget import Match, lm_of_run, match_budget, questions_of, tokens_per_question
 from ..comparison.pairs import Compared, Comparison, Pair
-from ..evaluation.earlier import earlier
-from ..evaluation.evaluate import Evaluation
+from ..evaluation.earlier import Evaluation, earlier
 from ..programs.seats import LMOptions
 from .guard import resumable
 from .options import CompareOptions

@@ -16,6 +16,7 @@ from ...modules.base.errors import UserError
 from ...modules.protocols.causal import CausalConsistency
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.program import Program
+from ...modules.protocols.saved import hashes
 from ...modules.protocols.team.team import SupervisedTeam
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
@@ -31,7 +32,6 @@ from ..evaluation.check import (
     check_weighted,
     check_writable,
 )
-from ..evaluation.evaluate import SUMMARY
 from ..evaluation.evaluate import evaluate as evaluate_program
 from ..evaluation.plan import Plan as Forecast
 from ..evaluation.plan import account_of, left_of
@@ -40,8 +40,9 @@ from ..evaluation.step_limits import PICTURE, deepest_first, folder_of, write_cu
 from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import LMOptions
 from ..runs.books import open_books
-from ..runs.manifest import hashes, lms_of
+from ..runs.manifest import lms_of
 from ..runs.progress import Progress
+from ..runs.summary import SUMMARY
 from .guard import INTERRUPTED, STOPPED, say
 from .options import EvaluateOptions
 from .show import (

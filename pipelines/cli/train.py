@@ -24,7 +24,7 @@ from ..base.budget import BudgetSpent
 from ..base.wording import counted
 from ..data import load as data
 from ..evaluation.check import check_train
-from ..evaluation.evaluate import Evaluation
+from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate as evaluate_program
 from ..evaluation.plan import Plan, account_of, plan
 from ..lms.ledger import totals

@@ -22,8 +22,7 @@ from ...optimizers.statistics.statistics import (
     paired_bootstrap,
 )
 from ..base.wording import counted, failed_note
-from ..evaluation.earlier import earlier
-from ..evaluation.evaluate import Evaluation
+from ..evaluation.earlier import Evaluation, earlier
 from ..runs.summary import rate
 from ..tracking.values import run_name
 from .pairs import Compared, Comparison, Pair

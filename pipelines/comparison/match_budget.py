@@ -14,11 +14,13 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..data import catalogue
 from ..data import load as data
-from ..evaluation.earlier import earlier
-from ..evaluation.evaluate import CONCURRENCY, Evaluation, Progress, evaluate
+from ..evaluation.answering import CONCURRENCY
+from ..evaluation.earlier import Evaluation, earlier
+from ..evaluation.evaluate import evaluate
 from ..lms.named import SAMPLING, lm, lm_identity
 from ..programs.seats import EVERY, LMOptions
 from ..runs.manifest import lms_of
+from ..runs.progress import Progress
 
 PILOT = 8
 MATCH = "match-budget"  # sub-folder of the run that is matched

@@ -11,7 +11,7 @@ from typing import Any, overload
 from ...modules.base.calls import UsageFields
 from ...optimizers.statistics.statistics import Difference, Odds
 from ..base.wording import mostly_failed, run_failed, smallest_difference
-from ..evaluation.evaluate import Evaluation
+from ..evaluation.earlier import Evaluation
 
 SHOWN = 5  # discordant questions that are shown unless more are asked for
 

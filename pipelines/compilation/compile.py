@@ -15,6 +15,7 @@ import dspy
 from ...modules.agents.adapter import profile_of
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
+from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import PromptOptimizer, optimizer_of
 from ..base.budget import Budget
@@ -25,7 +26,7 @@ from ..evaluation.check import check_train, listed
 from ..lms.named import engine_of, lm_identity
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
-from ..runs.manifest import RunFolder, hashes, lms_of, made_with
+from ..runs.manifest import RunFolder, lms_of, made_with
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import NoTracker
 from .attempt import COMPILE, Told, Work

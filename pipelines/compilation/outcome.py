@@ -10,7 +10,7 @@ from ...modules.base.calls import UsageFields
 from ..base.wording import counted
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
-from ..evaluation.evaluate import Evaluation
+from ..evaluation.earlier import Evaluation
 
 
 @dataclass

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ...modules.reading.row import ResultRow
-from ..evaluation.evaluate import Evaluation
+from ..evaluation.earlier import Evaluation
 from ..lms.ledger import read_ledger
 from ..lms.store import CALLS, CallStore
 

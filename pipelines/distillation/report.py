@@ -22,7 +22,7 @@ from ...optimizers.statistics.noninferiority import (
     fewest_questions,
     non_inferiority,
 )
-from ..evaluation.evaluate import Evaluation
+from ..evaluation.earlier import Evaluation
 from ..runs.manifest import versions
 from ..runs.summary import rate
 from ..tracking.values import run_name

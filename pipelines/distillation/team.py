@@ -10,10 +10,10 @@ from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.protocols.router import Router
-from ..evaluation.evaluate import Evaluation
+from ...modules.protocols.saved import hashes
+from ..evaluation.earlier import Evaluation
 from ..lms.named import SAMPLING
 from ..programs.resolve import MakeLM, parse_sets, program_of
-from ..runs.manifest import hashes
 
 
 def team_of(run: Evaluation, given: Program | None) -> Program:

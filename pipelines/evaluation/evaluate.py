@@ -26,19 +26,15 @@ from ..lms.store import ACTIVE
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
 from ..runs.manifest import RUN, manifest_of, save_run
-from ..runs.progress import Progress as Progress
+from ..runs.progress import Progress
 from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
-from ..runs.summary import SUMMARY as SUMMARY
-from ..runs.summary import summarise
+from ..runs.summary import SUMMARY, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import ModelUpload, NoTracker, Tracker
-from .answering import CONCURRENCY as CONCURRENCY
-from .answering import answer_row as answer_row
-from .answering import each_in_turn, seat_engines
-from .answering import taken_at_once as taken_at_once
+from .answering import CONCURRENCY, answer_row, each_in_turn, seat_engines, taken_at_once
 from .check import ASYNCIO, RAY, check_concurrency, check_engine, check_program, checked
-from .earlier import Evaluation as Evaluation
+from .earlier import Evaluation
 from .logged import evaluation_uploads, standing
 from .push import push_others
 from .ray_engine import answer_on_ray

@@ -10,9 +10,10 @@ from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.protocols.team.team import SupervisedTeam
 from ...modules.reading.question import Question
+from ..base.journal import write_json
 from ..plots.evaluation import step_limit_plot
-from ..runs.manifest import write_json
-from .evaluate import Evaluation, evaluate
+from .earlier import Evaluation
+from .evaluate import evaluate
 
 LIMITS = (5, 8, 10, 15)
 """The step limits of Reasoning as a Team, section 5.4."""

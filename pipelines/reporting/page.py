@@ -17,7 +17,7 @@ from ...modules.base.fence import clean
 from ...optimizers.statistics.statistics import mcnemar_exact, wilson
 from ..base.wording import counted, mostly_failed, run_failed
 from ..comparison.pairs import Compared, Comparison
-from ..evaluation.evaluate import Evaluation
+from ..evaluation.earlier import Evaluation
 from ..tracking.values import params_of, scrubbed
 from .dialogues import FEW, MOST, Picked, ShownDialogue, shown
 from .plots import Picture, price_axis, price_plot, protocol_plots

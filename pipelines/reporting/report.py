@@ -14,8 +14,7 @@ from ...modules.base.files import write_whole
 from ..base.wording import counted, failed_note, mostly_failed, run_failed
 from ..comparison.compare import compare, names_of
 from ..comparison.pairs import Comparison
-from ..evaluation.earlier import earlier
-from ..evaluation.evaluate import Evaluation
+from ..evaluation.earlier import Evaluation, earlier
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
 from ..tracking.tracker import add_to_runs

@@ -12,7 +12,7 @@ from ...modules.reading.answers import score
 from ...modules.reading.row import ResultRow
 from ...modules.reports.deliberation import deliberation_report
 from ...optimizers.statistics.statistics import wilson
-from ..evaluation.evaluate import Evaluation
+from ..evaluation.earlier import Evaluation
 
 RESAMPLES = 4_000
 _AT_ONCE = 500  # resamples held in memory

@@ -16,10 +16,9 @@ import dspy
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
-from ...modules.protocols.saved import hashes as hashes
+from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
-from ..base.journal import as_json, parsed
-from ..base.journal import write_json as write_json
+from ..base.journal import as_json, parsed, write_json
 from ..data.load import fingerprint
 from ..lms.named import SAMPLING, lm_identity
 from .folder import claimed, unwritable

@@ -17,7 +17,8 @@ from ...modules.protocols.program import Program
 from ...modules.reading.answers import read_answer
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
-from ..evaluation.evaluate import Evaluation, evaluate
+from ..evaluation.earlier import Evaluation
+from ..evaluation.evaluate import evaluate
 from ..lms.named import lm
 from .replies import sample_questions
 from .server import ScriptedServer

@@ -16,6 +16,7 @@ from ...modules.base.files import locked
 from ...modules.base.saved_file import FILE
 from ...modules.base.space import key_of, options
 from ...modules.protocols.program import Program
+from ...modules.protocols.saved import hashes
 from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ..data import load as data
@@ -23,7 +24,7 @@ from ..data.embeddings import Embedder
 from ..lms.store import CallStore
 from ..programs.networks import Untrained
 from ..runs.books import open_books
-from ..runs.manifest import hashes, lms_of
+from ..runs.manifest import lms_of
 from .space import TuneSpace
 
 NETWORKS = "networks"

@@ -21,14 +21,15 @@ from ...modules.base.sync import run_sync
 from ...modules.protocols.declaration import Replayed, Replays
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.program import Program
+from ...modules.protocols.saved import hashes
 from ...modules.reading.answers import score
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.budget import BudgetSpent
-from ..evaluation.evaluate import answer_row, taken_at_once
+from ..evaluation.answering import answer_row, taken_at_once
 from ..programs.networks import Unanswered
 from ..runs.books import open_books
-from ..runs.manifest import MANIFEST, hashes, lms_of, open_run, save_run
+from ..runs.manifest import MANIFEST, lms_of, open_run, save_run
 from ..runs.rows import RESULTS, RowFile, read_rows
 from .job import Job
 from .network import CALLS, Networks

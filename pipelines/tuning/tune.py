@@ -12,20 +12,22 @@ import optuna
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
+from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ..base.budget import Budget, BudgetSpent
 from ..base.journal import as_json, read_object, write_json
 from ..comparison.compare import compare
 from ..data import load as data
 from ..evaluation.check import listed
-from ..evaluation.evaluate import Evaluation, evaluate
+from ..evaluation.earlier import Evaluation
+from ..evaluation.evaluate import evaluate
 from ..lms.ledger import totals
 from ..lms.named import lm as make
 from ..programs.networks import Unanswered
 from ..programs.resolve import MakeLM
 from ..runs.books import open_books
 from ..runs.folder import out_folder
-from ..runs.manifest import hashes, lms_of, made_with, versions
+from ..runs.manifest import lms_of, made_with, versions
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import ModelUpload, NoTracker, Tracker
 from .check import checked_goals

@@ -32,7 +32,7 @@ from mortal import (
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.protocols.program import Program, prediction_of
-from folkmoot.pipelines.evaluation.evaluate import Progress
+from folkmoot.pipelines.runs.progress import Progress
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 KEYS = [

@@ -26,12 +26,11 @@ from folkmoot.modules.agents.seat import Seat
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.base.saved_file import FILE
 from folkmoot.modules.protocols.program import Program, distinct
-from folkmoot.modules.protocols.saved import FORMAT, predictors_of
+from folkmoot.modules.protocols.saved import FORMAT, hashes, predictors_of
 from folkmoot.pipelines.data import embeddings
 from folkmoot.pipelines.lms.named import lm_identity
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.programs.saved import saved_program
-from folkmoot.pipelines.runs.manifest import hashes
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.signatures.roles import Intuitive
 
