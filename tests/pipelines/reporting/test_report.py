@@ -552,10 +552,10 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     path = fm.report(done, out=tmp_path / "r.html").path
     before = path.read_text()
 
-    def full(self: Path, *_: Any, **__: Any) -> int:
+    def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr("folkmoot.modules.base.files.os.replace", full)
     with pytest.raises(fm.UserError, match="No space left"):
         fm.report(done, out=path)
     monkeypatch.undo()
