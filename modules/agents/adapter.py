@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -29,30 +29,27 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
     def __call__(
         self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[Any], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        profile = profile_of(lm)
-        if profile is None:
+        if profile_of(lm) is None:
             try:
                 return list(super().__call__(lm, lm_kwargs, signature, demos, inputs))
             except AdapterParseError:  # an empty reply
                 return [self.parse(signature, "")]
-        reply = lm(_request(lm, profile, lm_kwargs, signature, demos, inputs), **_rollout(lm_kwargs))
-        return [_labelled(parse_reply(signature, reply.text or "", profile), inputs, profile)]
+        asked = Asked(lm, lm_kwargs, signature, demos, inputs)
+        return [asked.read(lm(asked.request(), **asked.rollout()).text)]
 
     async def acall(
         self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[Any], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        profile = profile_of(lm)
-        if profile is None:
+        if profile_of(lm) is None:
             try:
                 return list(await super().acall(lm, lm_kwargs, signature, demos, inputs))
             except AdapterParseError:
                 return [self.parse(signature, "")]
+        asked = Asked(lm, lm_kwargs, signature, demos, inputs)
         if unobserved(lm, dspy.settings.config):
             # DSPy's own way hands every call to two threads, for nothing that is wanted here.
-            return [await ask_unobserved(lm, lm_kwargs, signature, demos, inputs)]
-        request = _request(lm, profile, lm_kwargs, signature, demos, inputs)
-        reply = await lm.acall(request, **_rollout(lm_kwargs))
-        return [_labelled(parse_reply(signature, reply.text or "", profile), inputs, profile)]
+            return [await asked.directly()]
+        return [asked.read((await lm.acall(asked.request(), **asked.rollout())).text)]
 
     def format(self, signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[dict[str, Any]]:
         messages = chat_messages(signature, demos, inputs, DEFAULT_PROFILE)
@@ -74,67 +71,58 @@ def unobserved(lm: Any, settings: Mapping[str, Any]) -> bool:
     return direct and settings["disable_history"] and not watched
 
 
-async def ask_unobserved(
-    lm: Any, lm_kwargs: Mapping[str, Any], signature: Any, demos: Sequence[Any], inputs: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The fields of the reply of an LM made by `lm`, asked through its engine and not through DSPy."""
-    profile = lm.profile
-    system, messages, config, extra = _asked(lm, profile, lm_kwargs, signature, demos, inputs)
-    text = await lm.direct.ask(system, messages, config, extra)
-    return _labelled(parse_reply(signature, text, profile), inputs, profile)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a seat asks an LM that has a profile, before it is written as that LM wants it."""
 
+    lm: Any
+    lm_kwargs: Mapping[str, Any]
+    signature: Any
+    demos: Sequence[Any]
+    inputs: Mapping[str, Any]
 
-def _labelled(fields: dict[str, Any], inputs: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
-    """Where options are answered by their text, that text means its option, even if it is another's label."""
-    for label, text in (inputs.get("choices") or {}).items() if "answer" in fields else ():
-        if profile.answer_form == "text" and fields["answer"].strip() == text.strip():
-            return {**fields, "answer": label}
-    return fields
+    async def directly(self) -> dict[str, Any]:
+        """The fields of the reply of an LM made by `lm`, asked through its engine and not through DSPy."""
+        return self.read(await self.lm.direct.ask(*self._parts()))
 
+    def request(self) -> Request:
+        system, messages, config, extra = self._parts()
+        return Request(
+            model=self.lm.model,
+            system=system,
+            messages=tuple(getattr(Message, role)(text) for role, text in messages),
+            config=replace(config, extensions={"folkmoot": extra}),
+        )
 
-def _rollout(lm_kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    return {} if lm_kwargs.get("rollout_id") is None else {"rollout_id": lm_kwargs["rollout_id"]}
+    def rollout(self) -> dict[str, Any]:
+        found = self.lm_kwargs.get("rollout_id")
+        return {} if found is None else {"rollout_id": found}
 
+    def read(self, text: str | None) -> dict[str, Any]:
+        """The fields of the reply. An option's text means this option, even if it is another's label."""
+        profile = self.lm.profile
+        fields = parse_reply(self.signature, text or "", profile)
+        if "answer" in fields and profile.answer_form == "text":
+            for label, option in (self.inputs.get("choices") or {}).items():
+                if fields["answer"].strip() == option.strip():
+                    return {**fields, "answer": label}
+        return fields
 
-def _request(
-    lm: Any,
-    profile: Profile,
-    lm_kwargs: Mapping[str, Any],
-    signature: Any,
-    demos: Sequence[Any],
-    inputs: Mapping[str, Any],
-) -> Request:
-    system, messages, config, extra = _asked(lm, profile, lm_kwargs, signature, demos, inputs)
-    return Request(
-        model=lm.model,
-        system=system,
-        messages=tuple(getattr(Message, role)(text) for role, text in messages),
-        config=replace(config, extensions={"folkmoot": extra}),
-    )
-
-
-def _asked(
-    lm: Any,
-    profile: Profile,
-    lm_kwargs: Mapping[str, Any],
-    signature: Any,
-    demos: Sequence[Any],
-    inputs: Mapping[str, Any],
-) -> tuple[str | None, list[tuple[str, str]], Config, dict[str, Any]]:
-    """What an LM is sent: system prompt, messages, sampling, and what only our engine understands."""
-    settings = {**lm.kwargs, **lm_kwargs}
-    takes = getattr(lm, "takes", SAMPLING)
-    given = {name: settings[name] for name in takes if settings.get(name) is not None}
-    if isinstance(given.get("stop"), list):
-        given["stop"] = tuple(given["stop"])
-    extra: dict[str, Any] = {"fields": output_fields(signature, inputs, profile)}
-    if settings.get("rollout_id") is not None:
-        extra["rollout"] = settings["rollout_id"]
-    if profile.layout == "plain":
-        messages, system = [("user", plain_prompt(signature, demos, inputs, profile))], None
-    else:
-        messages, system = chat_messages(signature, demos, inputs, profile), frame.SYSTEM
-    return system, messages, _config(**given), extra
+    def _parts(self) -> tuple[str | None, list[tuple[str, str]], Config, dict[str, Any]]:
+        """What the LM is sent: system prompt, messages, sampling, and what only our engine understands."""
+        lm, profile = self.lm, self.lm.profile
+        settings = {**lm.kwargs, **self.lm_kwargs}
+        takes = getattr(lm, "takes", SAMPLING)
+        given = {name: settings[name] for name in takes if settings.get(name) is not None}
+        if isinstance(given.get("stop"), list):
+            given["stop"] = tuple(given["stop"])
+        extra: dict[str, Any] = {"fields": output_fields(self.signature, self.inputs, profile)}
+        if settings.get("rollout_id") is not None:
+            extra["rollout"] = settings["rollout_id"]
+        shown = self.signature, self.demos, self.inputs, profile
+        if profile.layout == "plain":
+            return None, [("user", plain_prompt(*shown))], _config(**given), extra
+        return frame.SYSTEM, chat_messages(*shown), _config(**given), extra
 
 
 @lru_cache(maxsize=256, typed=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import dspy
 
-from .adapter import SAMPLING, ProfileAdapter, ask_unobserved, profile_of, unobserved
+from .adapter import SAMPLING, Asked, ProfileAdapter, profile_of, unobserved
 from .fields import fields_of
 
 _CONFIG = frozenset((*SAMPLING, "rollout_id"))
@@ -31,7 +31,7 @@ async def predict_directly(predict: dspy.Predict, given: Mapping[str, Any]) -> d
     inputs = {**fields.defaults, **inputs}
     if not fields.plain or inputs.keys() != set(fields.inputs):
         return None
-    answered = await ask_unobserved(lm, config, signature, demos, inputs)
+    answered = await Asked(lm, config, signature, demos, inputs).directly()
     return dspy.Prediction.from_completions([answered], signature=signature)
 
 

@@ -104,6 +104,7 @@ def plan(
             costs[end] += prompt * prices[0] + completion * prices[1] if prices is not None else 0.0
     least = round(lengths[0])
     most = program.most_turns() * len(todo)
+    lanes = min(at_once, concurrency)
     return Plan(
         questions=len(questions),
         calls=(min(least, most), most),
@@ -114,14 +115,9 @@ def plan(
         unpriced=tuple(unpriced),
         seconds=None
         if seconds_per_call is None
-        else _seconds(least, most, seconds_per_call, at_once, concurrency),
+        else (least * seconds_per_call / lanes, most * seconds_per_call / lanes),
         smallest_difference=smallest_difference(len(questions)),
     )
-
-
-def _seconds(least: int, most: int, each: float, at_once: int, concurrency: int) -> Range:
-    lanes = min(at_once, concurrency)
-    return least * each / lanes, most * each / lanes
 
 
 def _first_request(seat: Seat, lm: Any, questions: Sequence[Question]) -> float:
@@ -134,12 +130,12 @@ def _first_request(seat: Seat, lm: Any, questions: Sequence[Question]) -> float:
 def _texts(seat: Seat, lm: Any, question: Question) -> Iterator[str]:
     profile = profile_of(lm) or DEFAULT_PROFILE
     inputs = seat.inputs(Task.of(**question.inputs()))
-    told = (seat.predict.signature, seat.predict.demos, inputs, profile)
+    shown = (seat.predict.signature, seat.predict.demos, inputs, profile)
     if profile.layout == "plain":
-        yield plain_prompt(*told)
+        yield plain_prompt(*shown)
     else:
         yield SYSTEM
-        yield from (text for _, text in chat_messages(*told))
+        yield from (text for _, text in chat_messages(*shown))
 
 
 def _reply_tokens(seat: Seat, lm: Any) -> tuple[float, float]:

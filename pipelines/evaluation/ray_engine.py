@@ -153,7 +153,7 @@ class _Driver:
             except self.ray.exceptions.RayTaskError:
                 raise
             except self.ray.exceptions.RayError as problem:
-                self._bury(worker, problem)
+                self._lose(worker, problem)
             finally:
                 self.ray.kill(actor)
 
@@ -205,7 +205,7 @@ class _Driver:
                 worker.has.update((question.id, question) for question in given)
                 worker.actor.give.remote([Known(one, list(self.calls.get(one.id, ()))) for one in given])
 
-    def _bury(self, worker: _Hired, problem: Exception) -> None:
+    def _lose(self, worker: _Hired, problem: Exception) -> None:
         """Put a dead worker's questions back; their calls that came in before are not made again."""
         if worker not in self.hired:
             self.failed_starts += 1

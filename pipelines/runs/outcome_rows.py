@@ -12,7 +12,6 @@ from typing import Any
 from ...modules.protocols.strategies import STRATEGIES
 from ...modules.reading.answers import answer_key, score
 from ...modules.reading.row import ResultRow
-from .manifest import MANIFEST
 from .summary import GROUPS
 
 UNKNOWN_LM = "lm"
@@ -52,15 +51,6 @@ def outcomes_of_row(row: ResultRow, run: Mapping[str, Any]) -> list[dict[str, An
             "correct": score(said, row["gold"], kind, choices).correct,
         }
     return list(found.values())
-
-
-def run_of(folder: Path) -> Mapping[str, Any]:
-    """What the `run.json` in a folder says; empty when there is none or it cannot be read."""
-    try:
-        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _agent(name: str, turn: Mapping[str, Any], run: Mapping[str, Any]) -> tuple[str, str | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from ...modules.base.errors import UserError
 from ...modules.reading.row import ResultRow
-from .outcome_rows import outcomes_of_row, run_of
+from ..base.journal import read_object
+from .manifest import MANIFEST
+from .outcome_rows import outcomes_of_row
 from .rows import RESULTS
 
 _TEXTS = ("question_id", "question", "agent")
@@ -68,14 +70,11 @@ class Outcomes:
     def take(self, places: Sequence[int]) -> Outcomes:
         """The questions at these places, in this order."""
         rows = np.asarray(places, dtype=np.intp)
-        return replace(
-            self,
+        return self._with(
+            lambda cells: cells[rows],
             ids=tuple(self.ids[i] for i in rows),
             questions=tuple(self.questions[i] for i in rows),
             groups=tuple(self.groups[i] for i in rows),
-            answers=self.answers[rows],
-            correct=self.correct[rows],
-            given=self.given[rows],
         )
 
     def only(self, strategies: Sequence[str]) -> Outcomes:
@@ -86,13 +85,7 @@ class Outcomes:
                     f"the outcomes have no strategy {name!r}: they have {', '.join(self.strategies)}"
                 )
         ways = [self.strategies.index(name) for name in strategies]
-        return replace(
-            self,
-            strategies=tuple(strategies),
-            answers=self.answers[:, :, ways],
-            correct=self.correct[:, :, ways],
-            given=self.given[:, :, ways],
-        )
+        return self._with(lambda cells: cells[:, :, ways], strategies=tuple(strategies))
 
     def like(self, agents: Sequence[str], strategies: Sequence[str]) -> Outcomes:
         """The same answers with agents and strategies in this order, those that are not here all missing.
@@ -112,23 +105,25 @@ class Outcomes:
                         f"give outcomes of {shown if want != (None,) else 'agents without a strategy'}"
                     )
         ways = tuple(strategies) or (None,)
-        shape = (len(self), len(agents), len(ways))
-        answers, correct = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=bool)
-        given = np.zeros(shape, dtype=bool)
         columns = np.ix_(
             range(len(self)),
             [list(agents).index(a) for a in self.agents],
             [ways.index(s) for s in self.labels],
         )
-        answers[columns], correct[columns], given[columns] = self.answers, self.correct, self.given
-        return replace(
-            self,
-            agents=tuple(agents),
-            strategies=tuple(strategies),
-            answers=answers,
-            correct=correct,
-            given=given,
-        )
+
+        def spread(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            shape = (len(self), len(agents), len(ways))
+            wide = np.full(shape, False if cells.dtype == bool else -1, dtype=cells.dtype)
+            wide[columns] = cells
+            return wide
+
+        return self._with(spread, agents=tuple(agents), strategies=tuple(strategies))
+
+    def _with(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], **named: Any) -> Outcomes:
+        """The same table with all its arrays changed in one way, and new names for what they are of."""
+        arrays = (self.answers, self.correct, self.given)
+        answers, correct, given = (change(cells) for cells in arrays)
+        return replace(self, answers=answers, correct=correct, given=given, **named)
 
 
 def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
@@ -147,7 +142,7 @@ def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
     table = _Table()
     for file in files:
         path = _file_of(file)
-        before, run = table.rows, run_of(path.parent)
+        before, run = table.rows, read_object(path.parent / MANIFEST) or {}
         for number, line in _lines(path):
             where = f"{path}, line {number}"
             if "transcript" in line:
