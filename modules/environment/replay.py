@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import hashlib
 import json
 import os
@@ -16,7 +15,7 @@ from typing import Any
 
 from ..base.errors import UserError
 from ..base.fence import cut
-from ..base.files import whole_lines
+from ..base.files import locked, whole_lines
 from .base import Environment, Page
 
 VERSION = 1
@@ -59,7 +58,7 @@ class RecordingEnvironment(Environment):
         kept = self._record.get("fetch", title)
         if kept is None:
             page = await self._environment.fetch(title)
-            kept = self._record.put(None if page is None else dataclasses.asdict(page), "fetch", title)
+            kept = self._record.put(page and dataclasses.asdict(page), "fetch", title)
         return _page(kept[0])
 
     async def closest(self, query: str, n: int) -> list[str]:
@@ -200,14 +199,11 @@ class _Record:
     def _alone(self) -> Iterator[int]:
         """The locked file, once all lines that other processes added are known."""
         file = self._open()
-        fcntl.flock(file, fcntl.LOCK_EX)  # the system unlocks it if this process dies
-        try:
+        with locked(self.path):
             self._scan(file)
             if os.fstat(file).st_size > self._read_to:
                 os.ftruncate(file, self._read_to)
             yield file
-        finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
 
     def _append(self, file: int, row: dict[str, Any]) -> None:
         line = json.dumps(row).encode() + b"\n"

@@ -13,18 +13,22 @@ from weakref import WeakKeyDictionary
 from dspy.lm15 import Config, Message, Request, Response, TextPart
 from dspy.lm15 import Usage as LMUsage
 
-from ...modules.agents.profile import Profile
+from ...modules.agents.profile import DEFAULT_PROFILE, Profile
 from ...modules.agents.prompt import json_schema
 from ...modules.base.calls import ASKER, CallError, FatalCallError, Usage, record_call
 from ...modules.base.connections import SingleFlight, back_off, of_loop
 from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
 from ..base.budget import ACCOUNTS, Account, BudgetSpent
+from ..base.settings import settings
 from .cache import ACTIVE_CACHE, CallCache
+from .client import HttpEndpoint
 from .endpoint import Endpoint, Reply, TransientError
+from .hosted import LiteLLMEndpoint
 from .ledger import LEDGERS, Entry, usage_of
 from .limits import AdaptiveLimit
-from .reach import Prices, reach
+from .local import DEFAULT_LM, LOCAL_PROFILE, LocalEndpoint
+from .prices import Prices, price_per_token
 from .seen import WATCHED, watch
 from .store import ACTIVE, CallStore
 
@@ -135,16 +139,45 @@ class Engine:
         concurrency: int = 64,
         prices: Prices = None,
     ) -> Engine:
-        """The engine that a name leads to; `profile` is given the endpoint's own. Raises UserError."""
-        found = reach(name, api_base=api_base, timeout=timeout, threads=threads)
+        """The engine of `PROVIDER/MODEL`; `profile` is given the endpoint's own.
+
+        Raises UserError: unknown name, missing key or extra, unusable address.
+        """
+        provider, _, model = name.partition("/")
+        known = settings()
+        endpoint: Endpoint
+        own, listed, embedded = DEFAULT_PROFILE, True, provider == "local"
+        if not model:
+            raise UserError(
+                f"{name!r} is no LM name: give PROVIDER/MODEL, such as openai/gpt-4o-mini or {DEFAULT_LM}"
+            )
+        if embedded:
+            if api_base:
+                raise UserError(
+                    f"{name} runs inside this process: drop --api-base, or name the model openai/…"
+                )
+            if name != DEFAULT_LM:
+                raise UserError(f"there is no embedded LM {model!r}: the only one is {DEFAULT_LM}")
+            endpoint, own = LocalEndpoint(threads or known.threads or 1, known.cache), LOCAL_PROFILE
+            concurrency, prices = 1, (0.0, 0.0)
+        elif provider != "openai":
+            endpoint = LiteLLMEndpoint(name, api_base=api_base, timeout=timeout)
+        else:
+            base, key = api_base or known.openai_base_url, known.openai_key()
+            endpoint = HttpEndpoint(base, model, api_key=key, timeout=timeout)
+            listed = endpoint.name == known.default_openai_base_url
+            if key is None and api_base is None and base == known.default_openai_base_url:
+                raise UserError(
+                    f"{name} needs a key: set OPENAI_API_KEY, or give --api-base for an endpoint of your own"
+                )
         return cls(
             name,
-            found.endpoint,
-            profile(found.profile),
-            identity=f"{name} at {found.endpoint.name}",
-            concurrency=1 if found.embedded else concurrency,
-            prices=found.prices if found.embedded else prices or found.prices,
-            cached=not found.embedded,
+            endpoint,
+            profile(own),
+            identity=f"{name} at {endpoint.name}",
+            concurrency=concurrency,
+            prices=prices or (price_per_token(name) if listed else None),
+            cached=not embedded,
         )
 
     @classmethod

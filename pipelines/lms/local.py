@@ -16,6 +16,7 @@ from .endpoint import Reply
 from .grammar import reply_grammar
 
 MODEL = "gemma-3-270m"
+DEFAULT_LM = f"local/{MODEL}"
 WEIGHTS = "q4_k_m a5fd3b62230a"  # quantisation and the start of the weights' SHA-256
 LOCAL_PROFILE = Profile(layout="plain", answer_form="text", list_options=False, constrain="grammar")
 

@@ -13,7 +13,7 @@ from ...modules.agents.adapter import SAMPLING
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
 from .engine import Engine, SyncEngine
-from .reach import DEFAULT_LM
+from .local import DEFAULT_LM
 from .store import CallStore, lm_record, read_lms
 
 MAX_TOKENS = 1024

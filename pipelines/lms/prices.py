@@ -8,6 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+Prices = tuple[float, float] | None
+"""USD per prompt token and per completion token; None where they are not known."""
+
 _TABLE = "model_prices_and_context_window_backup.json"
 
 
@@ -24,7 +27,7 @@ def _prices() -> dict[str, Any]:
     return {}
 
 
-def price_per_token(model: str) -> tuple[float, float] | None:
+def price_per_token(model: str) -> Prices:
     """USD per prompt token and per completion token of a LiteLLM name such as `openai/gpt-4o-mini`.
 
     None when the table does not price it.
