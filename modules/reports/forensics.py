@@ -242,13 +242,11 @@ def _turns(row: ResultRow) -> list[Turn]:
 
 
 def _round(turn: Turn) -> int:
-    round = turn.get("round")
-    return round if isinstance(round, int) else 0
+    return turn["round"] if isinstance(turn.get("round"), int) else 0
 
 
 def _answer(turn: Turn) -> str | None:
-    answer = turn.get("answer")
-    return answer if isinstance(answer, str) else None
+    return turn["answer"] if isinstance(turn.get("answer"), str) else None
 
 
 def _answers(spoken: Iterable[Turn]) -> dict[str, list[str | None]]:
@@ -276,8 +274,7 @@ def _steps(row: ResultRow) -> Iterator[_Step]:
         if turn.get("step"):
             sent_back |= {str(turn["worker"]): agent} if turn.get("worker") else {}
         elif isinstance(turn.get("examined"), Mapping):
-            handed = turn["examined"].get("answer")
-            yield _Step(place, agent, handed if isinstance(handed, str) else None, answer, dict(held), None)
+            yield _Step(place, agent, _answer(turn["examined"]), answer, dict(held), None)
         elif agent not in DECIDERS and round > spoke.get(agent, -1):
             if agent in spoke and not afresh:
                 others = {name: said for name, said in held.items() if name != agent}

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from ..reading.row import ResultRow
 from .counting import CHANGES, Figures, Reading, Turn, by_number, change
 
@@ -93,10 +95,6 @@ def _worker(figures: Figures, name: str, turns: list[Turn], reading: Reading) ->
 def _by_limit(ends: Mapping[int, list[float]]) -> dict[str, dict[str, float]]:
     """Shares by step limit, from sums of EM, F1 and first attempts by the steps taken (0: forced to end)."""
     attempts = sum(number for _, _, number in ends.values())
-    within, curve = [0.0, 0.0, 0.0], {}
-    for limit in range(1, max(ends) + 1):
-        within = [sum(pair) for pair in zip(within, ends.get(limit, (0, 0, 0)), strict=True)]
-        curve[str(limit)] = {
-            name: total / attempts for name, total in zip(("em", "f1", "ended"), within, strict=True)
-        }
-    return curve
+    within = np.cumsum([ends.get(limit, (0, 0, 0)) for limit in range(1, max(ends) + 1)], axis=0) / attempts
+    names = ("em", "f1", "ended")
+    return {str(limit): dict(zip(names, map(float, row), strict=True)) for limit, row in enumerate(within, 1)}

@@ -62,7 +62,9 @@ def mostly_failed(errors: int, rows: int) -> bool:
 
 
 def run_failed(name: str, errors: int, rows: int) -> str:
-    """What to do about a run of which most questions failed; without a full stop."""
+    """What to do about a run of which most questions failed, without a full stop; empty for another run."""
+    if not mostly_failed(errors, rows):
+        return ""
     return (
         f"{name} failed on {errors:,} of {counted(rows, 'question')}: run it again with --retry-errors "
         "before judging it"

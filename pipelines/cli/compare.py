@@ -14,7 +14,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
 from ..base.wording import counted, shortened
 from ..comparison.compare import compare as compare_runs
-from ..comparison.compare import names_of
+from ..comparison.compare import names_for
 from ..comparison.match_budget import Match, lm_of_run, match_budget, questions_of, tokens_per_question
 from ..comparison.pairs import Compared, Comparison, Pair
 from ..evaluation.earlier import Evaluation, earlier
@@ -45,11 +45,9 @@ def compared(options: CompareOptions) -> Comparison:
     """Compare the runs; where a budget-matched baseline is wanted, run that first."""
     _check(options)
     runs = [earlier(run) for run in options.runs]
-    names = [name.strip() for name in options.names.split(",")] if options.names else names_of(runs)
-    if len(names) != len(runs) or len({*names, MATCHED}) != len(runs) + 1 or not all(names):
-        raise UserError(
-            f"--names {options.names!r} does not fit {len(runs)} runs: give each a name of its own"
-        )
+    names = names_for([name.strip() for name in (options.names or "").split(",") if options.names], runs)
+    if MATCHED in names:
+        raise UserError(f"{MATCHED!r} is what --match-budget runs: give the others names of their own")
     titles = [*names, MATCHED] if options.match_budget else names
     first = len(titles) - 1 if options.match_budget else 0
     if options.baseline:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,16 +54,17 @@ def compare(
     if not others:
         raise UserError("a comparison needs at least two runs: name another one")
     runs = [earlier(run) for run in (first, *others)]
-    titles = _checked(names, len(runs)) if names else names_of(runs)
-    marks = [{row["id"]: _mark(row) for row in run.rows} for run in runs]
-    ids = [name for name in marks[0] if all(name in answered for answered in marks[1:])]
+    titles = names_for(names, runs)
+    answers = [{row["id"]: _answered(row) for row in run.rows} for run in runs]
+    ids = [name for name in answers[0] if all(name in others for others in answers[1:])]
     if not ids:
         raise UserError(f"{', '.join(titles)} share no question: compare runs over the same data")
-    _check_same(ids, marks, titles)
+    shared = [[answered[name] for name in ids] for answered in answers]
+    _check_same(ids, shared, titles)
     compared = [
-        _compared(title, run, answered, ids) for title, run, answered in zip(titles, runs, marks, strict=True)
+        _compared(title, run, len(answered), common)
+        for title, run, answered, common in zip(titles, runs, answers, shared, strict=True)
     ]
-    shared = [[answered[name] for name in ids] for answered in marks]
     tested = [_discordant(ids, answered, shared[0]) for answered in shared[1:]]
     adjusted = holm([mcnemar_exact(len(only_a), len(only_b)) for only_a, only_b in tested])
     pairs = [
@@ -74,24 +75,32 @@ def compare(
     return Comparison(compared, pairs, notes, dict(zip(titles, runs, strict=True)))
 
 
+def names_for(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:
+    """The names given, or where none are what the runs ran. Raises UserError for names that do not fit."""
+    if not names:
+        return names_of(runs)
+    if isinstance(names, str) or len(names) != len(runs) or len(set(names)) != len(runs) or not all(names):
+        raise UserError(
+            f"the names {', '.join(names)} do not fit {len(runs)} runs: give each a name of its own"
+        )
+    return list(names)
+
+
 def names_of(runs: Sequence[Evaluation]) -> list[str]:
     """What each ran; where that is the same, with the LM, then the folder, then a number."""
     names = [run_name(run.summary.run) for run in runs]
     lms = [", ".join(dict.fromkeys(lm["name"] for lm in run.summary.run["lms"].values())) for run in runs]
-    for more in (lms, [run.folder.name for run in runs]):
-        told = [
-            f"{name} ({detail})" if names.count(name) > 1 and len(_of(names, more, name)) > 1 else name
-            for name, detail in zip(names, more, strict=True)
+    for details in (lms, [run.folder.name for run in runs]):
+        known = list(zip(names, details, strict=True))
+        same = {name: {detail for other, detail in known if other == name} for name in names}
+        names = [
+            f"{name} ({detail})" if names.count(name) > 1 and len(same[name]) > 1 else name
+            for name, detail in known
         ]
-        names = told
     return distinct(names)
 
 
-def _of(names: Sequence[str], details: Sequence[str], name: str) -> set[str]:
-    return {detail for known, detail in zip(names, details, strict=True) if known == name}
-
-
-class _Mark(NamedTuple):
+class _Answered(NamedTuple):
     """What is kept of a row: with 100,000 questions, whole rows would fill the memory."""
 
     correct: bool
@@ -103,9 +112,9 @@ class _Mark(NamedTuple):
     asked: int  # hash of everything that makes the question what it is
 
 
-def _mark(row: ResultRow) -> _Mark:
+def _answered(row: ResultRow) -> _Answered:
     asked = [row["kind"], row.get("question"), row.get("choices"), row["gold"]]
-    return _Mark(
+    return _Answered(
         correct=bool(row["correct"]),
         f1=float(row.get("f1") or 0.0) if row["kind"] == "span" else None,
         failed=row["error"] is not None,
@@ -116,15 +125,10 @@ def _mark(row: ResultRow) -> _Mark:
     )
 
 
-def _checked(names: Sequence[str], runs: int) -> list[str]:
-    if isinstance(names, str) or len(names) != runs or len(set(names)) != runs or not all(names):
-        raise UserError(f"the names {', '.join(names)} do not fit {runs} runs: give each a name of its own")
-    return list(names)
-
-
-def _check_same(ids: Sequence[str], marks: Sequence[dict[str, _Mark]], titles: Sequence[str]) -> None:
-    for title, answered in zip(titles[1:], marks[1:], strict=True):
-        differing = [name for name in ids if answered[name].asked != marks[0][name].asked]
+def _check_same(ids: Sequence[str], shared: Sequence[Sequence[_Answered]], titles: Sequence[str]) -> None:
+    for title, answers in zip(titles[1:], shared[1:], strict=True):
+        pairs = zip(ids, answers, shared[0], strict=True)
+        differing = [name for name, one, other in pairs if one.asked != other.asked]
         if differing:
             raise UserError(
                 f"{len(differing)} of the questions that {titles[0]} and {title} share (the first is "
@@ -132,32 +136,35 @@ def _check_same(ids: Sequence[str], marks: Sequence[dict[str, _Mark]], titles: S
             )
 
 
-def _compared(name: str, run: Evaluation, answered: dict[str, _Mark], ids: Sequence[str]) -> Compared:
-    shared = [answered[name] for name in ids]
-    usage = Usage()
-    for mark in shared:
-        usage.add(mark.usage)
-    f1 = [mark.f1 for mark in shared if mark.f1 is not None]
+def _compared(name: str, run: Evaluation, rows: int, shared: Sequence[_Answered]) -> Compared:
+    f1 = [one.f1 for one in shared if one.f1 is not None]
     estimate = bootstrap_mean(f1, seed=0) if f1 else None
     return Compared(
         name=name,
         folder=str(run.folder),
         questions=run.summary.counts["questions"],
-        rows=len(answered),
-        left_out=len(answered) - len(ids),
-        accuracy=rate(sum(mark.correct for mark in shared), len(shared)),
+        rows=rows,
+        left_out=rows - len(shared),
+        accuracy=rate(sum(one.correct for one in shared), len(shared)),
         f1={"value": estimate.mean, "low": estimate.low, "high": estimate.high, "n": len(f1)}
         if estimate
         else None,
-        errors=sum(mark.failed for mark in shared),
-        unreadable=sum(mark.unreadable for mark in shared),
-        usage=usage.to_dict(),
-        seconds=float(np.mean([mark.seconds for mark in shared])),
+        errors=sum(one.failed for one in shared),
+        unreadable=sum(one.unreadable for one in shared),
+        usage=_used(shared).to_dict(),
+        seconds=float(np.mean([one.seconds for one in shared])),
     )
 
 
+def _used(answers: Iterable[_Answered]) -> Usage:
+    usage = Usage()
+    for one in answers:
+        usage.add(one.usage)
+    return usage
+
+
 def _discordant(
-    ids: Sequence[str], a: Sequence[_Mark], b: Sequence[_Mark]
+    ids: Sequence[str], a: Sequence[_Answered], b: Sequence[_Answered]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     found = list(zip(ids, a, b, strict=True))
     return (
@@ -168,18 +175,18 @@ def _discordant(
 
 def _pair(
     names: tuple[str, str],
-    a: Sequence[_Mark],
-    b: Sequence[_Mark],
+    a: Sequence[_Answered],
+    b: Sequence[_Answered],
     only_a: tuple[str, ...],
     only_b: tuple[str, ...],
     p_adjusted: float,
     seed: int,
 ) -> Pair:
-    right_a, right_b = [mark.correct for mark in a], [mark.correct for mark in b]
+    right_a, right_b = [one.correct for one in a], [one.correct for one in b]
     spans = [(x.f1, y.f1) for x, y in zip(a, b, strict=True) if x.f1 is not None and y.f1 is not None]
     paid = [(x, y) for x, y in zip(a, b, strict=True) if not x.usage.cached_calls + y.usage.cached_calls]
-    bought = [_bought([pair[side] for pair in paid]) for side in (0, 1)]
-    calls = [sum(mark.usage.calls for mark in marks) for marks in (a, b)]
+    bought = [_used(pair[side] for pair in paid) for side in (0, 1)]
+    seconds = [math.fsum(pair[side].seconds for pair in paid) for side in (0, 1)]
     return Pair(
         a=names[0],
         b=names[1],
@@ -191,32 +198,16 @@ def _pair(
         p_adjusted=p_adjusted,
         odds=matched_odds(len(only_a), len(only_b)),
         f1=paired_bootstrap(*zip(*spans, strict=True), seed=seed) if spans else None,
-        call_ratio=_ratio(*calls),
+        call_ratio=_ratio(*(_used(answers).calls for answers in (a, b))),
         paid=len(paid),
-        token_ratio=_ratio(bought[0].tokens, bought[1].tokens),
-        cost_ratio=_ratio(bought[0].cost, bought[1].cost),
-        seconds_ratio=_ratio(bought[0].seconds, bought[1].seconds),
+        token_ratio=_ratio(*(usage.prompt_tokens + usage.completion_tokens for usage in bought)),
+        cost_ratio=_ratio(*(usage.cost_usd for usage in bought)),
+        seconds_ratio=_ratio(*seconds),
         only_a=only_a,
         only_b=only_b,
-        failed_a=sum(mark.failed for mark in a),
-        failed_b=sum(mark.failed for mark in b),
+        failed_a=sum(one.failed for one in a),
+        failed_b=sum(one.failed for one in b),
     )
-
-
-class _Bought(NamedTuple):
-    """What some questions took together; `cost` is None when a price is not known."""
-
-    tokens: int
-    cost: float | None
-    seconds: float
-
-
-def _bought(marks: Sequence[_Mark]) -> _Bought:
-    usage = Usage()
-    for mark in marks:
-        usage.add(mark.usage)
-    tokens = usage.prompt_tokens + usage.completion_tokens
-    return _Bought(tokens, usage.cost_usd, math.fsum(mark.seconds for mark in marks))
 
 
 def _ratio(a: float | None, b: float | None) -> float | None:

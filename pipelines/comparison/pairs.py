@@ -37,6 +37,11 @@ class Compared:
     usage: UsageFields
     seconds: float
 
+    @property
+    def failed(self) -> bool:
+        """Whether so many of the compared questions failed that the scores are not the program's."""
+        return mostly_failed(self.errors, round(self.accuracy["n"]))
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -77,7 +82,7 @@ class Pair:
     def failure(self) -> str | None:
         """Which of the two failed, and what to do; None while there is a verdict. Without a full stop."""
         runs = ((self.b, self.failed_b), (self.a, self.failed_a))
-        return "; ".join(run_failed(run, n, self.n) for run, n in runs if mostly_failed(n, self.n)) or None
+        return "; ".join(filter(None, (run_failed(run, n, self.n) for run, n in runs))) or None
 
     @property
     def smallest(self) -> float:

@@ -21,18 +21,10 @@ def deliberation_plot(report: Mapping[str, Any], path: Path, *, tall: bool = Fal
     _consensus_bars(rounds, report["first_consensus_round"])
     rounds.set(xlabel="round of first consensus", ylabel="questions", title="When the agents agreed")
 
-    names = list(report["role"])
-    for key, label, colour, shift in (
-        ("accuracy_first", "first answer", GREY, -0.2),
-        ("accuracy_last", "last answer", BLUE, 0.2),
-    ):
-        heights = [report["role"][name][key] for name in names]
-        places = [place + shift for place in range(len(names))]
-        bars = roles.bar(places, heights, width=0.4, color=colour, label=label)
-        roles.bar_label(bars, fmt="{:.0%}", fontsize=8)
+    found = {name: (role["accuracy_first"], role["accuracy_last"]) for name, role in report["role"].items()}
+    _bars_in_pairs(roles, found, {"first answer": GREY, "last answer": BLUE})
     group = report["accuracy_excluding_errors"]
     roles.axhline(group, color=ORANGE, linestyle="--", label=f"the group: {group:.0%}")
-    roles.set_xticks(range(len(names)), names)
     roles.set(ylabel="accuracy", ylim=(0, 1), title="How right each was")
     roles.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, frameon=False)
     figure.savefig(path)
@@ -73,13 +65,8 @@ def team_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> b
     scores = {f"{name} alone": (found["em"], found["f1"]) for name, found in report["worker"].items()}
     scores["the team"] = (report["em_excluding_errors"], report["f1_excluding_errors"])
     scores["best worker\nin hindsight"] = (report["best_worker"]["em"], report["best_worker"]["f1"])
-    for place, (label, colour, shift) in enumerate((("EM", BLUE, -0.2), ("F1", ORANGE, 0.2))):
-        heights = [pair[place] for pair in scores.values()]
-        drawn = bars.bar(
-            [at + shift for at in range(len(scores))], heights, width=0.4, color=colour, label=label
-        )
-        bars.bar_label(drawn, fmt="{:.0%}", fontsize=8)
-    bars.set_xticks(range(len(scores)), list(scores), fontsize=8)
+    _bars_in_pairs(bars, scores, {"EM": BLUE, "F1": ORANGE})
+    bars.tick_params(axis="x", labelsize=8)
     bars.set(ylabel="score", ylim=(0, 1.05), title="Workers, team, and best worker")
     bars.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, frameon=False)
 
@@ -117,6 +104,15 @@ def step_limit_plot(points: Sequence[Mapping[str, Any]], path: Path) -> bool:
         )
     figure.savefig(path)
     return True
+
+
+def _bars_in_pairs(axes: Any, groups: Mapping[str, tuple[float, float]], colours: Mapping[str, str]) -> None:
+    """Two bars side by side for each group, coloured by what they are."""
+    for place, (label, colour) in enumerate(colours.items()):
+        at = [group + 0.4 * place - 0.2 for group in range(len(groups))]
+        bars = axes.bar(at, [pair[place] for pair in groups.values()], width=0.4, color=colour, label=label)
+        axes.bar_label(bars, fmt="{:.0%}", fontsize=8)
+    axes.set_xticks(range(len(groups)), list(groups))
 
 
 def _consensus_bars(axes: Any, counts: Mapping[str, int]) -> None:

@@ -103,26 +103,16 @@ def graphs_plot(moments: Sequence[tuple[int, npt.NDArray[np.bool_], Numbers]], p
 
 def smoothed(values: Sequence[float]) -> list[float]:
     """The mean of each value and up to 19 before it."""
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    return [
-        float((sums[end] - sums[max(0, end - _SMOOTH)]) / min(end, _SMOOTH))
-        for end in range(1, len(values) + 1)
-    ]
+    return [float(np.mean(values[max(0, end - _SMOOTH) : end])) for end in range(1, len(values) + 1)]
 
 
 def _reliability(axes: Any, bins: Mapping[str, Mapping[str, float]], ece: float | None) -> None:
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1)
     most = max((figures["count"] for figures in bins.values()), default=1)
     for figures in bins.values():
-        size = 20 + 180 * figures["count"] / most
-        axes.scatter(figures["confidence"], figures["accuracy"], s=size, color=BLUE, alpha=0.8)
-        axes.annotate(
-            f"{int(figures['count'])}",
-            (figures["confidence"], figures["accuracy"]),
-            textcoords="offset points",
-            xytext=(8, -3),
-            fontsize=8,
-        )
+        point, count = (figures["confidence"], figures["accuracy"]), figures["count"]
+        axes.scatter(*point, s=20 + 180 * count / most, color=BLUE, alpha=0.8)
+        axes.annotate(f"{count:.0f}", point, textcoords="offset points", xytext=(8, -3), fontsize=8)
     title = "Confidence and accuracy" if ece is None else f"Confidence and accuracy (ECE {ece:.3f})"
     axes.set(
         xlabel="confidence of the group", ylabel="share right", xlim=(0, 1.05), ylim=(0, 1.05), title=title

@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from ...modules.base.fence import clean
 from ...optimizers.statistics.statistics import mcnemar_exact, wilson
-from ..base.wording import counted, mostly_failed, run_failed
-from ..comparison.pairs import Compared, Comparison
+from ..base.wording import counted, run_failed
+from ..comparison.pairs import Comparison
 from ..evaluation.earlier import Evaluation
 from ..tracking.values import params_of, scrubbed
 from .dialogues import FEW, MOST, Picked, ShownDialogue, shown
@@ -38,17 +38,10 @@ class RunGroup:
     verdicts: tuple[PairVerdict, ...] = ()
 
     @property
-    def failure(self) -> str | None:
+    def failure(self) -> str:
         """What to do about the only run, if most of its questions failed; without a full stop."""
         counts = self.runs[0].summary.counts
-        if self.comparison is not None or not mostly_failed(counts["errors"], counts["rows"]):
-            return None
-        return run_failed(self.names[0], counts["errors"], counts["rows"])
-
-    @staticmethod
-    def failed(run: Compared) -> bool:
-        """Whether a run failed on so many of the compared questions that its scores are not the program's."""
-        return mostly_failed(run.errors, round(run.accuracy["n"]))
+        return "" if self.comparison else run_failed(self.names[0], counts["errors"], counts["rows"])
 
     @property
     def lead(self) -> Lead | None:
@@ -112,11 +105,8 @@ class ShownRun:
     @property
     def sways(self) -> list[tuple[str, str, Mapping[str, int]]]:
         """Speaker, listener and how often, the most frequent first."""
-        pairs = [
-            (speaker, listener, counts)
-            for speaker, listeners in self.forensics.get("sway", {}).items()
-            for listener, counts in listeners.items()
-        ]
+        sway = self.forensics.get("sway", {})
+        pairs = [(speaker, *heard) for speaker, listeners in sway.items() for heard in listeners.items()]
         return sorted(pairs, key=lambda pair: -sum(pair[2].values()))[:MOST_PAIRS]
 
     @property
@@ -157,18 +147,12 @@ def page_of(
     everything = [run for shown_runs in runs for run in shown_runs]
     return (
         _environment()
-        .from_string(_template())
+        .from_string((files(__package__) / "templates" / "report.html.j2").read_text(encoding="utf-8"))
         .render(
             headline=headline,
             groups=list(zip(groups, runs, strict=True)),
-            fronts=[
-                price_plot(group.comparison.runs) if group.comparison is not None else None
-                for group in groups  # None, too, where all runs failed
-            ],
-            prices=[
-                price_axis(group.comparison.runs) if group.comparison is not None else None
-                for group in groups
-            ],
+            price_plot=price_plot,
+            price_axis=price_axis,
             runs=everything,
             counted=counted,
             folders=[(folder, list(_leaves(scrubbed(folder.content)))) for folder in folders],
@@ -208,10 +192,6 @@ def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def _cut(text: str) -> str:
     more = len(text) - LONGEST_SETTING
     return text if more <= 0 else f"{text[:LONGEST_SETTING]}… ({more:,} more characters)"
-
-
-def _template() -> str:
-    return (files(__package__) / "templates" / "report.html.j2").read_text(encoding="utf-8")
 
 
 def _environment() -> Environment:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError
-from ..base.wording import mostly_failed
 from ..comparison.pairs import Compared
 from ..plots.figure import COLOURS, GREY, new_figure
 from ..plots.network import trust_plot
@@ -73,7 +72,7 @@ def price_plot(compared: Sequence[Compared]) -> Picture | None:
 
     Runs that failed are left out, as their failures would pass for cheap answers; None when all did.
     """
-    runs = [run for run in compared if not mostly_failed(run.errors, round(run.accuracy["n"]))]
+    runs = [run for run in compared if not run.failed]
     if not runs:
         return None
     price = price_axis(runs)

@@ -11,8 +11,8 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import write_whole
-from ..base.wording import counted, failed_note, mostly_failed, run_failed
-from ..comparison.compare import compare, names_of
+from ..base.wording import counted, failed_note, run_failed
+from ..comparison.compare import compare, names_for, names_of
 from ..comparison.pairs import Comparison
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.manifest import MANIFEST
@@ -69,9 +69,11 @@ def report(
     if not given:
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
     evaluations, folders, notes = _opened(given)
-    groups, apart = _grouped(evaluations, _named(names, evaluations), seed)
+    groups, apart = _grouped(evaluations, names_for(names, evaluations), seed)
     notes += apart + [note for group in groups for note in _warnings(group)]
-    path = Path(out).expanduser() if out is not None else _home(given[0]) / REPORT
+    # By default in the folder that was named first: also of a compilation or a study, not of a run within.
+    home = given[0].folder if isinstance(given[0], Evaluation) else given[0]
+    path = (Path(home) / REPORT if out is None else Path(out)).expanduser()
     headline = _headline(groups, folders, len(folders) == len(given))
     _write(path, page_of(groups, folders, notes, headline))
     if tracking:
@@ -129,11 +131,8 @@ def _places(folder: Path, results: Sequence[Folder]) -> list[Path]:
 def _failure(runs: Sequence[Evaluation]) -> str:
     """Which runs failed on at least half of their questions, in words."""
     found = [(names_of([run])[0], run.summary.counts) for run in runs]
-    return "; ".join(
-        run_failed(name, counts["errors"], counts["rows"])
-        for name, counts in found
-        if mostly_failed(counts["errors"], counts["rows"])
-    )
+    said = [run_failed(name, counts["errors"], counts["rows"]) for name, counts in found]
+    return "; ".join(filter(None, said))
 
 
 def _results(folder: Path) -> list[Folder]:
@@ -149,16 +148,6 @@ def _results(folder: Path) -> list[Folder]:
             ) from None
         found.append(Folder(folder, kind, content if isinstance(content, dict) else {"": content}))
     return found
-
-
-def _named(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:
-    if not names:
-        return names_of(runs)
-    if isinstance(names, str) or len(names) != len(runs) or len(set(names)) != len(runs) or not all(names):
-        raise UserError(
-            f"the names {', '.join(names)} do not fit {len(runs)} runs: give each a name of its own"
-        )
-    return list(names)
 
 
 def _grouped(runs: Sequence[Evaluation], names: Sequence[str], seed: int) -> tuple[list[RunGroup], list[str]]:
@@ -200,7 +189,7 @@ def _headline(groups: Sequence[RunGroup], folders: Sequence[Folder], alone: bool
         return "; ".join(said)
     if not groups:
         return f"A {folders[0].kind}: {folders[0].name}"
-    if groups[0].failure is not None:
+    if groups[0].failure:
         return f"No verdict: {groups[0].failure}"
     accuracy = groups[0].runs[0].summary.scores["accuracy"]
     return (
@@ -257,11 +246,6 @@ def _figures(groups: Sequence[RunGroup], folders: Sequence[Folder]) -> dict[str,
         ],
         "folders": [{"folder": str(one.path), "kind": one.kind, "told": one.content} for one in folders],
     }
-
-
-def _home(given: Evaluation | str | Path) -> Path:
-    """The folder that was named first: also that of a compilation or a study, not of a run within."""
-    return given.folder if isinstance(given, Evaluation) else Path(given).expanduser()
 
 
 def _write(path: Path, page: str) -> None:

@@ -219,7 +219,7 @@ def test_questions_that_changed_are_refused_and_can_be_given(
         (["runs/one"], "at least two runs"),
         (["runs/one", "runs/none"], "there is no folder runs/none"),
         (["runs/one", "runs"], "holds no run"),
-        (["runs/one", "runs/talk", "--names", "one"], "'one' does not fit 2 runs"),
+        (["runs/one", "runs/talk", "--names", "one"], "the names one do not fit 2 runs"),
         (["runs/one", "runs/talk", "--baseline", "three"], "no run 'three'"),
         (["runs/one", "runs/talk", "--baseline", "0"], "no run '0'"),
         (["runs/one", "runs/talk", "--data", "x"], "--data says how"),
