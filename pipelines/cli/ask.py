@@ -22,7 +22,7 @@ _LABELLED = re.compile(r"([A-Z]|\d{1,2})=(.*)", re.DOTALL)
 
 
 def ask(options: AskOptions) -> None:
-    lms = LMOptions(**options.lms())
+    lms = options.into(LMOptions)
     program = program_of(options.program, parse_sets(options.sets), make_lm=lms.make)
     # A question from the command line's words is refused as a row of a file would be.
     words = {"question": options.question, "choices": labelled(options.choice), "context": options.context}

@@ -93,7 +93,7 @@ def _matched(
             asked = f"{counted(calls, 'call')} (more if answers have to be asked for twice)"
             console(stderr=True).print(f"{sentence[:-1]}, {asked}", soft_wrap=True)
 
-    language_model = lm_of_run(run, LMOptions(**options.lms()), "self-consistency")
+    language_model = lm_of_run(run, options.into(LMOptions), "self-consistency")
     with evaluating(options, "same budget") as progress:
         found = match_budget(
             run,

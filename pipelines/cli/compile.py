@@ -17,25 +17,23 @@ from ..compilation.attempt import COMPILE, Compiling
 from ..compilation.compile import advice, check_input, split
 from ..compilation.compile import compile as compile_program
 from ..data import load as data
-from ..evaluation.plan import Plan as Forecast
-from ..evaluation.plan import account_of
-from ..evaluation.plan import plan as forecast
+from ..evaluation.plan import Forecast, account_of, forecast
 from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import LMOptions
 from ..runs.manifest import lms_of
 from .guard import INTERRUPTED, STOPPED, say, warned
 from .options import CompileOptions
 from .show import (
-    Drawn,
+    ProgressLine,
     confirm,
     console,
-    drawn,
     duration,
+    evaluation_line,
     finish,
+    forecast_lines,
     live,
     money,
     percent,
-    plan_lines,
     show_result,
     used,
 )
@@ -82,7 +80,7 @@ class CompilationPlan:
 
     def lines(self) -> list[str]:
         work, options = self.work, self.options
-        shows = plan_lines(self.forecast, None)[-1]
+        shows = forecast_lines(self.forecast, None)[-1]
         return [
             f"{counted(len(self.train), 'training question')} ({work['learn']:,} to learn from, "
             f"{work['select']:,} to select by), {len(self.validation):,} held out",
@@ -114,7 +112,7 @@ def plan(options: CompileOptions) -> CompilationPlan:
             raise UserError(f"--{option} is missing: {missing}")
     out = Path(str(options.out))
     chosen = optimizer_of(options.optimizer, options.preset)
-    lms = LMOptions(**options.lms())
+    lms = options.into(LMOptions)
     program = program_of(options.program, parse_sets(options.sets), make_lm=lms.make)
     read: Any = {"columns": options.column_names(), "kind": options.kind}
     train, train_split = data.load_part(
@@ -170,7 +168,7 @@ def run(planned: CompilationPlan) -> tuple[dict[str, Any], int]:
     options, out = planned.options, planned.out
     code = 0
     try:
-        with warned(planned.warnings), live(options, "compile", drawn_of) as progress:
+        with warned(planned.warnings), live(options, "compile", progress_of) as progress:
             compiled = compile_program(
                 planned.program,
                 planned.train,
@@ -242,12 +240,12 @@ def _answered(found: dict[str, Any], phase: str) -> str:
     return f"n = {rows:,}" + (f" of {given:,}" if rows < given else "")
 
 
-def drawn_of(state: Compiling) -> Drawn:
+def progress_of(state: Compiling) -> ProgressLine:
     """Phase, what is done, scores so far, calls and cost."""
     label = {"before": "held out, before", "after": "held out, after"}.get(state.phase, "optimizer")
     if state.evaluation is not None:
-        return drawn(label, state.evaluation)
-    return Drawn(label, _parts(state))
+        return evaluation_line(label, state.evaluation)
+    return ProgressLine(label, _parts(state))
 
 
 def _parts(state: Compiling) -> Iterator[str]:

@@ -18,13 +18,13 @@ from ..programs.seats import LMOptions
 from ..runs.progress import Progress
 from .guard import STOPPED, resumable
 from .options import DistilOptions
-from .show import Drawn, confirm, console, drawn, finish, live, percent, plain_table, points
+from .show import ProgressLine, confirm, console, evaluation_line, finish, live, percent, plain_table, points
 
 
 def distil(options: DistilOptions) -> None:
     if not 0 < options.margin < 100:
         raise UserError(f"--margin is {options.margin:g}: give points of accuracy, such as 2")
-    lms = LMOptions(**options.lms())
+    lms = options.into(LMOptions)
     matched = earlier(options.run)
     plan = plan_distil(
         matched,
@@ -39,8 +39,8 @@ def distil(options: DistilOptions) -> None:
     document = {"out": str(plan.out), "most_calls": plan.most_calls, **plan.about}
     confirm(options, plan_lines(plan, options.budget), lambda: document)
 
-    def under_way(state: tuple[str, Progress]) -> Drawn:
-        return drawn(*state)
+    def under_way(state: tuple[str, Progress]) -> ProgressLine:
+        return evaluation_line(*state)
 
     with resumable(), live(options, "distil", under_way) as progress:
         found = carry_out(

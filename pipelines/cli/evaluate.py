@@ -33,9 +33,7 @@ from ..evaluation.check import (
     check_writable,
 )
 from ..evaluation.evaluate import evaluate as evaluate_program
-from ..evaluation.plan import Plan as Forecast
-from ..evaluation.plan import account_of, left_of
-from ..evaluation.plan import plan as forecast
+from ..evaluation.plan import Forecast, account_of, forecast, left_of
 from ..evaluation.step_limits import PICTURE, deepest_first, folder_of, write_curve
 from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import LMOptions
@@ -51,8 +49,8 @@ from .show import (
     duration,
     evaluating,
     finish,
+    forecast_lines,
     percent,
-    plan_lines,
     result_lines,
     show_result,
     used,
@@ -113,7 +111,7 @@ class EvaluationPlan:
         return [
             f"{counted(len(self.questions), 'question')} ({kinds}) from {self.settings['data']}{yet}",
             f"program {self.options.program}; {lms}",
-            *plan_lines(self.forecast, self.options.budget),
+            *forecast_lines(self.forecast, self.options.budget),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,7 +160,7 @@ def show_outcome(options: EvaluateOptions, outcome: EvaluationOutcome) -> None:
 
 def plan(options: EvaluateOptions) -> EvaluationPlan:
     """Read and check all input. Raises UserError before any LM is called."""
-    lms, sets = LMOptions(**options.lms()), parse_sets(options.sets)
+    lms, sets = options.into(LMOptions), parse_sets(options.sets)
     program = program_of(options.program, sets, make_lm=lms.make)
     if options.seed is not None and "seed" not in sets:
         for _, part in program.parts(CausalConsistency):
@@ -174,8 +172,7 @@ def plan(options: EvaluateOptions) -> EvaluationPlan:
     questions = data.load(
         str(options.data), options.split, options.limit, options.seed, columns=columns, kind=options.kind
     )
-    data.check_labelled(questions)
-    data.check_contexts(questions)
+    data.check_asked(questions)
     train = _train(options, program, columns)
     warnings = check_train(train, questions)
     if options.demos:
@@ -306,8 +303,7 @@ def _train(options: EvaluateOptions, program: Program, columns: Mapping[str, str
     if not weights and not options.demos:
         raise UserError("--train is given, but nothing learns from it: add --demos N, or drop it")
     train, _ = data.load_part(options.train, "train", options.train_split, columns=columns, kind=options.kind)
-    data.check_labelled(train)
-    data.check_contexts(train)
+    data.check_asked(train)
     return train
 
 
@@ -325,15 +321,11 @@ def _settings(
     train: Sequence[Question],
     warnings: Sequence[str],
 ) -> dict[str, Any]:
-    described = data.describe(questions, str(options.data), options.split, options.limit, options.seed)
     settings: dict[str, Any] = {
         "command": "evaluate",
         "program_spec": options.program,
         "sets": list(options.sets),
-        "data": described.pop("source"),
-        **{
-            key: value for key, value in described.items() if key not in ("fingerprint", "rows", "unlabelled")
-        },
+        **data.recorded(questions, str(options.data), options.split, options.limit, options.seed),
         "concurrency": options.concurrency,
         "engine": options.engine,
     }

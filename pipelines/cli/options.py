@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from typer import Argument, Option
 
@@ -13,6 +14,7 @@ from ...modules.base.errors import UserError
 Text = str | None
 Whole = int | None
 Place = Path | None
+Made = TypeVar("Made")
 
 
 def source(of: str) -> Any:
@@ -25,7 +27,7 @@ def folder(of: str) -> Any:
     return Option(metavar="DIR", help=of)
 
 
-def drawn(what: str) -> Any:
+def sampled(what: str) -> Any:
     """The option of a limit on questions of a part of the data."""
     return Option(min=1, help=f"Only so many {what} questions, drawn by the seed.")
 
@@ -92,11 +94,10 @@ class Options:
     as_json: Json = False
     debug: Annotated[bool, Option("--debug", help="Show the traceback of an unexpected error.")] = False
 
-    def lms(self) -> dict[str, Any]:
-        """What the options say of LMs, as `LMOptions` takes it."""
-        called = {"lm": "names", "api_base": "bases", "price": "prices"}
-        known = (*called, "temperature", "max_tokens", "answer_form", "threads", "concurrency")
-        return {called.get(name, name): getattr(self, name) for name in known if hasattr(self, name)}
+    def into(self, kind: Callable[..., Made], **more: Any) -> Made:
+        """A dataclass whose fields are the options of the same names, and what is given besides."""
+        names = [one.name for one in fields(kind) if one.name not in more and hasattr(self, one.name)]  # type: ignore[arg-type]
+        return kind(**{name: getattr(self, name) for name in names}, **more)
 
 
 @dataclass(kw_only=True)
@@ -309,11 +310,11 @@ class CompileOptions(Columned, LMs, Confirmed):
     preset: Annotated[str, Option(metavar="light|medium|heavy", help="How much is tried.")] = "light"
     out: Annotated[Place, folder("Folder of the result; the same command resumes it.")] = None
     train_split: TrainSplit = None
-    train_limit: Annotated[Whole, drawn("training")] = None
+    train_limit: Annotated[Whole, sampled("training")] = None
     validation_split: Annotated[
         Text, Option(help="Split of the held-out questions. Default: validation.")
     ] = None
-    validation_limit: Annotated[Whole, drawn("held-out")] = None
+    validation_limit: Annotated[Whole, sampled("held-out")] = None
     seed: Annotated[int, Option(min=0, help="Of the samples, the split and the optimizer's draws.")] = 0
     prompt_lm: Annotated[
         Text, Option(metavar="NAME", help="LM that proposes instructions. Default: that of --lm.")
@@ -370,13 +371,13 @@ class TrainOptions(LMs, Confirmed):
     ] = field(default_factory=list)
     train: Annotated[Text, source("Questions to learn from by asking LMs.")] = None
     train_split: TrainSplit = None
-    train_limit: Annotated[Whole, drawn("training")] = None
+    train_limit: Annotated[Whole, sampled("training")] = None
     test: Annotated[
         list[str],
         Option(metavar="FILE|NAME", help="What to score the trained network on: outcomes, or questions."),
     ] = field(default_factory=list)
     test_split: Annotated[Text, Option(help="Split of the test questions.")] = None
-    test_limit: Annotated[Whole, drawn("test")] = None
+    test_limit: Annotated[Whole, sampled("test")] = None
     out: Annotated[Place, folder("Folder of the network; the same command resumes it.")] = None
     seed: Annotated[int, Option(min=0, help="Of graph, weights, draws and samples of questions.")] = 0
     preset: Annotated[

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ...modules.base.errors import UserError
-from ..reproduction.lines import Line, Reproduction
+from ..programs.seats import LMOptions
+from ..reproduction.lines import Reproduction
 from ..reproduction.listing import RowInfo, TableInfo, listing
 from ..reproduction.lms import PaperLMs
 from ..reproduction.plan import ReproductionPlan, Request, plan_reproduction
@@ -29,12 +30,8 @@ def reproduce(options: ReproduceOptions) -> None:
         raise UserError(
             "name what to reproduce, such as agents-of-commonsense/table-2; --list shows what there is"
         )
-    same = (
-        *("spec", "limit", "out", "environment", "embedding", "concurrency", "retry_errors", "budget"),
-        *("cache", "dry_run"),
-    )
-    given = {name: getattr(options, name) for name in same}
-    planned = plan_reproduction(Request(lms=PaperLMs(**options.lms()), tracking=options.track, **given))
+    lms = PaperLMs(options.into(LMOptions, keyless=options.dry_run))
+    planned = plan_reproduction(options.into(Request, lms=lms, tracking=options.track))
     confirm(options, plan_lines(planned), planned.to_dict, planned.total["cost_usd"])
     done = run(planned, lambda label: evaluating(options, label))
     finish(options, done.to_dict(), lambda: _show(options, done, planned), done.stopped, done.code)
@@ -84,9 +81,9 @@ def _show(options: ReproduceOptions, found: Reproduction, planned: ReproductionP
     out = console()
     table = Table("row", "figure", "published", "measured [95%]", "n", "difference", "published inside")
     for line in found.lines:
-        published = "" if line.published is None else f"{line.published:.2f}"
+        published, measured, difference, inside = line.cells
         n = "" if line.n is None else f"{line.n:,}"
-        table.add_row(line.row, line.figure, published, _measured(line), n, _points(line), _inside(line))
+        table.add_row(line.row, line.figure, published, measured, n, difference, inside)
     out.print(table)
     if options.quiet:
         return
@@ -97,20 +94,6 @@ def _show(options: ReproduceOptions, found: Reproduction, planned: ReproductionP
     out.print(f"runs: {found.out / planned.selection.paper.id}", soft_wrap=True)
     if options.track:
         out.print("look at it: folkmoot ui")
-
-
-def _measured(line: Line) -> str:
-    if line.measured is None:
-        return line.why or ""
-    return f"{line.measured:.1f} [{line.low:.1f}, {line.high:.1f}]"
-
-
-def _points(line: Line) -> str:
-    return "" if line.difference is None else f"{line.difference:+.1f}"
-
-
-def _inside(line: Line) -> str:
-    return {True: "yes", False: "no", None: ""}[line.inside]
 
 
 def _list(spec: str | None, tables: list[TableInfo]) -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
@@ -24,7 +25,7 @@ from .guard import STOPPED, results, say
 from .options import Confirmed, Options, Quietly, Spending
 
 if TYPE_CHECKING:
-    from ..evaluation.plan import Plan
+    from ..evaluation.plan import Forecast
     from ..runs.progress import Progress
 
 EXPENSIVE_USD = 1.0
@@ -149,7 +150,7 @@ def result_lines(summary: Mapping[str, Any], seconds: float) -> dict[str, str]:
     return lines | (highlights(summary.get("report") or {}) if counts["errors"] < counts["rows"] else {})
 
 
-def plan_lines(plan: Plan, budget: str | None) -> list[str]:
+def forecast_lines(plan: Forecast, budget: str | None) -> list[str]:
     """What a run would take, and what its sample can show."""
     prompt, completion = (
         f"{low:,} to {high:,}" for low, high in (plan.prompt_tokens, plan.completion_tokens)
@@ -255,7 +256,7 @@ def finish(
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ProgressLine:
     """A line of live progress: what is under way, figures of it, and how much of it is done, if known."""
 
     label: str
@@ -265,7 +266,9 @@ class Drawn:
 
 
 @contextmanager
-def live(options: Quietly, label: str, draw: Callable[[State], Drawn]) -> Iterator[Callable[[State], None]]:
+def live(
+    options: Quietly, label: str, draw: Callable[[State], ProgressLine]
+) -> Iterator[Callable[[State], None]]:
     """A `progress` callback whose latest state is drawn on a terminal while the block runs, if not quiet."""
     latest: list[State] = []
 
@@ -277,9 +280,9 @@ def live(options: Quietly, label: str, draw: Callable[[State], Drawn]) -> Iterat
         if not latest:
             row.add_row(Text(f"{label}: starting"))
             return row
-        drawn = draw(latest[0])
-        bar = [ProgressBar(total=drawn.total, completed=drawn.done, width=24)] if drawn.total else []
-        row.add_row(Text(drawn.label), *bar, Text("  ".join(drawn.parts)))
+        line = draw(latest[0])
+        bar = [ProgressBar(total=line.total, completed=line.done, width=24)] if line.total else []
+        row.add_row(Text(line.label), *bar, Text("  ".join(line.parts)))
         return row
 
     out = console(stderr=True)
@@ -294,15 +297,12 @@ def live(options: Quietly, label: str, draw: Callable[[State], Drawn]) -> Iterat
 def evaluating(options: Quietly, label: str) -> Iterator[Callable[[Progress], None]]:
     """Live progress of an evaluation."""
 
-    def draw(state: Progress) -> Drawn:
-        return drawn(label, state)
-
-    with live(options, label, draw) as progress:
+    with live(options, label, partial(evaluation_line, label)) as progress:
         yield progress
 
 
-def drawn(label: str, state: Progress) -> Drawn:
-    return Drawn(label, progress_parts(state), state.done, max(state.total, 1))
+def evaluation_line(label: str, state: Progress) -> ProgressLine:
+    return ProgressLine(label, progress_parts(state), state.done, max(state.total, 1))
 
 
 def progress_parts(state: Progress) -> Iterable[str]:

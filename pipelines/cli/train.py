@@ -26,7 +26,7 @@ from ..data import load as data
 from ..evaluation.check import check_train
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate as evaluate_program
-from ..evaluation.plan import Plan, account_of, plan
+from ..evaluation.plan import Forecast, account_of, forecast
 from ..lms.ledger import totals
 from ..programs.networks import default_embedding
 from ..programs.resolve import parse_sets
@@ -39,14 +39,14 @@ from ..training.train import LAST, idle, recent, rescore, train_on_outcomes
 from .guard import STOPPED, resumable, say
 from .options import EvaluateOptions, Quietly, TrainOptions
 from .show import (
-    Drawn,
+    ProgressLine,
     confirm,
     console,
     evaluating,
     finish,
+    forecast_lines,
     live,
     percent,
-    plan_lines,
     result_lines,
     show_result,
     used,
@@ -186,22 +186,30 @@ class TrainingPlan:
     lm: Any
     seed: int
 
-    def lines(self, learning: Plan, testing: Plan | None) -> list[str]:
+    def __post_init__(self) -> None:
+        epochs, ways = int(self.training.epochs), len(self.network.state.config.strategies)
+        learning = self._forecast(self.questions)
+        # The same way of asking a question is not repeated.
+        times = min(epochs, ways)
+        self.most_calls = times * learning.calls[1]
+        self.testing = self._forecast(self.test) if self.test else None
+        costs = ((learning, times), (self.testing, 1))
+        self.most_usd = sum(one.cost_usd[1] * by for one, by in costs if one and one.cost_usd)
+
+    def _forecast(self, questions: Sequence[Question]) -> Forecast:
+        return forecast(self.network, questions, self.lm, concurrency=self.options.concurrency)
+
+    def lines(self) -> list[str]:
         config = self.network.state.config
         lines = [
             f"{counted(len(self.questions), 'training question')} from {self.options.train}; "
             f"{counted(config.agents, 'agent')}, strategies {', '.join(config.strategies)}; "
             f"{counted(int(self.training.epochs), 'epoch')}",
-            f"training: at most {self.times * learning.calls[1]:,} calls",
+            f"training: at most {self.most_calls:,} calls",
         ]
-        if testing is not None:
-            lines += [f"test: {line}" for line in plan_lines(testing, self.options.budget)]
+        if self.testing is not None:
+            lines += [f"test: {line}" for line in forecast_lines(self.testing, self.options.budget)]
         return lines
-
-    @property
-    def times(self) -> int:
-        """How often a question is asked at most: the same way of asking is not repeated."""
-        return min(int(self.training.epochs), len(self.network.state.config.strategies))
 
 
 def _live(
@@ -210,17 +218,10 @@ def _live(
     """Train by asking LMs; what to show of it, None for nothing, and why it stopped early."""
     ready = _ready(options, settings)
     account = account_of(options.budget, ready.network, ready.lm, out, out / CALLS)
-    learning = plan(ready.network, ready.questions, ready.lm, concurrency=options.concurrency)
-    testing = None
-    if ready.test:
-        testing = plan(ready.network, ready.test, ready.lm, concurrency=options.concurrency)
-    training = {"questions": len(ready.questions), "most_calls": ready.times * learning.calls[1]}
-    test = testing.to_dict() if testing else None
-    cost = sum(
-        one.cost_usd[1] * by for one, by in ((learning, ready.times), (testing, 1)) if one and one.cost_usd
-    )
+    training = {"questions": len(ready.questions), "most_calls": ready.most_calls}
+    test = ready.testing.to_dict() if ready.testing else None
     document = {"out": str(out), "training": training, "test": test}
-    confirm(options, ready.lines(learning, testing), lambda: document, (0.0, cost))
+    confirm(options, ready.lines(), lambda: document, (0.0, ready.most_usd))
     began = time.monotonic()
     try:
         with open_books(account=account):
@@ -264,34 +265,27 @@ def _ready(options: TrainOptions, settings: Mapping[str, Any]) -> TrainingPlan:
     questions, _ = data.load_part(
         str(options.train), "train", options.train_split, limit, seed, kind=options.kind
     )
-    _check(questions)
+    data.check_asked(questions)
     test: list[Question] = []
     if source is not None:
         drawn = None if options.test_limit is None else seed
         test = data.load(source, options.test_split, options.test_limit, drawn, kind=options.kind)
-        _check(test)
+        data.check_asked(test)
         for warning in check_train(questions, test):
             say(f"warning: {warning}")
     network = fresh_network(config, **{name: settings[name] for name in _OF_PROGRAM if name in settings})
-    lm = LMOptions(**options.lms()).seat(network)
+    lm = options.into(LMOptions).seat(network)
     return TrainingPlan(options, network, training, questions, test, source, lm, seed)
-
-
-def _check(questions: Sequence[Question]) -> None:
-    data.check_labelled(questions)
-    data.check_contexts(questions)
 
 
 def _tested(ready: TrainingPlan, out: Path) -> Evaluation:
     """The trained network on the test questions, as an ordinary evaluation in the network's folder."""
     options = ready.options
     seed = None if options.test_limit is None else ready.seed
-    known = data.describe(ready.test, str(ready.test_source), options.test_split, options.test_limit, seed)
     settings = {
         "command": "train",
         "program_spec": f"network:{out}",
-        "data": known.pop("source"),
-        **{key: value for key, value in known.items() if key not in ("fingerprint", "rows", "unlabelled")},
+        **data.recorded(ready.test, str(ready.test_source), options.test_split, options.test_limit, seed),
         "train": options.train,
         "train_fingerprint": data.fingerprint(ready.questions),
         "concurrency": options.concurrency,
@@ -322,7 +316,7 @@ def _training(options: TrainOptions) -> Iterator[Callable[[Mapping[str, Any]], N
     def mean(name: str) -> float:
         return float(sum(step[name] for step in last) / len(last))
 
-    def draw(step: Mapping[str, Any]) -> Drawn:
+    def draw(step: Mapping[str, Any]) -> ProgressLine:
         if step.get("stage") == "selection":
             parts = [f"epoch {step['epoch']}: {step['held_out']:.1%} right on held-out questions"]
         else:
@@ -333,7 +327,7 @@ def _training(options: TrainOptions) -> Iterator[Callable[[Mapping[str, Any]], N
                 f"one agent {mean('individual'):.1%}",
                 f"group {mean('consensus'):.1%}",
             ]
-        return Drawn("train", parts, step.get("step", 0), max(step.get("steps", 1), 1))
+        return ProgressLine("train", parts, step.get("step", 0), max(step.get("steps", 1), 1))
 
     with live(options, "train", draw) as shown:
 

@@ -9,8 +9,7 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
 from ..data import load as data
-from ..evaluation.plan import Plan as Forecast
-from ..evaluation.plan import plan as forecast
+from ..evaluation.plan import Forecast, forecast
 from ..programs.resolve import parse_sets
 from ..programs.seats import EVERY, LMOptions
 from ..tuning.check import checked_goals
@@ -22,7 +21,7 @@ from ..tuning.tune import tune as tune_space
 from ..tuning.yaml_space import space_of
 from .guard import resumable, warned
 from .options import TuneOptions
-from .show import Drawn, confirm, console, finish, live, percent, plan_lines, show_result, used
+from .show import ProgressLine, confirm, console, finish, forecast_lines, live, percent, show_result, used
 
 
 def tune(options: TuneOptions) -> None:
@@ -32,7 +31,7 @@ def tune(options: TuneOptions) -> None:
         raise UserError("--register needs MLflow: drop --no-track")
     planned = plan(options)
     confirm(options, planned.lines(), planned.to_dict, planned.cost)
-    with resumable(options.out), warned(), live(options, "tune", _drawn) as progress:
+    with resumable(options.out), warned(), live(options, "tune", _progress) as progress:
         study = tune_space(
             planned.space,
             planned.train,
@@ -96,7 +95,7 @@ class StudyPlan:
         options = self.options
         goals = ", ".join(self.given["objectives"])
         scored = len(self.train) - len(self.learnt)
-        _, estimated, shows = plan_lines(self.forecast, None)
+        _, estimated, shows = forecast_lines(self.forecast, None)
         found = [
             f"{options.trials} trials by {options.sampler} for {goals}; {scored:,} questions each, "
             f"{len(self.validation):,} others for the winner and the default",
@@ -125,7 +124,7 @@ def plan(options: TuneOptions) -> StudyPlan:
 
 
 def _planned(options: TuneOptions) -> StudyPlan:
-    lms = LMOptions(**options.lms())
+    lms = options.into(LMOptions)
     if lms.replays is not None:
         raise UserError("a recorded run cannot answer what a study asks: name an LM instead of replay/DIR")
     names, bases = lms.seated, lms.addresses
@@ -224,11 +223,11 @@ def _setting(setting: Mapping[str, Any]) -> str:
     return " ".join(parts) or "the only one"
 
 
-def _drawn(state: StudyProgress) -> Drawn:
+def _progress(state: StudyProgress) -> ProgressLine:
     best = [] if state.best is None else [f"best {state.best:.1%}"]
     replayed = [f"{state.replayed:,} replayed"] if state.replayed else []
     parts = [f"{state.done:,}/{state.total:,}", *best, f"{state.pruned:,} stopped early", *replayed]
-    return Drawn("tune", [*parts, f"{state.calls:,} calls"], state.done, state.total)
+    return ProgressLine("tune", [*parts, f"{state.calls:,} calls"], state.done, state.total)
 
 
 def _load(options: TuneOptions, source: str, split: str | None, limit: int | None) -> list[Question]:

@@ -167,6 +167,15 @@ def describe(
     }
 
 
+def recorded(
+    questions: Sequence[Question], source: str, split: str | None, limit: int | None, seed: int | None
+) -> dict[str, Any]:
+    """What a run's settings say of a load: all of `describe` that the run does not record elsewhere."""
+    known = describe(questions, source, split, limit, seed)
+    elsewhere = ("source", "fingerprint", "rows", "unlabelled")
+    return {"data": known["source"], **{key: known[key] for key in known if key not in elsewhere}}
+
+
 def fingerprint(questions: Iterable[Question]) -> str:
     """SHA-256 (hex) over every field of every question, in order; the order of the options counts too."""
     digest = hashlib.sha256()
@@ -354,6 +363,12 @@ def check_ids(questions: Sequence[Question]) -> None:
         if question.id in seen:
             raise UserError(f"the question id {question.id!r} appears twice: give every question its own id")
         seen.add(question.id)
+
+
+def check_asked(questions: Sequence[Question]) -> None:
+    """Raises UserError for questions that cannot be scored, or not be shown whole."""
+    check_labelled(questions)
+    check_contexts(questions)
 
 
 def check_contexts(questions: Sequence[Question]) -> None:

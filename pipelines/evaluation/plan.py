@@ -35,7 +35,7 @@ Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Plan:
+class Forecast:
     """What an evaluation would take, each as (low, high): an estimate, but for the calls.
 
     `calls` is the least, when all agree at once, and the most, when nobody does; `most_calls` if, on top,
@@ -60,7 +60,7 @@ class Plan:
         return asdict(self)
 
 
-def plan(
+def forecast(
     program: Program,
     questions: Sequence[Question],
     lm: Any = None,
@@ -68,7 +68,7 @@ def plan(
     asked: Sequence[Question] | None = None,
     concurrency: int = 64,
     seconds_per_call: float | None = None,
-) -> Plan:
+) -> Forecast:
     """Estimate an evaluation without calling an LM.
 
     Args:
@@ -105,7 +105,7 @@ def plan(
     least = round(lengths[0])
     most = program.most_turns() * len(todo)
     lanes = min(at_once, concurrency)
-    return Plan(
+    return Forecast(
         questions=len(questions),
         calls=(min(least, most), most),
         most_calls=2 * most,

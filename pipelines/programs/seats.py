@@ -31,31 +31,31 @@ class LMOptions:
     `keyless` LMs are for plans, which ask nobody: `openai/…` without a key is then no error.
     """
 
-    names: Sequence[str] = ()
-    bases: Sequence[str] = ()
+    lm: Sequence[str] = ()
+    api_base: Sequence[str] = ()
     temperature: float | None = None
     max_tokens: int | None = None
     answer_form: str | None = None
     threads: int | None = None
     concurrency: int = 64
-    prices: Sequence[str] = ()
+    price: Sequence[str] = ()
     keyless: bool = False
     _made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     @cached_property
     def seated(self) -> dict[str, str]:
         """--lm as seat → name. Raises UserError, as the next two do."""
-        return by_seat(self.names, "--lm")
+        return by_seat(self.lm, "--lm")
 
     @cached_property
     def addresses(self) -> dict[str, str]:
         """--api-base as seat → address."""
-        return by_seat(self.bases, "--api-base")
+        return by_seat(self.api_base, "--api-base")
 
     @cached_property
     def priced(self) -> dict[str, tuple[float, float]]:
         """--price as model → USD per prompt and per completion token."""
-        return parse_prices(self.prices)
+        return parse_prices(self.price)
 
     def make(
         self, name: str | None = None, *, seat: str = EVERY, addressed: bool = False, **settings: Any
@@ -147,7 +147,7 @@ class LMOptions:
             "--max-tokens": self.max_tokens,
             "--answer-form": self.answer_form,
             "--api-base": self.addresses or None,
-            "--price": self.prices or None,
+            "--price": self.price or None,
             "a second --lm": True if len(self.seated) > 1 else None,
         }
         for option, value in given.items():

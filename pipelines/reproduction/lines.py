@@ -33,6 +33,21 @@ class Line:
     def to_dict(self) -> dict[str, Any]:
         return dict(vars(self))
 
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """Published, measured with its interval, difference, and whether the first lies in the second."""
+        measured = (
+            f"{self.measured:.1f} [{self.low:.1f}, {self.high:.1f}]"
+            if self.measured is not None
+            else self.why or ""
+        )
+        return (
+            "" if self.published is None else f"{self.published:.2f}",
+            measured,
+            "" if self.difference is None else f"{self.difference:+.1f}",
+            {True: "yes", False: "no", None: ""}[self.inside],
+        )
+
 
 @dataclass
 class Reproduction:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...modules.base.errors import UserError
@@ -14,20 +14,13 @@ from .presets import EVERY, Preset, models
 
 @dataclass
 class PaperLMs:
-    """The LMs of a reproduction. `names` and `bases` are `[MODEL=]VALUE` options; the rest is of all LMs."""
+    """The LMs of a reproduction: options whose `lm` and `api_base` are by a paper's models, not by seats."""
 
-    names: Sequence[str] = ()
-    bases: Sequence[str] = ()
-    max_tokens: int | None = None
-    answer_form: str | None = None
-    threads: int | None = None
-    concurrency: int = 64
-    prices: Sequence[str] = ()
-    _made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    given: LMOptions = field(default_factory=LMOptions)
 
     def __post_init__(self) -> None:
-        self._names = by_model(self.names, "--lm")
-        self._bases = by_model(self.bases, "--api-base")
+        self._names = by_model(self.given.lm, "--lm")
+        self._bases = by_model(self.given.api_base, "--api-base")
 
     def name(self, model: str) -> str:
         """The LM that a paper's model is asked as. Raises UserError where nothing stands in for it."""
@@ -50,15 +43,11 @@ class PaperLMs:
             if base is not None and not seats[seat].startswith(("local/", "replay/")):
                 bases[seat] = base
         used = set(seats.values())
-        return LMOptions(
-            names=[_option(seat, name) for seat, name in seats.items()],
-            bases=[_option(seat, base) for seat, base in bases.items()],
-            max_tokens=self.max_tokens,
-            answer_form=self.answer_form,
-            threads=self.threads,
-            concurrency=self.concurrency,
-            prices=[price for price in self.prices if price.rpartition("=")[0] in used],
-            _made=self._made,
+        return replace(
+            self.given,
+            lm=[_option(seat, name) for seat, name in seats.items()],
+            api_base=[_option(seat, base) for seat, base in bases.items()],
+            price=[price for price in self.given.price if price.rpartition("=")[0] in used],
         )
 
     def check(self, presets: Iterable[Preset]) -> None:
@@ -72,7 +61,7 @@ class PaperLMs:
                         f"{', '.join(sorted(asked))}"
                     )
         used = {self.name(model) for model in asked}
-        for price in self.prices:
+        for price in self.given.price:
             if price.rpartition("=")[0] not in used:
                 raise UserError(
                     f"--price {price!r} is of no LM of these rows: they are {', '.join(sorted(used))}"

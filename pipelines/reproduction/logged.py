@@ -70,19 +70,7 @@ def table_metrics(lines: Sequence[Line]) -> dict[str, float]:
 def table_note(found: Reproduction) -> str:
     """The table side by side, for the run's description."""
     head = ["row", "figure", "published", "measured [95%]", "difference", "inside"]
-    body = [
-        [
-            line.row,
-            line.figure,
-            "" if line.published is None else f"{line.published:.2f}",
-            line.why or ""
-            if line.measured is None
-            else f"{line.measured:.1f} [{line.low:.1f}, {line.high:.1f}]",
-            "" if line.difference is None else f"{line.difference:+.1f}",
-            {True: "yes", False: "no", None: ""}[line.inside],
-        ]
-        for line in found.lines
-    ]
+    body = [[line.row, line.figure, *line.cells] for line in found.lines]
     rows = [f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *body]]
     return "\n".join([f"**{found.name}**, published and measured, in per cent", "", *rows, "", *found.notes])
 

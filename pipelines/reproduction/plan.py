@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,7 @@ from ..base.budget import Account, open_account
 from ..data import load as data
 from ..evaluation.answering import CONCURRENCY, seat_engines
 from ..evaluation.check import check_train
-from ..evaluation.plan import left_of
-from ..evaluation.plan import plan as forecast
+from ..evaluation.plan import forecast, left_of
 from ..lms.ledger import totals
 from ..programs.networks import default_embedding
 from ..programs.resolve import program_of
@@ -38,7 +37,7 @@ _TRAINED = RunFolder(
 
 @dataclass
 class Request:
-    """A reproduction as a user asks for it: `spec` is PAPER/TABLE[/ROW]; a `dry_run` needs no OpenAI key."""
+    """A reproduction as a user asks for it: `spec` is PAPER/TABLE[/ROW]."""
 
     spec: str
     lms: PaperLMs = field(default_factory=PaperLMs)
@@ -51,7 +50,6 @@ class Request:
     budget: str | None = None
     cache: bool = True
     tracking: bool = True
-    dry_run: bool = False
 
 
 @dataclass
@@ -174,7 +172,7 @@ class _Maker:
         questions = self.questions(preset.data)
         training = self.training(preset, questions)
         program = self.program(preset, training)
-        lm = replace(request.lms.options(preset), keyless=request.dry_run).seat(program)
+        lm = request.lms.options(preset).seat(program)
         settings = self.settings(row, preset, questions, training)
         _check_folder(folder, program, questions, lm, training)
         return Run(
@@ -194,8 +192,7 @@ class _Maker:
         key = (sample.name, sample.split, limit, sample.seed)
         if key not in self.samples:
             found = data.load(sample.name, sample.split, limit, sample.seed if limit is not None else None)
-            data.check_labelled(found)
-            data.check_contexts(found)
+            data.check_asked(found)
             if limit is not None and len(found) < limit:
                 self.short[
                     f"{sample.name} ({sample.split}) has {len(found):,} questions here, not {limit:,}."
@@ -238,16 +235,12 @@ class _Maker:
     ) -> dict[str, Any]:
         limit = preset.data.most(self.request.limit)
         seed = preset.data.seed if limit is not None else None
-        known = data.describe(questions, preset.data.name, preset.data.split, limit, seed)
         settings = {
             "command": "reproduce",
             "run_name": row.name,
             "paper": row.paper,
             "models": dict(preset.models),
-            "data": known.pop("source"),
-            **{
-                key: value for key, value in known.items() if key not in ("fingerprint", "rows", "unlabelled")
-            },
+            **data.recorded(questions, preset.data.name, preset.data.split, limit, seed),
             "concurrency": self.request.concurrency,
         }
         if training is not None:
@@ -337,8 +330,9 @@ def _check_folder(
 
 def _default_out(paper: Paper, request: Request) -> Path:
     """One folder for each choice of LMs and limit: a later table of the paper finds the runs it shares."""
-    known = [request.lms.names, request.lms.bases, request.limit, request.environment, request.embedding]
-    known += [request.lms.max_tokens, request.lms.answer_form]
+    lms = request.lms.given
+    known = [lms.lm, lms.api_base, request.limit, request.environment, request.embedding]
+    known += [lms.max_tokens, lms.answer_form]
     digest = hashlib.sha256(json.dumps(known, default=str).encode()).hexdigest()
     return RUNS / f"reproduce-{paper.id}-{digest[:8]}"
 

@@ -15,6 +15,7 @@ from ..base.journal import write_json
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
 from ..programs.build import made
+from ..programs.seats import LMOptions
 from ..runs.books import open_books
 from ..runs.folder import claimed
 from ..runs.manifest import MANIFEST
@@ -74,7 +75,7 @@ def reproduce(
     bases = [] if api_base is None else [api_base]
     request = Request(
         spec=spec,
-        lms=PaperLMs(named, bases, concurrency=concurrency),
+        lms=PaperLMs(LMOptions(named, bases, concurrency=concurrency)),
         limit=limit,
         out=None if out is None else Path(out),
         environment=environment,

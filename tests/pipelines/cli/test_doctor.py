@@ -40,7 +40,7 @@ def checks(scripted: ScriptedServer) -> Any:
     """Calls the doctor: its checks by name."""
 
     def call() -> dict[str, Check]:
-        lms = LMOptions(names=["openai/scripted"], bases=[scripted.url])
+        lms = LMOptions(lm=["openai/scripted"], api_base=[scripted.url])
         return {check.name: check for check in examine(lms)}
 
     return call

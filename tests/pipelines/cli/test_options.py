@@ -121,10 +121,10 @@ def test_what_options_say_of_lms_is_what_lm_options_take(options: type[of.Option
     named = {one.name for one in fields(options)}
     required = {one.name: "x" for one in fields(options) if one.default is one.default_factory is MISSING}
     chosen = {"lm": ["openai/x"], "temperature": 0.5, "price": ["openai/x=1,2"], "concurrency": 3}
-    given = options(**required, **{name: value for name, value in chosen.items() if name in named}).lms()
-    lms = LMOptions(**given)
-    assert lms.names == (["openai/x"] if "lm" in named else ())
-    assert lms.prices == (["openai/x=1,2"] if "price" in named else ())
+    given = options(**required, **{name: value for name, value in chosen.items() if name in named})
+    lms = given.into(LMOptions)
+    assert lms.lm == (["openai/x"] if "lm" in named else ())
+    assert lms.price == (["openai/x=1,2"] if "price" in named else ())
     assert lms.temperature == (0.5 if "temperature" in named else None)
     assert lms.concurrency == (3 if "concurrency" in named else 64)
 

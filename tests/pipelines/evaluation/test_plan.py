@@ -18,7 +18,7 @@ from mortal import Constant, questions
 import folkmoot as fm
 from folkmoot.optimizers.statistics.statistics import mcnemar_exact, minimum_detectable_difference
 from folkmoot.pipelines.cli import show as cli_show
-from folkmoot.pipelines.evaluation.plan import left_of, plan
+from folkmoot.pipelines.evaluation.plan import forecast, left_of
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 PRICE = (1e-6, 2e-6)
@@ -52,7 +52,7 @@ def test_a_run_takes_what_was_planned(
 
     scripted.reply = reply
     program, asked = make(), questions(6)
-    planned = plan(program, asked, priced(scripted))
+    planned = forecast(program, asked, priced(scripted))
     assert not scripted.bodies
     assert (planned.calls, planned.most_calls) == ((6 * least, 6 * most), 12 * most)
     fm.evaluate(program, asked, lm=priced(scripted), tracking=False)
@@ -77,7 +77,7 @@ def test_turns_of_seats_add_up_to_those_of_the_program() -> None:
 def test_each_seat_is_billed_at_its_own_price(scripted: ScriptedServer) -> None:
     program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, lms={"judge": priced(scripted)})
     free = priced(scripted, price=(0.0, 0.0))
-    planned = plan(program, questions(10), free)
+    planned = forecast(program, questions(10), free)
     assert planned.cost_usd is not None
     assert planned.cost_usd[0] == 0  # who agree need no judge
     assert 0 < planned.cost_usd[1] < planned.prompt_tokens[1] * PRICE[0]
@@ -85,29 +85,30 @@ def test_each_seat_is_billed_at_its_own_price(scripted: ScriptedServer) -> None:
 
 def test_an_unknown_price_is_said_and_nothing_is_free(scripted: ScriptedServer) -> None:
     program = fm.Deliberation(["intuitive", "reasoner"], lms={"judge": priced(scripted, price=None)})
-    planned = plan(program, questions(3), priced(scripted))
+    planned = forecast(program, questions(3), priced(scripted))
     assert (planned.cost_usd, planned.unpriced) == (None, ("openai/scripted",))
-    assert plan(fm.SingleAgent(), questions(3), DummyLM([{}])).cost_usd is None
+    assert forecast(fm.SingleAgent(), questions(3), DummyLM([{}])).cost_usd is None
 
 
 def test_demos_and_long_questions_are_in_the_estimate(scripted: ScriptedServer) -> None:
     lm, asked = priced(scripted), questions(5)
-    short = plan(fm.SingleAgent(), asked, lm)
+    short = forecast(fm.SingleAgent(), asked, lm)
     shown = fm.labelled_demos(fm.SingleAgent(), fm.load("sample-choice", split="train"), 4)
-    assert plan(shown, asked, lm).prompt_tokens[0] > short.prompt_tokens[0] + 5 * 100
+    assert forecast(shown, asked, lm).prompt_tokens[0] > short.prompt_tokens[0] + 5 * 100
     long = [fm.Question(id="x", question="Why? " * 1000, kind="span", answer="so")]
-    assert plan(fm.SingleAgent(), long, lm).prompt_tokens[0] > 1250
+    assert forecast(fm.SingleAgent(), long, lm).prompt_tokens[0] > 1250
 
 
 def test_time_is_told_only_where_it_is_known(scripted: ScriptedServer) -> None:
     lm = priced(scripted, concurrency=4)
-    assert plan(fm.SingleAgent(), questions(20), lm).seconds is None
-    assert plan(fm.SingleAgent(), questions(20), lm, seconds_per_call=2.0).seconds == (10, 10)
-    assert plan(fm.SingleAgent(), questions(20), lm, seconds_per_call=2.0, concurrency=2).seconds == (20, 20)
+    program, asked = fm.SingleAgent(), questions(20)
+    assert forecast(program, asked, lm).seconds is None
+    assert forecast(program, asked, lm, seconds_per_call=2.0).seconds == (10, 10)
+    assert forecast(program, asked, lm, seconds_per_call=2.0, concurrency=2).seconds == (20, 20)
 
 
 def test_the_smallest_difference_is_that_of_all_questions(scripted: ScriptedServer) -> None:
-    planned = plan(fm.SingleAgent(), questions(660), priced(scripted), asked=[])
+    planned = forecast(fm.SingleAgent(), questions(660), priced(scripted), asked=[])
     assert (
         planned.smallest_difference == minimum_detectable_difference(660) == pytest.approx(0.031, abs=0.001)
     )
@@ -134,8 +135,8 @@ def test_the_smallest_difference_is_that_of_all_questions(scripted: ScriptedServ
     ],
 )
 def test_what_a_sample_shows_in_words(scripted: ScriptedServer, n: int, told: str) -> None:
-    planned = plan(fm.SingleAgent(), questions(n), priced(scripted))
-    assert cli_show.plan_lines(planned, None)[-1].startswith(told)
+    planned = forecast(fm.SingleAgent(), questions(n), priced(scripted))
+    assert cli_show.forecast_lines(planned, None)[-1].startswith(told)
     assert (planned.smallest_difference == 1) == (n < 6)
     assert mcnemar_exact(n, 0) >= 0.05 or n >= 6
 

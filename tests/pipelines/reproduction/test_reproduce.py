@@ -23,6 +23,7 @@ from folkmoot.modules.network.config import PAPER_STRATEGIES, NetworkConfig
 from folkmoot.optimizers.policy.settings import PRESETS, TrainingSettings
 from folkmoot.pipelines.data import catalogue
 from folkmoot.pipelines.programs.resolve import program_of
+from folkmoot.pipelines.programs.seats import LMOptions
 from folkmoot.pipelines.reproduction.lms import PaperLMs, by_model
 from folkmoot.pipelines.reproduction.measures import FIGURES, RULES, derived, measured, ratio
 from folkmoot.pipelines.reproduction.plan import Request, plan_reproduction
@@ -414,7 +415,7 @@ def test_an_unknown_paper_table_or_row_is_named(spec: str, said: str) -> None:
 def seats(spec: str, *names: str) -> dict[str, str]:
     preset = select(spec).rows[0].preset
     assert preset is not None
-    return PaperLMs(names).seats(preset)
+    return PaperLMs(LMOptions(names)).seats(preset)
 
 
 def test_one_lm_for_all_and_one_for_a_model() -> None:
@@ -964,7 +965,12 @@ def test_reproduce_in_python_and_the_table_on_disk(home: Path, scripted: Scripte
     assert kept["mistral-7b.cot"]["measured"] == 50
     assert kept["qwen2.5-14b.simple"]["why"] == "not run"
     planned = plan_reproduction(
-        Request(spec, PaperLMs(["Mistral-7B=openai/scripted"], [scripted.url]), limit=12, out=Path("out"))
+        Request(
+            spec,
+            PaperLMs(LMOptions(["Mistral-7B=openai/scripted"], [scripted.url])),
+            limit=12,
+            out=Path("out"),
+        )
     )
     assert planned.runs[0].forecast["left"] == 0
     rows: list[PublishedRow] = list(planned.selection.rows)
