@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 import folkmoot as fm
-from folkmoot.pipelines.cli.show import show_dialogue
+from folkmoot.pipelines.cli.show import Screen, show_dialogue
 from folkmoot.pipelines.comparison.compare import Pair
 from folkmoot.pipelines.plots.dialogues import most_informative
 from folkmoot.pipelines.runs.progress import Progress as State
@@ -89,7 +89,7 @@ def main() -> None:
     console.print(
         row["question"], "·", ", ".join(f"{label} {text}" for label, text in row["choices"].items())
     )
-    show_dialogue(console, row, row["choices"])
+    show_dialogue(Screen(sys.stdout), row, row["choices"])
     console.print(f"The right answer is {row['gold']} ({row['choices'][row['gold']]}).")
     console.print(
         "\n[bold]Where to look next[/]\n"

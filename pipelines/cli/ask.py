@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import dspy
 
 from ...modules.base.errors import UserError
-from ...modules.base.fence import clean
 from ...modules.reading.question import MAX_CHOICES, from_row
 from ..data.load import check_contexts
 from ..programs.resolve import parse_sets, program_of
@@ -43,7 +42,7 @@ def ask(options: AskOptions) -> None:
 
     def show() -> None:
         if options.quiet:
-            console().print(clean(found["answer"] or ""), soft_wrap=True)
+            console().print(found["answer"] or "", soft_wrap=True)
         else:
             show_dialogue(console(), found, asked.choices)
 

@@ -8,7 +8,6 @@ from typing import Any
 from rich.table import Table
 
 from ...modules.base.errors import UserError
-from ...modules.base.fence import clean
 from ..base.wording import counted
 from ..comparison.match_budget import lm_of_run, questions_of
 from ..distillation.distil import DistillationPlan, carry_out, plan_distil
@@ -62,7 +61,7 @@ def distil(options: DistilOptions) -> None:
                 out.print(program_table(report))
             out.print()
         for sentence in report["sentences"][: 1 if options.quiet else None]:
-            out.print(clean(sentence), soft_wrap=True)
+            out.print(sentence, soft_wrap=True)
         if not options.quiet and not report["stopped"]:
             out.print(f"programs and figures: {found.folder}", soft_wrap=True)
 
@@ -106,7 +105,7 @@ def program_table(report: Mapping[str, Any]) -> Table:
             name = f"{called.get(key, key)}: {one['name']}"
             verdict = "" if test is None else test["verdict"]
             table.add_row(
-                clean(name),
+                name,
                 percent(one["accuracy"]),
                 "" if test is None else _points(test),
                 *_prices(one),

@@ -24,6 +24,7 @@ from packaging.requirements import Requirement
 
 from ...modules.base.calls import CallError
 from ...modules.base.errors import UserError
+from ...modules.base.fence import one_line
 from ...modules.protocols.single import SingleAgent
 from ..base.settings import settings
 from ..data.embeddings import MINILM, MPNET, fetched
@@ -72,7 +73,7 @@ def doctor(options: DoctorOptions) -> None:
             style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[check.status]
             out.print(f"{check.status:4}", style=style, end="  ")
             fix = f"; fix: {check.fix}" if check.fix else ""
-            out.print(f"{check.name}: {check.said}{fix}", soft_wrap=True)
+            out.print(one_line(f"{check.name}: {check.said}{fix}"), soft_wrap=True)
     ok = all(check.status != "fail" for check in found)
     checks = {"ok": ok, "checks": [asdict(check) for check in found]}
     finish(options, checks, lambda: None, code=0 if ok else STOPPED)

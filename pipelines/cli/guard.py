@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import typer
 
 from ...modules.base.errors import UserError
-from ...modules.base.fence import one_line
+from ...modules.base.fence import clean, one_line
 
 STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -66,7 +66,7 @@ def guarded(*, debug: bool) -> Iterator[None]:
         raise
     except Exception as problem:
         if debug:
-            traceback.print_exc()
+            typer.echo(clean(traceback.format_exc()), err=True)
         say(_unexpected(problem, debug))
         raise typer.Exit(STOPPED) from None
     finally:

@@ -8,13 +8,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import (
+    Console,
+    ConsoleOptions,
+    ConsoleRenderable,
+    RenderableType,
+    RenderHook,
+    RenderResult,
+)
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -36,10 +44,29 @@ State = TypeVar("State")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console on standard output or error; without a terminal it writes plain, wide lines."""
+    """A screen on standard output or error; without a terminal it writes plain, wide lines."""
     stream = sys.stderr if stderr else results()
-    width = None if stream.isatty() else PLAIN_WIDTH
-    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+    return Screen(stream, width=None if stream.isatty() else PLAIN_WIDTH)
+
+
+class Screen(Console, RenderHook):
+    """A console that no text, wherever it is from, sends a control, invisible or direction character to."""
+
+    def __init__(self, file: IO[str], **settings: Any) -> None:
+        super().__init__(file=file, highlight=False, markup=False, emoji=False, **settings)
+        self.push_render_hook(self)
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Cleaned(one) for one in renderables]
+
+
+@dataclass(frozen=True)
+class _Cleaned:
+    shown: ConsoleRenderable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for text, style, control in console.render(self.shown, options):
+            yield Segment(text, style, control) if control else Segment(clean(text), style)
 
 
 def print_json(value: Any) -> None:
@@ -90,19 +117,19 @@ def answered(answer: str | None, choices: Mapping[str, str] | None) -> str:
 
 
 def show_dialogue(out: Console, prediction: Mapping[str, Any], choices: Mapping[str, str] | None) -> None:
-    """Every turn, then the decision and the bill. What an LM said is shown as plain text, without markup."""
+    """Every turn, then the decision and the bill."""
     for turn in prediction["transcript"]:
         head = Text(f"{turn['agent']}, round {turn['round']}: ", style="bold")
-        said = f"({turn['step']})" if turn.get("step") else clean(answered(turn["answer"], choices))
+        said = f"({turn['step']})" if turn.get("step") else answered(turn["answer"], choices)
         out.print(head + Text(said, style="not bold"))
         for item in turn.get("evidence") or ():
-            out.print(Text(f"  found: {clean(item['title'])}", style="dim"))
+            out.print(Text(f"  found: {item['title']}", style="dim"))
         if turn["text"]:
-            out.print(Text(clean(turn["text"])))
+            out.print(Text(turn["text"]))
         out.print()
     rounds = prediction["rounds"]
     how = f"decided by {prediction['decided_by']} after {rounds} round{'s' if rounds != 1 else ''}"
-    out.print(Text(f"Answer: {clean(answered(prediction['answer'], choices))}", style="bold"))
+    out.print(Text(f"Answer: {answered(prediction['answer'], choices)}", style="bold"))
     out.print(f"{how}; {used(prediction['usage'])}")
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from ...modules.base.errors import UserError
+from ..base.children import SAFE_PATH
 from ..tracking.store import ENVIRONMENT
 from .guard import results, say
 from .options import UiOptions
@@ -98,7 +101,9 @@ def newest_runs(address: str) -> str:
 def server_command(host: str, port: int) -> list[str]:
     """MLflow's server; it reads its store from STORE, since every user of the machine can read a command."""
     where = ["--host", host, "--port", str(port)]
-    quiet = ["--workers", "1", "--uvicorn-opts", "--log-level warning"]
+    # uvicorn puts a folder first on the path, by default the working folder, whose modules are not to be run.
+    first = shlex.quote(sysconfig.get_path("stdlib"))
+    quiet = ["--workers", "1", "--uvicorn-opts", f"--log-level warning --app-dir {first}"]
     return [sys.executable, "-m", "mlflow", "server", *where, *quiet]
 
 
@@ -121,7 +126,7 @@ def check_port(host: str, port: int) -> None:
 def _running(command: Sequence[str], uri: str) -> Iterator[subprocess.Popen[bytes]]:
     """The command in a process group of its own, all of which ends with the block."""
     # What the server says goes to standard error, which is also where its failures belong.
-    env = {**SERVER_ENV, **os.environ, STORE: uri}
+    env = {**SERVER_ENV, **os.environ, STORE: uri, **SAFE_PATH}
     process = subprocess.Popen(command, env=env, stdout=STDERR, stderr=STDERR, start_new_session=True)
     before = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, did_you_mean
 from ..programs.seats import LMOptions
 from .presets import EVERY, Preset, models
 
@@ -74,7 +72,10 @@ class PaperLMs:
         for model in asked:
             played.setdefault(self.name(model), []).append(model)
         other = [
-            f"{model} by {name}" for name, own in played.items() for model in own if not _same(model, name)
+            f"{model} by {name}"
+            for name, own in played.items()
+            for model in own
+            if not models()[model].same or models()[model].name != name
         ]
         notes = [f"Not the paper's model: {', '.join(other)}."] if other else []
         several = [
@@ -103,8 +104,7 @@ def by_model(values: Sequence[str], option: str) -> dict[str, str]:
         # An LM's name has a slash before any equals sign, an address a colon.
         if equals and "/" not in left and ":" not in left:
             if left.casefold() not in spelled:
-                close = difflib.get_close_matches(left.casefold(), spelled, n=1)
-                meant = f" (did you mean {spelled[close[0]]!r}?)" if close else ""
+                meant = did_you_mean(left.casefold(), spelled)
                 raise UserError(
                     f"{option} {value!r}: no paper has a model {left!r}{meant}; there are "
                     f"{', '.join(models())}"
@@ -121,8 +121,3 @@ def by_model(values: Sequence[str], option: str) -> dict[str, str]:
 
 def _option(seat: str, value: str) -> str:
     return value if seat == EVERY else f"{seat}={value}"
-
-
-def _same(model: str, name: str) -> bool:
-    known: Mapping[str, Any] = models()
-    return bool(known[model].same and known[model].name == name)

@@ -160,13 +160,9 @@ def _agreement(figure: str, runs: Sequence[Evaluation]) -> Measured | None:
     for run in runs:
         for row in run.rows:
             right[row["id"]].append(bool(row["correct"]))
-    shared = [marks for marks in right.values() if len(marks) == len(runs)]
-    wanted = all if figure == "all_correct" else _none
-    return ratio([float(wanted(marks)) for marks in shared], [1.0] * len(shared))
-
-
-def _none(marks: Sequence[bool]) -> bool:
-    return not any(marks)
+    shared = [found for found in right.values() if len(found) == len(runs)]
+    hits = [all(found) if figure == "all_correct" else not any(found) for found in shared]
+    return ratio([float(hit) for hit in hits], [1.0] * len(shared))
 
 
 def _right(row: ResultRow, answer: str | None) -> bool:

@@ -76,7 +76,7 @@ class Run:
     folder: Path
     settings: dict[str, Any]
     training: NetworkTraining | None
-    forecast: dict[str, Any]
+    forecast: dict[str, Any] = field(default_factory=dict)
 
     @property
     def engines(self) -> list[Any]:
@@ -174,18 +174,14 @@ class _Maker:
         program = self.program(preset, training)
         lm = request.lms.options(preset).seat(program)
         settings = self.settings(row, preset, questions, training)
-        _check_folder(folder, program, questions, lm, training)
-        return Run(
-            row,
-            preset,
-            program,
-            lm,
-            questions,
-            folder,
-            settings,
-            training,
-            self.forecast(program, lm, questions, folder, training),
-        )
+        run = Run(row, preset, program, lm, questions, folder, settings, training)
+        if training is None:
+            open_run(folder, program, questions, lm, {})  # refused where it holds another run
+        else:
+            known = {"lms": lms_of(program, lm), "data_fingerprint": data.fingerprint(training.questions)}
+            _TRAINED.earlier(folder, known)
+        run.forecast = self.forecast(run)
+        return run
 
     def questions(self, sample: Sample) -> list[Question]:
         limit = sample.most(self.request.limit)
@@ -251,26 +247,19 @@ class _Maker:
             }
         return settings
 
-    def forecast(
-        self,
-        program: Program,
-        lm: Any,
-        questions: Sequence[Question],
-        folder: Path,
-        training: NetworkTraining | None,
-    ) -> dict[str, Any]:
+    def forecast(self, run: Run) -> dict[str, Any]:
         """Calls, tokens, cost and time of what is left to do, and what the whole sample can show."""
-        asked, each = left_of(folder, questions, self.request.retry_errors)
+        asked, each = left_of(run.folder, run.questions, self.request.retry_errors)
         shared: dict[str, Any] = {"concurrency": self.request.concurrency, "seconds_per_call": each}
-        parts = [(forecast(program, questions, lm, asked=asked, **shared), 1)]
-        if training is not None and not (folder / MANIFEST).exists():
+        parts = [(forecast(run.program, run.questions, run.lm, asked=asked, **shared), 1)]
+        if run.training is not None and not (run.folder / MANIFEST).exists():
             # Of one agent and question every strategy is asked at most once, whatever the epochs.
-            times = min(int(training.settings.epochs), len(training.config.strategies))
-            parts.append((forecast(program, training.questions, lm, **shared), times))
+            times = min(int(run.training.settings.epochs), len(run.training.config.strategies))
+            parts.append((forecast(run.program, run.training.questions, run.lm, **shared), times))
         total = added([{**part.to_dict(), "times": times} for part, times in parts])
         return {
             **total,
-            "questions": len(questions),
+            "questions": len(run.questions),
             "left": len(asked),
             "smallest_difference": parts[0][0].smallest_difference,
         }
@@ -315,17 +304,6 @@ def _owners(paper: Paper, lms: PaperLMs) -> dict[str, PublishedRow]:
             continue
         found[row.name] = first.setdefault(identity(row.preset, seats), row)
     return found
-
-
-def _check_folder(
-    folder: Path, program: Program, questions: Sequence[Question], lm: Any, training: NetworkTraining | None
-) -> None:
-    """Raises UserError when the folder holds another run."""
-    if training is None:
-        open_run(folder, program, questions, lm, {})
-    else:
-        known = {"lms": lms_of(program, lm), "data_fingerprint": data.fingerprint(training.questions)}
-        _TRAINED.earlier(folder, known)
 
 
 def _default_out(paper: Paper, request: Request) -> Path:

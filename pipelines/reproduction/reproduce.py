@@ -26,10 +26,10 @@ from ..tracking.uploads import Tracker
 from .lines import Line, Reproduction
 from .lms import PaperLMs
 from .logged import start_tables, table_uploads
-from .measures import Measured, derived, measured
+from .measures import derived, measured
 from .plan import ReproductionPlan, Request, Run, plan_reproduction
 from .plots import plots
-from .presets import Figure, PublishedRow
+from .presets import EVERY, Figure, PublishedRow
 
 TABLE = "table.json"
 Show = Callable[[str], AbstractContextManager[Callable[[Any], None]]]
@@ -65,13 +65,8 @@ def reproduce(
 
     Raises UserError for anything that is not right, before any LM is called where it can be known then.
     """
-    named = (
-        []
-        if lm is None
-        else [lm]
-        if isinstance(lm, str)
-        else [f"{model}={name}" for model, name in lm.items()]
-    )
+    by_model = {EVERY: lm} if isinstance(lm, str) else lm or {}
+    named = [name if model == EVERY else f"{model}={name}" for model, name in by_model.items()]
     bases = [] if api_base is None else [api_base]
     request = Request(
         spec=spec,
@@ -116,7 +111,8 @@ def run(planned: ReproductionPlan, show: Show) -> Reproduction:
                 130,
             )
         except UserError as problem:
-            if not answered and (isinstance(problem, FatalCallError) or not _any_rows(planned)):
+            kept = any(_has_rows(one.folder) for one in planned.runs)
+            if not answered and (isinstance(problem, FatalCallError) or not kept):
                 _stop(trackers)
                 raise
             stopped, code = str(problem), 1
@@ -155,26 +151,21 @@ def lines(planned: ReproductionPlan, rows: Iterable[PublishedRow]) -> list[Line]
 
 
 def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing: int) -> Line:
-    told = Line(row.id, figure.name, figure.value, note=row.note)
+    line = Line(row.id, figure.name, figure.value, note=row.note)
     if row.reason is not None:
-        return replace(told, why=row.reason)
+        return replace(line, why=row.reason)
     if missing:
         return replace(
-            told, why=f"{missing} of the runs it comes from are missing" if row.derive else "not run"
+            line, why=f"{missing} of the runs it comes from are missing" if row.derive else "not run"
         )
     value = derived(row.derive, figure.name, runs) if row.derive else measured(figure.name, runs[0])
     if value is None:
-        return replace(told, why="nothing to measure it on in these questions")
-    return beside(told, value, runs, None if row.derive else str(runs[0].folder))
-
-
-def beside(told: Line, value: Measured, runs: Sequence[Evaluation], run: str | None) -> Line:
-    """The line with what was measured."""
+        return replace(line, why="nothing to measure it on in these questions")
     now, low, high = (100 * part for part in value[:3])
     names = (str(lm["name"]) for run in runs for lm in run.summary.run["lms"].values())
-    published = told.published
+    published = figure.value
     return replace(
-        told,
+        line,
         measured=now,
         low=low,
         high=high,
@@ -183,7 +174,7 @@ def beside(told: Line, value: Measured, runs: Sequence[Evaluation], run: str | N
         # Published with two digits at most: one on the interval's end is not outside for its rounding.
         inside=None if published is None else low - 0.005 <= published <= high + 0.005,
         lm=", ".join(dict.fromkeys(names)),
-        run=run,
+        run=None if row.derive else str(runs[0].folder),
     )
 
 
@@ -225,10 +216,6 @@ def _evaluated(one: Run, request: Request, parent: str | None, show: Show) -> Ev
 def _has_rows(folder: Path) -> bool:
     results = folder / RESULTS
     return (folder / MANIFEST).exists() and results.exists() and results.stat().st_size > 0
-
-
-def _any_rows(planned: ReproductionPlan) -> bool:
-    return any(_has_rows(one.folder) for one in planned.runs)
 
 
 def _stop(trackers: Mapping[str, Tracker]) -> None:

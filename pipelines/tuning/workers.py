@@ -13,6 +13,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent
+from ..base.children import safe_path
 
 POLL_SECONDS = 0.5
 END_SECONDS = 30.0
@@ -36,12 +37,13 @@ def in_processes(
     """
     context = multiprocessing.get_context("spawn")
     processes, ends = [], []
-    for _ in range(workers):
-        here, there = context.Pipe(duplex=False)
-        processes.append(context.Process(target=_child, args=(there, work, job)))
-        processes[-1].start()
-        there.close()
-        ends.append(here)
+    with safe_path():
+        for _ in range(workers):
+            here, there = context.Pipe(duplex=False)
+            processes.append(context.Process(target=_child, args=(there, work, job)))
+            processes[-1].start()
+            there.close()
+            ends.append(here)
     try:
         while running := [process.sentinel for process in processes if process.is_alive()]:
             wait(running, POLL_SECONDS)

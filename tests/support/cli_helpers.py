@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,12 @@ def folkmoot(*words: Any) -> Any:
 def child(*words: Any) -> list[str]:
     start = "import sys; from folkmoot.pipelines.cli import main; sys.exit(main())"
     return [sys.executable, "-c", start, *map(str, words)]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def lm(server: ScriptedServer) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from cli_helpers import (
     SPEC,
     evaluate,
     folkmoot,
+    free_port,
     isolate,
     lm,
     question,
@@ -189,12 +189,6 @@ def test_doctor_fails_on_what_is_broken(tmp_path: Path, monkeypatch: pytest.Monk
     assert "fix: set FOLKMOOT_CACHE" in failed[0]
     assert "cannot be reached" in failed[1]
     assert KEY not in result.output
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_a_taken_port_is_named(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,14 +20,13 @@ import markupsafe
 import pytest
 from cli_helpers import folkmoot, isolate
 from mediawiki_server import MediaWikiServer
-from rich.console import Console
 
 import folkmoot as fm
 from folkmoot.modules.agents.prompt import plain_prompt
 from folkmoot.modules.agents.retrieval import Retrieval
 from folkmoot.modules.base.fence import fence
 from folkmoot.modules.environment import CorpusEnvironment, Environment, Page, WikipediaEnvironment
-from folkmoot.pipelines.cli.show import show_dialogue
+from folkmoot.pipelines.cli.show import Screen, show_dialogue
 from folkmoot.pipelines.plots.dialogues import dialogues_page
 from folkmoot.pipelines.testing.injection import ATTACKS, BENIGN, TARGET, Attack, susceptibility
 from folkmoot.pipelines.testing.replies import sample_questions, text_of, wrong
@@ -566,8 +565,7 @@ def test_a_report_shows_an_attack_as_text(name: str) -> None:
 
 def on_a_terminal(text: str) -> str:
     sink = StringIO()
-    out = Console(file=sink, force_terminal=True, width=10_000, highlight=False, markup=False, emoji=False)
-    show_dialogue(out, row(text), {text: text})
+    show_dialogue(Screen(sink, force_terminal=True, width=10_000), row(text), {text: text})
     return sink.getvalue()
 
 

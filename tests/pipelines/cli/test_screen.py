@@ -1,0 +1,91 @@
+"""No text from a server, a file or its name sends the terminal a control character."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import evaluate, folkmoot, isolate, lm, question, write
+from rich.table import Table
+from rich.text import Text
+
+from folkmoot.pipelines.cli.show import Screen, show_result
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+HOSTILE = "a\x1b]0;owned\x07b\x1b[2J\x9b31m\u202etxt\u2066\x00c"
+UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+
+
+def check_harmless(result: Any, *told: str) -> None:
+    for stream in (result.stdout, result.stderr):
+        assert not UNSEEN.search(stream), repr(stream)
+    for text in told:
+        assert text in result.output
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_screen_shows_every_text_without_control_characters(terminal: bool) -> None:
+    sink = io.StringIO()
+    screen = Screen(sink, force_terminal=terminal, width=200)
+    screen.print(HOSTILE, soft_wrap=True)
+    screen.print(Text(HOSTILE, style="bold"))
+    screen.print(HOSTILE, style="green", end="  ")
+    table = Table(HOSTILE)
+    table.add_row(HOSTILE)
+    screen.print(table)
+    show_result(screen, HOSTILE, {HOSTILE: HOSTILE})
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", sink.getvalue())  # rich's own styles
+    assert not UNSEEN.search(shown)
+    assert shown.count("a]0;ownedb[2J31mtxtc") == 7 + terminal
+
+
+def test_doctor_shows_what_a_server_said_in_one_harmless_line(scripted: ScriptedServer) -> None:
+    scripted.reply = lambda body: (400, {}, {"error": {"message": f"{HOSTILE}\nok    all is well"}})
+    result = folkmoot("doctor", *lm(scripted))
+    check_harmless(result, "a]0;ownedb")
+    assert not re.search(r"^ok +all is well", result.output, re.MULTILINE)
+
+
+def test_datasets_shows_harmless_file_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").mkdir()
+    write(tmp_path / "mine" / "x\x1b]0;owned\x07y-test.jsonl", question(1))
+    monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path / "mine"))
+    check_harmless(folkmoot("datasets"), "x]0;ownedy")
+
+
+def test_a_plan_shows_harmless_file_names(scripted: ScriptedServer, tmp_path: Path) -> None:
+    source = write(tmp_path / "x\x1b]0;owned\x07y.jsonl", question(1))
+    check_harmless(evaluate(scripted, source, "--dry-run"), "x]0;ownedy")
+
+
+@pytest.mark.parametrize("words", [[], ["-q"]])
+def test_comparing_foreign_runs_shows_harmless_names(
+    scripted: ScriptedServer, tmp_path: Path, words: list[str]
+) -> None:
+    source = write(tmp_path / "questions.jsonl", *(question(number) for number in range(8)))
+    for name in ("one", "two"):
+        assert evaluate(scripted, source, "--out", name, "-q").exit_code == 0
+        run = json.loads((tmp_path / name / "run.json").read_text())
+        run["settings"]["run_name"] = f"{name} {HOSTILE}"
+        (tmp_path / name / "run.json").write_text(json.dumps(run))
+    check_harmless(folkmoot("compare", "one", "two", *words), "one a]0;ownedb")
+
+
+def test_the_traceback_of_debug_is_harmless(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError(HOSTILE)
+
+    source = write(tmp_path / "questions.jsonl", question(1))
+    monkeypatch.setattr("folkmoot.pipelines.data.load.check_labelled", broken)
+    check_harmless(evaluate(scripted, source, "--debug"), "Traceback")
