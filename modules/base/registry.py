@@ -90,7 +90,7 @@ class Registry(MutableMapping[str, T]):
             return None
         if name not in self._known:
             for point in self._installed():
-                if point.name == name:
+                if name in (point.name, point.value):
                     self._known[name] = self._checked(name, self._loaded(name, point.load))
         return self._known.get(name)
 

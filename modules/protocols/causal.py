@@ -107,7 +107,7 @@ class CausalConsistency(Program):
 
     def describe(self) -> dict[str, Any]:
         return {
-            "program": "causal",
+            **self.named(),
             "reasoners": len(self.reasoners),
             "evaluators": len(self.evaluators),
             "th0": self.th0,

@@ -115,7 +115,7 @@ class Deliberation(Program):
 
     def describe(self) -> dict[str, Any]:
         return {
-            "program": "deliberation",
+            **self.named(),
             "roles": self.roles,
             "tie_break": self.tie_break,
             "max_rounds": self.max_rounds,

@@ -68,7 +68,7 @@ class Ensemble(Program):
 
     def describe(self) -> dict[str, Any]:
         members = [member.describe() for member in self.members]
-        return {"program": "ensemble", "members": members, "vote": self.vote, "weights": self.weights}
+        return {**self.named(), "members": members, "vote": self.vote, "weights": self.weights}
 
     def turns(self) -> list[SeatTurns]:
         return [turns for member in self.members for turns in member.turns()]
@@ -166,7 +166,7 @@ def _singles(described: Described) -> list[dict[str, Any]]:
     return [
         member
         for member in described["members"]
-        if member["program"] == "single" and not member.get("environment")
+        if member["program"] == "single" and not member.get("environment") and "class" not in member
     ]
 
 

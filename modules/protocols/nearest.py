@@ -52,7 +52,7 @@ class NearestDemos(Program):
 
     def describe(self) -> dict[str, Any]:
         pool = [[one.question, {name: dict(demo) for name, demo in one.demos.items()}] for one in self.pool]
-        return {"program": "nearest", "of": self.program.describe(), "k": self.k, "pool": pool}
+        return {**self.named(), "of": self.program.describe(), "k": self.k, "pool": pool}
 
     def turns(self) -> list[SeatTurns]:
         return self.program.turns()

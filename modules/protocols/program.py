@@ -87,6 +87,13 @@ class Program(dspy.Module):  # type: ignore[misc]
         """The constructor's settings as JSON; with prompts and demos, all that makes this program."""
         raise NotImplementedError
 
+    def named(self) -> dict[str, Any]:
+        """What `describe()` begins with: `program`, the name of the protocol, and of a class that inherits
+        its protocol also its own `class`, as `module:Class`."""
+        kind = type(self)
+        own = {} if "protocol" in vars(kind) else {"class": f"{kind.__module__}:{kind.__qualname__}"}
+        return {"program": self.protocol.name, **own}
+
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         """What the protocol has to say about its evaluated rows beside scores; numbers in nested dicts."""
         return {}

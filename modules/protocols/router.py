@@ -64,7 +64,7 @@ class Router(Program):
 
     def describe(self) -> dict[str, Any]:
         parts = {CHEAP: self.cheap.describe(), TEAM: self.team.describe()}
-        return {"program": "router", **parts, "rule": self.rule}
+        return {**self.named(), **parts, "rule": self.rule}
 
     def turns(self) -> list[SeatTurns]:
         first = [] if self.rule == ALWAYS else self.cheap.turns()

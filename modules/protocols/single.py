@@ -95,7 +95,7 @@ class SingleAgent(Program):
         if self.demonstration is not None:
             named["demonstration"] = self.demonstration
         return {
-            "program": "single",
+            **self.named(),
             **named,
             "sampling": self.seat.predict.config,
             **retrieval_settings(self.retrieval),

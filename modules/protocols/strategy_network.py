@@ -80,7 +80,7 @@ class StrategyNetwork(Program):
     def describe(self) -> dict[str, Any]:
         config = self.state.config.to_dict()
         return {
-            "program": "network",
+            **self.named(),
             "config": config,
             "learned": self.state.identity,
             "samples": self.samples,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import log2
 from types import SimpleNamespace
@@ -43,13 +43,29 @@ class Bench:
     """
 
     student: Student
-    learn: Sequence[Question]
-    select: Sequence[Question]
+    learn: list[Question]
+    select: list[Question]
     metric: Metric
     proposer: Proposer
     settings: Settings
     threads: int
     seed: int
+
+    def compiled(self, optimizer: Any, *, selecting: bool = True, **more: Any) -> Any:
+        """What DSPy's optimizer makes of the student, or of another one that is given.
+
+        It learns from copies, since some shuffle them; only some take questions to select by.
+        """
+        questions = {"valset": list(self.select)} if selecting else {}
+        return optimizer.compile(
+            **{"student": self.student, "trainset": list(self.learn), **questions, **more}
+        )
+
+    @property
+    def shown(self) -> dict[str, int]:
+        """How many demonstrations a prompt has at most, as DSPy calls the two kinds."""
+        settings = self.settings
+        return {"max_bootstrapped_demos": settings["demos"], "max_labeled_demos": settings["labelled"]}
 
 
 Run = Callable[[Bench], list[Student]]
@@ -158,8 +174,7 @@ def _together_work(n: SimpleNamespace) -> tuple[int, int]:
 
 @_register("shows labelled questions", "demonstrates learns", lambda n: (0, 0), demos=(4, 8, 16))
 def labeled_few_shot(bench: Bench) -> list[Student]:
-    made = dspy.LabeledFewShot(k=bench.settings["demos"])
-    return [made.compile(bench.student, trainset=list(bench.learn))]
+    return [bench.compiled(dspy.LabeledFewShot(k=bench.settings["demos"]), selecting=False)]
 
 
 @_register(
@@ -170,8 +185,7 @@ def labeled_few_shot(bench: Bench) -> list[Student]:
     labelled=(4, 8, 16),
 )
 def bootstrap(bench: Bench) -> list[Student]:
-    made = dspy.BootstrapFewShot(metric=bench.metric, **_shown(bench))
-    return [made.compile(bench.student, trainset=list(bench.learn))]
+    return [bench.compiled(dspy.BootstrapFewShot(metric=bench.metric, **bench.shown), selecting=False)]
 
 
 @_register(
@@ -183,8 +197,7 @@ def bootstrap(bench: Bench) -> list[Student]:
     candidates=(4, 8, 16),
 )
 def bootstrap_rs(bench: Bench) -> list[Student]:
-    made = _random_search(bench)
-    return [made.compile(bench.student, trainset=list(bench.learn), valset=list(bench.select))]
+    return [bench.compiled(_random_search(bench))]
 
 
 @_register(
@@ -220,14 +233,9 @@ def knn(bench: Bench) -> list[Student]:
     depth=(2, 3, 4),
 )
 def copro(bench: Bench) -> list[Student]:
-    made = dspy.COPRO(
-        prompt_model=bench.proposer,
-        metric=bench.metric,
-        breadth=bench.settings["breadth"],
-        depth=bench.settings["depth"],
-    )
-    shown = {"num_threads": bench.threads, "display_progress": False, "display_table": 0}
-    return [made.compile(bench.student, trainset=list(bench.select), eval_kwargs=shown)]
+    made = dspy.COPRO(prompt_model=bench.proposer, metric=bench.metric, **bench.settings)
+    quiet = {"num_threads": bench.threads, "display_progress": False, "display_table": 0}
+    return [bench.compiled(made, selecting=False, trainset=list(bench.select), eval_kwargs=quiet)]
 
 
 @_register(
@@ -239,8 +247,7 @@ def copro(bench: Bench) -> list[Student]:
     auto=(0, 1, 2),
 )
 def mipro(bench: Bench) -> list[Student]:
-    made = _mipro(bench, **_shown(bench))
-    return [made.compile(bench.student, trainset=list(bench.learn), valset=list(bench.select))]
+    return [bench.compiled(_mipro(bench, **bench.shown))]
 
 
 @_register(
@@ -262,7 +269,7 @@ def simba(bench: Bench) -> list[Student]:
         prompt_model=bench.proposer,
         num_threads=bench.threads,
     )
-    best = made.compile(bench.student, trainset=list(bench.learn), seed=bench.seed)
+    best = bench.compiled(made, selecting=False, seed=bench.seed)
     others = [one["program"] for one in best.candidate_programs]
     return [best, *others][: 1 + FINALISTS]
 
@@ -279,12 +286,12 @@ def gepa(bench: Bench) -> list[Student]:
         max_metric_calls=bench.settings["evaluations"] * max(len(bench.select), 6),
         reflection_lm=bench.proposer,
         reflection_minibatch_size=min(3, len(bench.learn)),
-        instruction_proposer=_Reflection(),
+        instruction_proposer=_reflected,
         num_threads=bench.threads,
         warn_on_score_mismatch=False,
         seed=bench.seed,
     )
-    return [made.compile(bench.student, trainset=list(bench.learn), valset=list(bench.select))]
+    return [bench.compiled(made)]
 
 
 @_register(
@@ -305,10 +312,10 @@ def infer_rules(bench: Bench) -> list[Student]:
         num_threads=bench.threads,
         teacher_settings={},
         metric=bench.metric,
-        **_shown(bench),
+        **bench.shown,
     )
     made.rules_induction_program.teacher_settings = {"lm": bench.proposer}
-    return [made.compile(student.deepcopy(), trainset=list(bench.learn), valset=list(bench.select))]
+    return [bench.compiled(made, student=student.deepcopy())]
 
 
 @_register(
@@ -329,15 +336,8 @@ def better_together(bench: Bench) -> list[Student]:
         instructions=_mipro(bench, max_bootstrapped_demos=0, max_labeled_demos=0),
         demonstrations=_random_search(bench),
     )
-    best = made.compile(
-        student,
-        trainset=list(bench.learn),
-        valset=list(bench.select),
-        num_threads=bench.threads,
-        seed=bench.seed,
-        strategy="instructions -> demonstrations",
-    )
-    return [best]
+    how: dict[str, Any] = {"num_threads": bench.threads, "seed": bench.seed}
+    return [bench.compiled(made, student=student, strategy="instructions -> demonstrations", **how)]
 
 
 def _random_search(bench: Bench) -> Any:
@@ -345,7 +345,7 @@ def _random_search(bench: Bench) -> Any:
         metric=bench.metric,
         num_candidate_programs=bench.settings["candidates"],
         num_threads=bench.threads,
-        **_shown(bench),
+        **bench.shown,
     )
 
 
@@ -360,11 +360,6 @@ def _mipro(bench: Bench, **shown: int) -> Any:
         track_stats=False,
         **shown,
     )
-
-
-def _shown(bench: Bench) -> dict[str, int]:
-    settings = bench.settings
-    return {"max_bootstrapped_demos": settings["demos"], "max_labeled_demos": settings["labelled"]}
 
 
 def _solved(one: Mapping[str, Any], student: Student, names: Mapping[int, str]) -> Shown:
@@ -385,14 +380,12 @@ def _solved(one: Mapping[str, Any], student: Student, names: Mapping[int, str]) 
     return Shown(question.question, {name: demo for name, demo in kept.items() if demo})
 
 
-class _Reflection:
+def _reflected(
+    candidate: dict[str, str], reflective_dataset: Any, components_to_update: list[str]
+) -> dict[str, str]:
     """GEPA's own proposer of instructions, reading every reply; without a usable one all stays as it was."""
-
-    def __call__(
-        self, candidate: dict[str, str], reflective_dataset: Any, components_to_update: list[str]
-    ) -> dict[str, str]:
-        propose = InstructionProposer(adapter=ProposalAdapter())
-        try:
-            return dict(propose(candidate, reflective_dataset, components_to_update))
-        except (ValueError, KeyError, TypeError):
-            return {name: candidate[name] for name in components_to_update}
+    propose = InstructionProposer(adapter=ProposalAdapter())
+    try:
+        return dict(propose(candidate, reflective_dataset, components_to_update))
+    except (ValueError, KeyError, TypeError):
+        return {name: candidate[name] for name in components_to_update}

@@ -11,6 +11,7 @@ from ...modules.base.errors import UserError
 from ..base.wording import counted
 from ..comparison.match_budget import lm_of_run, questions_of
 from ..distillation.distil import DistillationPlan, carry_out, plan_distil
+from ..distillation.team import endpoint_of
 from ..evaluation.earlier import earlier
 from ..programs.resolve import program_of
 from ..programs.seats import LMOptions
@@ -35,7 +36,7 @@ def distil(options: DistilOptions) -> None:
         seed=options.seed,
         make_lm=lms.make,
     )
-    document = {"out": str(plan.out), "most_calls": plan.most_calls, **plan.about}
+    document = {"out": str(plan.out), "most_calls": plan.most_calls, **plan.report.to_dict()}
     confirm(options, plan_lines(plan, options.budget), lambda: document)
 
     def under_way(state: tuple[str, Progress]) -> ProgressLine:
@@ -72,13 +73,13 @@ def plan_lines(plan: DistillationPlan, budget: str | None) -> list[str]:
     """The plan in words, with what the user must know before it runs."""
     parts = plan.parts
     return [
-        f"team: {plan.about['name']} ({plan.run.folder}); its recorded answers count, it is not asked",
+        f"team: {plan.report.name} ({plan.run.folder}); its recorded answers count, it is not asked",
         f"{counted(len(plan.candidates), 'candidate')} on {counted(len(parts.selection), 'question')}, the "
         "last test on "
         f"{len(parts.held_out):,} others; {len(parts.shown)} shown as demonstrations",
-        f"at most {counted(plan.most_calls, 'call')} to {plan.about['lm']['endpoint']}",
+        f"at most {counted(plan.most_calls, 'call')} to {', '.join(endpoint_of(lm)[1] for lm in plan.lms)}",
         *([f"budget: {budget}"] if budget else []),
-        *(f"Note: {note}" for note in plan.about["notes"]),
+        *(f"Note: {note}" for note in plan.report.notes),
     ]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,26 +56,29 @@ class Compiling:
     evaluation: Progress | None = None
 
 
-Told = Callable[[Compiling], None]
-
-
 @dataclass
 class Work:
-    """One attempt at a compilation, from the comparison before to the one after."""
+    """One attempt at a compilation, from the comparison before to the one after.
+
+    `about` is what `compile.json` says of it, but for the result.
+    """
 
     program: Program
+    learn: list[Question]
+    select: list[Question]
+    validation: list[Question]
     lm: Any
     task_lm: Any
+    prompt_lm: Any
     chosen: PromptOptimizer
-    preset: str
+    about: dict[str, Any]
     folder: Path
     books: Books
     tracker: Tracker
-    seed: int
     concurrency: int
     tracking: bool
-    settings: dict[str, Any]
-    progress: Told | None
+    progress: Callable[[Compiling], None] | None
+    began: float
     stopped: str | None = None
     problem: BaseException | None = None
     before: Evaluation | None = None
@@ -87,114 +90,93 @@ class Work:
         self._rows: list[dict[str, Any]] = []
         self._accounts: tuple[Account, ...] = ()
 
-    def run(
-        self,
-        learn: list[Question],
-        select: list[Question],
-        validation: list[Question],
-        prompt_lm: Any,
-    ) -> None:
+    def run(self) -> None:
         """All three phases; what ends them early is left in `stopped` or `problem`."""
         given: Program = self.program.deepcopy()
         for _, part in given.named_sub_modules(dspy.Module):
             part._compiled = False  # DSPy hides the predictors of what another optimizer has compiled
-        lines = Lines(self.folder / CANDIDATES, "key")
-        proposals = Proposals(self.folder)
-        self.candidates = Candidates(given, select, lambda one: self._found(lines, one, True))
-        self._optimizing = self._share_out()
-        try:
-            self.before = self._evaluate(given, validation, BEFORE, self._first)
-            if self.before is not None:
-                self._check_alive(self.before)
-            self._hold_back()
-            self._optimize(given, learn, select, prompt_lm, proposals)
-            best = self.candidates.best()
-            if self.problem is None and self.before is not None:
-                if best.name == self.candidates.first:
-                    self.after = self.before
-                else:
-                    total = (self.books.account,) if self.books.account is not None else ()
-                    self.after = self._evaluate(best.program, validation, AFTER, total, best.name)
-        except (KeyboardInterrupt, UserError) as problem:
-            self.problem = problem
-        except Exception as problem:
-            problem.add_note(f"This ended the compilation in {self.folder}; what was found is kept.")
-            self.problem = problem
-        finally:
+        with (
+            closing(Lines(self.folder / CANDIDATES, "key")) as self._lines,
+            closing(Proposals(self.folder)) as proposals,
+        ):
+            self.candidates = Candidates(given, self.select, lambda one: self._found(one, True))
+            try:
+                self._compare_and_optimize(given, proposals)
+            except (KeyboardInterrupt, UserError) as problem:
+                self.problem = problem
+            except Exception as problem:
+                problem.add_note(f"This ended the compilation in {self.folder}; what was found is kept.")
+                self.problem = problem
             for candidate in self.candidates:
                 if candidate.scores and not self.candidates.complete(candidate) and self.problem is None:
-                    self._found(lines, candidate, False)
-            lines.close()
-            proposals.close()
+                    self._found(candidate, False)
 
-    def _share_out(self) -> tuple[Account, ...]:
-        """Accounts of the first comparison and of the optimizer, opened now so that time counts from here."""
+    def _compare_and_optimize(self, given: Program, proposals: Proposals) -> None:
         total = self.books.account
-        if total is None:
-            self._first: tuple[Account, ...] = ()
-            return ()
-        self._first = (Account(first_share(total.budget), totals(self.folder / BEFORE)), total)
-        spent = minus(total.spent, self._spent_after())
-        return (Account(total.budget, spent), total)
+        first: Account | None = None
+        self._share: Account | None = None  # what the comparison after does not need
+        if total is not None:  # time counts from here for all three
+            first = Account(first_share(total.budget), totals(self.folder / BEFORE))
+            self._share = Account(total.budget)
+        self.before = self._evaluate(given, BEFORE, first)
+        counts = self.before.summary.counts if self.before is not None else {"rows": 0, "errors": 0}
+        if self.before is not None and 0 < counts["rows"] == counts["errors"]:
+            error = next(self.before.rows)["error"]
+            raise UserError(f"every held-out question failed, the first because {error}: mend the cause")
+        if total is not None and self._share is not None:
+            spent_after = Usage()
+            for folder in (self.folder / AFTER).glob("*/"):
+                spent_after.add(totals(folder))
+            self._share.spent = minus(total.spent, spent_after)
+            if self.before is not None:
+                took, seconds = totals(self.folder / BEFORE), time.monotonic() - self._share._began
+                self._share.budget = without_reserve(total.budget, took, seconds)
+        self._optimize(given, proposals)
+        best = self.candidates.best()
+        if self.problem is None and self.before is not None:
+            if best.name == self.candidates.first:
+                self.after = self.before
+            else:
+                self.after = self._evaluate(best.program, AFTER, None, best.name)
+                if total is not None and self.after is not None:
+                    self.stopped = self.stopped or self.after.summary.stopped
 
-    def _spent_after(self) -> Usage:
-        spent = Usage()
-        for folder in (self.folder / AFTER).glob("*/"):
-            spent.add(totals(folder))
-        return spent
-
-    def _hold_back(self) -> None:
-        """Leave the optimizer what the comparison after will not need."""
-        if self._optimizing and self.before is not None:
-            mine, total = self._optimizing
-            took = totals(self.folder / BEFORE)
-            mine.budget = without_reserve(total.budget, took, time.monotonic() - mine._began)
-            mine.spent = minus(total.spent, self._spent_after())
+    def _pay_from(self, own: Account | None) -> None:
+        """The calls from here on are paid from an account of their own, if any, and from that of all."""
+        self._accounts = tuple(each for each in (own, self.books.account) if each is not None)
 
     def _evaluate(
-        self,
-        program: Program,
-        questions: list[Question],
-        name: str,
-        accounts: tuple[Account, ...],
-        candidate: str = "",
+        self, program: Program, phase: str, account: Account | None, candidate: str = ""
     ) -> Evaluation | None:
         """An evaluation on held-out questions, as a run under this one; None without any.
 
         Of what came out each candidate has a folder: with a larger budget another one may win.
         """
-        if not questions:
+        if not self.validation:
             return None
-        state = self._state(name)
+        state = Compiling(phase, usage=self.usage)
 
-        def told(progress: Progress) -> None:
+        def show(progress: Progress) -> None:
             state.evaluation = progress
             if self.progress is not None:
                 self.progress(state)
 
-        self._accounts = accounts
+        named = {"command": "compile", "run_name": f"{phase} {self.chosen.name}"}
+        same = {key: self.about[key] for key in ("optimizer", "preset")}
+        self._pay_from(account)
         with self._within():
-            found = evaluate(
+            return evaluate(
                 program,
-                questions,
+                self.validation,
                 lm=self.lm,
                 concurrency=self.concurrency,
-                out=self.folder / name / candidate,
+                out=self.folder / phase / candidate,
                 cache=self.books.cache is not None,
                 tracking=self.tracking,
                 parent=self.tracker.run_id,
-                settings={**self.settings, "command": "compile", "run_name": f"{name} {self.chosen.name}"},
-                progress=told,
+                settings={**self.about["settings"], **same, **named},
+                progress=show,
             )
-        if found.summary.stopped and accounts and name == AFTER:
-            self.stopped = self.stopped or found.summary.stopped
-        return found
-
-    def _check_alive(self, before: Evaluation) -> None:
-        counts = before.summary.counts
-        if counts["rows"] and counts["errors"] == counts["rows"]:
-            error = next(before.rows)["error"]
-            raise UserError(f"every held-out question failed, the first because {error}: mend the cause")
 
     @contextmanager
     def _within(self) -> Iterator[None]:
@@ -206,15 +188,8 @@ class Work:
                 with self._lock:
                     self.usage.add(usage)
 
-    def _optimize(
-        self,
-        given: Program,
-        learn: list[Question],
-        select: list[Question],
-        prompt_lm: Any,
-        proposals: Proposals,
-    ) -> None:
-        self._accounts = self._optimizing
+    def _optimize(self, given: Program, proposals: Proposals) -> None:
+        self._pay_from(self._share)
         control = CallControl(self._within)
         student = Student(given.deepcopy(), control)
         seats = {id(seat.predict): name for name, seat in student.program.seats().items()}
@@ -223,16 +198,16 @@ class Work:
         threads = max(1, min(self.concurrency, taken_at_once(given, self.lm)))
         bench = Bench(
             student=student,
-            learn=learn,
-            select=select,
+            learn=self.learn,
+            select=self.select,
             metric=metric,
-            proposer=Proposer(prompt_lm, control, proposals),
-            settings=self.chosen.presets[self.preset],
+            proposer=Proposer(self.prompt_lm, control, proposals),
+            settings=self.chosen.presets[self.about["preset"]],
             threads=threads,
-            seed=self.seed,
+            seed=self.about["seed"],
         )
-        score = dspy.Evaluate(devset=select, metric=metric, num_threads=threads)
-        self._tell()
+        score = dspy.Evaluate(devset=self.select, metric=metric, num_threads=threads)
+        self._show()
         settings = dspy.context(
             lm=self.task_lm,
             adapter=ProposalAdapter(given),
@@ -251,10 +226,9 @@ class Work:
             pass
         except KeyboardInterrupt as problem:
             control.halt(problem)
-        except Exception as problem:
+        except Exception:
             if control.problem is None:
-                raise
-            del problem  # what a library made of being halted
+                raise  # else it is what a library made of being halted
         if isinstance(control.problem, BudgetSpent):
             self.stopped = self._spent(control.problem)
         elif control.problem is not None:
@@ -262,30 +236,27 @@ class Work:
 
     def _spent(self, problem: BudgetSpent) -> str:
         """Why the optimizer was stopped; its part of the budget is nothing that the user has named."""
-        mine, total = self._optimizing or (None, None)
-        if mine is None or total is None or mine.uncounted or str(total.budget) == str(mine.budget):
+        share, total = self._share, self.books.account
+        if share is None or total is None or share.uncounted or str(total.budget) == str(share.budget):
             return str(problem)
         return (
             f"budget {total.budget} spent ({counted(total.spent.calls, 'call')} so far) but for "
-            f"{kept_back(total.budget, mine.budget)} kept back to ask the result the held-out questions: the "
-            "best so far is kept; a larger budget goes on from there"
+            f"{kept_back(total.budget, share.budget)} kept back to ask the result the held-out questions: "
+            "the best so far is kept; a larger budget goes on from there"
         )
 
     def _scored(self, question: Question, prediction: Any, value: float) -> None:
         self.candidates.scored(question, prediction, value)
-        self._tell()
+        self._show()
 
-    def _found(self, lines: Lines, candidate: PromptCandidate, complete: bool) -> None:
+    def _found(self, candidate: PromptCandidate, complete: bool) -> None:
         row = candidate_row(self.candidates.selected(candidate) if complete else candidate, complete)
-        lines.add(row)
+        self._lines.add(row)
         self._rows.append(row)
         self.tracker.live(lambda: candidates_of(self._rows))
-        self._tell()
+        self._show()
 
-    def _state(self, phase: str) -> Compiling:
-        return Compiling(phase, usage=self.usage)
-
-    def _tell(self) -> None:
+    def _show(self) -> None:
         if self.progress is None:
             return
         known = self.candidates
@@ -296,71 +267,62 @@ class Work:
             Compiling("optimize", len(known), known.scorings, max(scores, default=None), given, self.usage)
         )
 
-    def finish(self, about: Mapping[str, Any], began: float) -> Program:
+    def finish(self) -> Program:
         """Save the best program and all there is to say of it, and log the end; the program is returned."""
-        best = self.candidates.best()
-        first = self.candidates[self.candidates.first]
+        candidates, about = self.candidates, self.about
+        best, first = candidates.best(), candidates[candidates.first]
         program: Program = best.program.deepcopy()
         kept = best.name == first.name
         pair = compared(self.before, self.after)
         if self.problem is not None:
-            why = "interrupted" if isinstance(self.problem, KeyboardInterrupt) else said_by(self.problem)
-            self.stopped = why
+            interrupted = isinstance(self.problem, KeyboardInterrupt)
+            self.stopped = "interrupted" if interrupted else said_by(self.problem)
         gain, verdict = verdict_on(
             pair,
             kept,
             about["questions"]["validation"],
-            tried=sum(one.name != first.name and bool(self._selected(one).scores) for one in self.candidates),
+            tried=sum(one.name != first.name and bool(candidates.selected(one).scores) for one in candidates),
             answered=self.before.summary.counts["rows"] if self.before is not None else 0,
             stopped=self.stopped is not None,
         )
+        preset, paid = about["preset"], self.books.paid
         result = Compilation(
             folder=self.folder,
             optimizer=self.chosen.name,
-            preset=self.preset,
+            preset=preset,
             winner="given" if kept else "compiled",
             verdict=verdict,
             gain=gain,
-            selection={
-                "given": self._score(first),
-                "winner": self._score(best),
-                "candidate": best.name,
-            },
+            selection={"given": self._score(first), "winner": self._score(best), "candidate": best.name},
             before=summed(self.before),
             after=summed(self.after),
             comparison=None if pair is None else pair.to_dict(),
-            candidates=len(self.candidates),
-            calls_made=self.books.paid.calls,
+            candidates=len(candidates),
+            calls_made=paid.calls,
             calls_saved=self.usage.cached_calls,
-            paid=self.books.paid.to_dict(),
-            settings={**self.chosen.presets[self.preset], "seed": self.seed, **about["questions"]},
-            seconds=round(time.monotonic() - began, 3),
+            paid=paid.to_dict(),
+            settings={**self.chosen.presets[preset], "seed": about["seed"], **about["questions"]},
+            seconds=round(time.monotonic() - self.began, 3),
             stopped=self.stopped,
             mlflow_run_id=self.tracker.run_id,
         )
         prompts = prompts_of(program)
-        title = f"{self.chosen.name} {self.preset}: {result.winner} program"
-        page = prompts_page(title, prompts)
+        page = prompts_page(f"{self.chosen.name} {preset}: {result.winner} program", prompts)
         (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
         write_json(self.folder / "prompts.json", prompts)
         program.save(self.folder / PROGRAM)
         document = {**about, "mlflow_run_id": self.tracker.run_id, "result": result.to_dict()}
         write_json(self.folder / COMPILE, document)
         status = "FINISHED" if self.stopped is None else "KILLED"
-        self.tracker.end(
-            compilation_uploads(result, self._rows), status, self.folder, ModelUpload(program, lm=self.lm)
-        )
+        uploads, model = compilation_uploads(result, self._rows), ModelUpload(program, lm=self.lm)
+        self.tracker.end(uploads, status, self.folder, model)
         result.mlflow_run_id = self.tracker.run_id
         program.compilation = result
         return program
 
-    def _selected(self, candidate: PromptCandidate) -> PromptCandidate:
-        return self.candidates.selected(candidate)
-
     def _score(self, candidate: PromptCandidate) -> dict[str, float] | None:
-        chosen = self._selected(candidate)
-        if not chosen.scores:
-            chosen = candidate
+        selected = self.candidates.selected(candidate)
+        chosen = selected if selected.scores else candidate
         if not chosen.scores:
             return None
         low, high = chosen.interval()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from typing import Any
 
 from ...modules.base.calls import Usage
 from ..base.budget import Budget
+from ..base.wording import counted
 
 AFTERWARDS = 1.5
 """The second comparison is taken to cost so many times the first: demonstrations make prompts longer."""
@@ -13,12 +15,7 @@ AFTERWARDS = 1.5
 
 def first_share(budget: Budget) -> Budget:
     """The most that the comparison before may take: a third of every ceiling."""
-    return Budget(
-        usd=None if budget.usd is None else budget.usd / 3,
-        calls=None if budget.calls is None else max(1, budget.calls // 3),
-        tokens=None if budget.tokens is None else max(1, budget.tokens // 3),
-        seconds=None if budget.seconds is None else budget.seconds / 3,
-    )
+    return _each(budget, lambda name, ceiling: ceiling / 3)
 
 
 def without_reserve(budget: Budget, before: Usage, seconds: float) -> Budget:
@@ -26,41 +23,35 @@ def without_reserve(budget: Budget, before: Usage, seconds: float) -> Budget:
 
     That is AFTERWARDS times what the one before took (`before`, in `seconds`), at most a third.
     """
-    share = first_share(budget)
+    most = vars(first_share(budget))
+    took = {
+        "usd": before.cost_usd or 0.0,
+        "calls": before.calls,
+        "tokens": before.prompt_tokens + before.completion_tokens,
+        "seconds": seconds,
+    }
+    return _each(budget, lambda name, ceiling: ceiling - min(AFTERWARDS * took[name], most[name]))
 
-    def left(total: float, took: float, most: float) -> float:
-        return total - min(AFTERWARDS * took, most)
 
-    found = budget
-    if budget.calls is not None and share.calls is not None:
-        found = replace(found, calls=max(1, int(left(budget.calls, before.calls, share.calls))))
-    if budget.tokens is not None and share.tokens is not None:
-        took = before.prompt_tokens + before.completion_tokens
-        found = replace(found, tokens=max(1, int(left(budget.tokens, took, share.tokens))))
-    if budget.usd is not None and share.usd is not None:
-        found = replace(found, usd=left(budget.usd, before.cost_usd or 0.0, share.usd))
-    if budget.seconds is not None and share.seconds is not None:
-        found = replace(found, seconds=left(budget.seconds, seconds, share.seconds))
-    return found
+def _each(budget: Budget, changed: Callable[[str, float], float]) -> Budget:
+    """The budget with every ceiling changed; calls and tokens stay whole numbers from 1 up."""
+    found: dict[str, Any] = {
+        name: changed(name, ceiling) for name, ceiling in vars(budget).items() if ceiling is not None
+    }
+    for name in found.keys() & {"calls", "tokens"}:
+        found[name] = max(1, int(found[name]))
+    return Budget(**found)
 
 
 def kept_back(total: Budget, shared: Budget) -> str:
     """What of a budget is kept for the comparison after, in words such as `1 call, 0.5 USD`."""
     parts = []
-    for unit, whole, part in (
-        ("USD", total.usd, shared.usd),
-        ("calls", total.calls, shared.calls),
-        ("tokens", total.tokens, shared.tokens),
-        ("s", total.seconds, shared.seconds),
-    ):
+    for name, unit in (("usd", "USD"), ("calls", "call"), ("tokens", "token"), ("seconds", "s")):
+        whole, part = getattr(total, name), getattr(shared, name)
         if whole is not None and part is not None and whole > part:
             left = whole - part
-            parts.append(f"{left:.4g} {unit}" if isinstance(left, float) else f"{left:,} {_one(unit, left)}")
+            parts.append(counted(left, unit) if name in ("calls", "tokens") else f"{left:.4g} {unit}")
     return ", ".join(parts)
-
-
-def _one(unit: str, count: int) -> str:
-    return unit.removesuffix("s") if count == 1 else unit
 
 
 def minus(total: Usage, part: Usage) -> Usage:

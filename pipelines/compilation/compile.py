@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import dspy
 
 from ...modules.agents.adapter import profile_of
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, checked_whole
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
@@ -22,14 +22,14 @@ from ..base.budget import Budget
 from ..base.journal import as_json, write_json
 from ..data import load as data
 from ..evaluation.answering import CONCURRENCY, seat_engines
-from ..evaluation.check import check_train, listed
+from ..evaluation.check import check_concurrency, check_program, check_train, listed
 from ..lms.named import engine_of, lm_identity
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
 from ..runs.manifest import RunFolder, lms_of, made_with
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import NoTracker
-from .attempt import COMPILE, Told, Work
+from .attempt import COMPILE, Compiling, Work
 from .logged import compilation_run
 
 DEFAULT_OPTIMIZER, DEFAULT_PRESET = "mipro", "light"
@@ -70,7 +70,7 @@ def compile(
     cache: bool = True,
     tracking: bool = True,
     settings: Mapping[str, Any] | None = None,
-    progress: Told | None = None,
+    progress: Callable[[Compiling], None] | None = None,
 ) -> Program:
     """Let an optimizer improve instructions and demonstrations; the program that was given stays as it is.
 
@@ -107,14 +107,13 @@ def compile(
     language_model = lm or dspy.settings.lm
     train = listed(train, "train")
     validation = listed(() if validation is None else validation, "validation")
-    _check_numbers(seed, concurrency)
+    checked_whole("the seed", seed, 0)
     warned = check_input(program, train, validation, chosen, concurrency)
     learn, select = split(train, chosen, preset, seed)
     seated = lms_of(program, language_model)
     task_lm = language_model or next(seat.predict.lm for seat in program.seats().values())
     prompt_lm = prompt_lm or task_lm
-    warned += advice(program, chosen, language_model)
-    for warning in warned:
+    for warning in warned + advice(program, chosen, language_model):
         warnings.warn(warning, stacklevel=2)
     about = as_json(
         {
@@ -132,38 +131,36 @@ def compile(
             **made_with(),
         }
     )
+    engines = [*seat_engines(program, language_model), engine_of(prompt_lm)]
     with (
         out_folder(out) as (folder, keep),
         COMPILATION.opened(folder, about),
         _disk_errors(folder),
-        open_books(
-            folder,
-            records=[folder],
-            cache=cache,
-            budget=budget,
-            engines=[*seat_engines(program, language_model), engine_of(prompt_lm)],
-        ) as books,
+        open_books(folder, records=[folder], cache=cache, budget=budget, engines=engines) as books,
     ):
         tracker = start_tracking(compilation_run(about)) if tracking else NoTracker()
         about["mlflow_run_id"] = tracker.run_id or about["mlflow_run_id"]
         write_json(folder / COMPILE, {**about, "result": None})
         work = Work(
-            program=program,
+            program,
+            learn,
+            select,
+            validation,
             lm=language_model,
             task_lm=task_lm,
+            prompt_lm=prompt_lm,
             chosen=chosen,
-            preset=preset,
+            about=about,
             folder=folder,
             books=books,
             tracker=tracker,
-            seed=seed,
             concurrency=concurrency,
             tracking=tracking,
-            settings={**about["settings"], "optimizer": optimizer, "preset": preset},
             progress=progress,
+            began=began,
         )
-        work.run(learn, select, validation, prompt_lm)
-        best = work.finish(about, began)
+        work.run()
+        best = work.finish()
         if work.problem is not None:
             raise work.problem
     best.compilation.keep = keep
@@ -191,12 +188,8 @@ def check_input(
     concurrency: int,
 ) -> list[str]:
     """Warnings about the input. Raises UserError for what cannot be used, before anything is spent."""
-    if not isinstance(program, Program):
-        raise UserError(
-            f"a {type(program).__name__} is no folkmoot program: give one such as fm.SingleAgent()"
-        )
-    if concurrency < 1:
-        raise UserError(f"concurrency is {concurrency}: give a number of questions in flight from 1 up")
+    check_program(program)
+    check_concurrency(concurrency)
     least = 2 if chosen.learns else 1
     if len(train) < least:
         raise UserError(
@@ -207,14 +200,6 @@ def check_input(
         data.check_contexts(questions)
         data.check_ids(questions)
     return check_train(train, validation)
-
-
-def _check_numbers(seed: Any, concurrency: Any) -> None:
-    """Raises UserError for what is of another type than the annotations say."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise UserError(f"the seed is {seed!r}: give a whole number from 0 up")
-    if isinstance(concurrency, bool) or not isinstance(concurrency, int):
-        raise UserError(f"concurrency is {concurrency!r}: give a number of questions in flight from 1 up")
 
 
 def advice(program: Program, chosen: PromptOptimizer, lm: Any) -> list[str]:

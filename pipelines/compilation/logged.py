@@ -101,7 +101,7 @@ def compilation_metrics(result: Compilation) -> dict[str, float]:
             found.update({f"{name}_low": score["low"], f"{name}_high": score["high"]})
 
     for phase, summary in (("before", result.before), ("after", result.after)):
-        for name, score in (summary or {}).get("scores", {}).items():
+        for name, score in (summary["scores"] if summary is not None else {}).items():
             add(f"{name}_{phase}", score)
             if phase == "after":  # under the name that evaluations have, so that tables sort them together
                 add(name, score)

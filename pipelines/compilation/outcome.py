@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ...modules.base.calls import UsageFields
 from ..base.wording import counted
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
 from ..evaluation.earlier import Evaluation
+
+
+class SelectionScores(TypedDict):
+    """Scores on the selection questions with `value`, `low`, `high` and `n`; None without an answer."""
+
+    given: dict[str, float] | None
+    winner: dict[str, float] | None
+    candidate: str
+
+
+class HeldOut(TypedDict):
+    """What the summary of an evaluation on held-out questions says."""
+
+    scores: dict[str, dict[str, float]]
+    counts: dict[str, int]
+    usage: UsageFields
 
 
 @dataclass
@@ -30,9 +46,9 @@ class Compilation:
     winner: str
     verdict: str
     gain: bool | None
-    selection: dict[str, Any]
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
+    selection: SelectionScores
+    before: HeldOut | None
+    after: HeldOut | None
     comparison: dict[str, Any] | None
     candidates: int
     calls_made: int
@@ -70,34 +86,33 @@ def verdict_on(
         return None, f"a candidate did better on the selection questions, but {why}: a gain is not shown"
     found = pair.f1 if pair.f1 is not None else pair
     what = "F1" if pair.f1 is not None else "accuracy"
-    told = (
+    difference = (
         f"{what} {100 * found.difference:+.1f} points [{100 * found.low:+.1f}, {100 * found.high:+.1f}] on "
         f"{f'{pair.n:,} of ' if pair.n < held_out else ''}{counted(held_out, 'held-out question')} "
         f"(exact McNemar p = {pair.p:.3g})"
     )
     if found.low > 0:
-        return True, f"a gain: {told}"
+        return True, f"a gain: {difference}"
     if found.high < 0:
-        return False, f"a loss: {told}; keep the program that was given"
-    return False, f"no gain is shown: {told}; keep the program that was given"
+        return False, f"a loss: {difference}; keep the program that was given"
+    return False, f"no gain is shown: {difference}; keep the program that was given"
 
 
 def _kept(tried: int, stopped: bool) -> tuple[bool | None, str]:
-    if stopped and not tried:
-        return (
-            None,
-            "nothing could be tried: it was stopped before a candidate was scored, so the given program is "
-            "kept, and whether there is something to gain is not known",
+    rest = "so the given program is kept"
+    if not tried and stopped:
+        return None, (
+            f"nothing could be tried: it was stopped before a candidate was scored, {rest}, and whether "
+            "there is something to gain is not known"
         )
     if not tried:
-        return False, "no gain: the optimizer made no other prompts to try, so the given program is kept"
+        return False, f"no gain: the optimizer made no other prompts to try, {rest}"
     if stopped:
-        return (
-            False,
+        return False, (
             f"no gain so far: of {counted(tried, 'candidate')} tried before it was stopped none did better "
-            "on the selection questions, so the given program is kept",
+            f"on the selection questions, {rest}"
         )
-    return False, "no gain: no candidate did better on the selection questions, so the given program is kept"
+    return False, f"no gain: no candidate did better on the selection questions, {rest}"
 
 
 def compared(before: Evaluation | None, after: Evaluation | None) -> Pair | None:
@@ -109,7 +124,7 @@ def compared(before: Evaluation | None, after: Evaluation | None) -> Pair | None
     return compare(before, after, names=["given", "compiled"])[0]
 
 
-def summed(evaluation: Evaluation | None) -> dict[str, Any] | None:
+def summed(evaluation: Evaluation | None) -> HeldOut | None:
     if evaluation is None:
         return None
     summary = evaluation.summary

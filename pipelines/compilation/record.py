@@ -77,9 +77,9 @@ def logged(folder: Path) -> Iterator[None]:
 def prompts_page(title: str, prompts: Mapping[str, Mapping[str, Any]]) -> str:
     """Instructions and demonstrations by predictor, in Markdown; what LMs wrote stands in code blocks."""
     parts = [f"# {title}\n"]
-    for name, told in prompts.items():
-        parts.append(f"## {name}\n\n{_block(told['instructions'])}")
-        for place, demo in enumerate(told["demos"], start=1):
+    for name, prompt in prompts.items():
+        parts.append(f"## {name}\n\n{_block(prompt['instructions'])}")
+        for place, demo in enumerate(prompt["demos"], start=1):
             shown = json.dumps(demo, ensure_ascii=False, indent=2, default=str)
             parts.append(f"Demonstration {place}\n\n{_block(shown, 'json')}")
     return "\n".join(parts)

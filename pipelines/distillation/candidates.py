@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,12 @@ class Candidate:
     plain: str
     once: str | None = None
 
+    @property
+    def lm(self) -> str | None:
+        """The name of the LM that it has of its own."""
+        own = next(iter(self.program.seats().values())).predict.lm
+        return None if own is None else str(own.model)
+
 
 def split_questions(questions: Sequence[Question], right: Mapping[str, bool], seed: int) -> Parts:
     """Half of the questions, drawn by the seed, for the last test; of the others up to SHOWN that the team
@@ -67,7 +74,10 @@ def split_questions(questions: Sequence[Question], right: Mapping[str, bool], se
 
 
 def candidates(
-    team: Mapping[str, Any], calls: float, shown: Sequence[tuple[Question, ResultRow]]
+    team: Mapping[str, Any],
+    calls: float,
+    shown: Sequence[tuple[Question, ResultRow]],
+    lms: Sequence[Any] = (),
 ) -> list[Candidate]:
     """The single agents that make fewer calls a question than the team, which makes so many: the fewest calls
     first, and without demonstrations before with them.
@@ -76,6 +86,7 @@ def candidates(
         team: what the team's `describe()` says: its own roles and members are candidates, too.
         calls: calls a question of the team.
         shown: questions that the team got right, each with its row.
+        lms: LMs of the team's seats that are not the candidates' own; each alone is a candidate.
     """
     found: list[tuple[str, Program]] = [(name, SingleAgent(name)) for name in PLAIN]
     found += _own(team)
@@ -88,6 +99,12 @@ def candidates(
         known = [team, *(other.describe() for _, other in cheaper)]
         if program.most_turns() < calls and program.describe() not in known:
             cheaper.append((name, program))
+    if calls > 1:
+        cheaper += [
+            (f"{name}-on-{re.sub('[^a-zA-Z0-9.-]+', '-', lm.model)}", SingleAgent(name, lm=lm))
+            for lm in lms
+            for name in PLAIN
+        ]
     names = distinct([name for name, _ in cheaper])
     plain = [
         Candidate(name, program, 0, name, "cot" if name.startswith(SELF_CONSISTENCY) else None)

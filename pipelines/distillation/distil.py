@@ -40,19 +40,9 @@ from ..tracking.uploads import Tracker
 from ..tracking.values import run_name
 from .candidates import Candidate, Parts, candidates, split_questions
 from .logged import REPORT, distillation_run, distillation_uploads
-from .price import PerToken, price_of_run
-from .report import (
-    Tried,
-    chosen_of,
-    last_test,
-    learnt_of,
-    needless,
-    opening,
-    selection_report,
-    sentences_of,
-    tried_of,
-)
-from .team import seat_cheap, seat_team, team_of
+from .price import price_of_run
+from .report import DistilReport, Search, last_test, opening, selection_report, sentences_of
+from .team import lms_alone, seat_cheap, seat_team, team_of
 
 MARGIN = 0.02
 FEWEST = 4  # questions that a run must have to be split at all
@@ -104,11 +94,16 @@ class DistillationPlan:
     parts: Parts
     lm: Any
     out: Path
-    about: dict[str, Any]
+    report: DistilReport
 
     @property
-    def margin(self) -> float:
-        return float(self.about["margin"])
+    def lms(self) -> list[Any]:
+        """The LMs that are asked: the candidates', and those that are candidates alone."""
+        seats = [seat for one in self.candidates for seat in one.program.seats().values()]
+        return [
+            self.lm,
+            *{id(seat.predict.lm): seat.predict.lm for seat in seats if seat.predict.lm}.values(),
+        ]
 
     @property
     def most_calls(self) -> int:
@@ -201,20 +196,21 @@ def plan_distil(
         )
     calls = sum(rows[question.id]["usage"]["calls"] for question in usable) / len(usable)
     parts = split_questions(usable, {question.id: rows[question.id]["correct"] for question in usable}, seed)
-    found = candidates(described["program"], calls, [(one, rows[one.id]) for one in parts.shown])
+    language_model = lm or dspy.settings.lm
+    identity = lms_of(SingleAgent(), language_model)["*"]
+    program = team_of(matched, team)
+    seat_team(program, matched, language_model, identity, make_lm)
+    shown = [(one, rows[one.id]) for one in parts.shown]
+    found = candidates(described["program"], calls, shown, lms_alone(program, language_model))
     if not found:
         raise UserError(
             f"{matched.folder} took {calls:.1f} calls a question, and no single agent takes fewer: distil "
             "the run of a team"
         )
-    language_model = lm or dspy.settings.lm
-    identity = lms_of(SingleAgent(), language_model)["*"]
-    program = team_of(matched, team)
-    seat_team(program, matched, identity, make_lm)
     folder = matched.folder / DISTIL if out is None else Path(out).expanduser()
     notes = _notes(matched, parts, margin, len(asked) - len(usable), identity)
-    about = opening(matched, parts, margin, seed, identity, notes)
-    return DistillationPlan(matched, rows, program, found, parts, language_model, folder, about)
+    report = opening(matched, parts, margin, seed, identity, notes)
+    return DistillationPlan(matched, rows, program, found, parts, language_model, folder, report)
 
 
 def carry_out(
@@ -227,22 +223,26 @@ def carry_out(
     progress: Show | None = None,
 ) -> Distilled:
     """Do what was planned; see `distil`."""
-    team = plan.run.folder
+    team, about = plan.run.folder, plan.report.to_dict()
     with (
-        DISTILLATION.opened(plan.out, plan.about),
+        DISTILLATION.opened(plan.out, about),
         open_books(
             replayed=team if (team / CALLS).is_file() else None,  # what the team asked is not asked again
             budget=budget,
-            engines=[engine_of(plan.lm)],
+            engines=map(engine_of, plan.lms),
             spent=_spent(plan.out),
         ),
         ExitStack() as held,
     ):
-        tracker = _tracked(plan) if tracking else None
-        if tracker is not None:
-            held.push(lambda kind, *_: tracker.stop("FAILED") if kind else None)
+        tracker: Tracker | None = None
+        if tracking:
+            run_of_team = plan.run.summary.run
+            tracker = start_tracking(distillation_run(about, run_name(run_of_team), run_of_team["settings"]))
+            held.push(lambda kind, *_: tracker.stop("FAILED") if kind and tracker else None)
+            about["mlflow_run_id"] = tracker.run_id
         if tracker is not None or not (plan.out / REPORT).exists():
-            write_json(plan.out / REPORT, plan.about)
+            write_json(plan.out / REPORT, about)
+        plan.report.mlflow_run_id = about["mlflow_run_id"]
 
         def run(one: Candidate, part: str, questions: Sequence[Question]) -> Evaluation:
             settings = {**_data_settings(plan), "run_name": f"{one.name} · {part}", "part": part}
@@ -275,66 +275,53 @@ def _distilled(
     plan: DistillationPlan, run: Callable[[Candidate, str, Sequence[Question]], Evaluation]
 ) -> Distilled:
     """The whole of it: candidates answer, one is chosen, a rule is learned, both meet new questions."""
-    prices, parts = _prices(plan), plan.parts
+    used = [plan.lm, *(seat.predict.lm for seat in plan.team.seats().values())]
+    engines = [engine for engine in map(engine_of, used) if engine is not None]
+    prices = {engine.model: engine.prices for engine in engines if engine.prices is not None}
+    parts, report = plan.parts, copy.deepcopy(plan.report)
     price = price_of_run(plan.run, prices)
-    report, tried, stopped = copy.deepcopy(plan.about), list[Tried](), None
+    search = Search(plan.rows, price, parts.selection, report.margin, prices)
+    single: Program | None = None
+    router: Router | None = None
+
+    def finished() -> Distilled:
+        """The report is written, and the programs beside it."""
+        report.paid = _spent(plan.out).to_dict()
+        report.sentences = sentences_of(report)
+        for name, program in (("single", single), ("router", router)):
+            if program is not None:
+                program.save(plan.out / name)
+        write_json(plan.out / REPORT, report.to_dict())
+        return Distilled(plan.out, report.to_dict(), single, router, plan.run)
+
     for one in plan.candidates:
-        if needless(one, tried, price):
-            report["skipped"].append(one.name)
+        if search.needless(one):
+            report.skipped.append(one.name)
             continue
         evaluation = run(one, SELECTION, parts.selection)
-        stopped = evaluation.summary.stopped
-        if stopped:
+        report.stopped = evaluation.summary.stopped
+        if report.stopped:
             break
-        tried.append(tried_of(one, evaluation, plan.rows, parts.selection, plan.margin, prices))
-    chosen, routed = chosen_of(tried, price), None
-    if not stopped:
-        routed = learnt_of(tried, plan.rows, parts.selection, plan.margin, report["seed"], price)
-    selection_report(report, tried, chosen, routed, price)
-    if routed is None:
-        return _finished(plan, report, stopped)
+        search.add(one, evaluation)
+    chosen = search.chosen()
+    routed = None if report.stopped else search.routed(report.seed)
+    selection_report(report, search, chosen, routed)
+    if routed is None or report.router is None:
+        return finished()
     needed = [one for one in (chosen, routed.tried if routed.rule != ALWAYS else None) if one is not None]
     answered: dict[str, Evaluation] = {}
     for tested in needed:
         name = tested.candidate.name
         answered[name] = run(tested.candidate, HELD_OUT, parts.held_out)
-        if stopped := answered[name].summary.stopped:
-            return _finished(plan, report, stopped)
-    last_test(report, answered, chosen, routed, plan.rows, parts.held_out, prices, price)
+        report.stopped = answered[name].summary.stopped
+        if report.stopped:
+            return finished()
+    last_test(report, report.router, search, answered, chosen, routed, parts.held_out)
+    single = chosen.candidate.program if chosen is not None else None
     cheap = chosen if chosen is not None and routed.rule == ALWAYS else routed.tried
     router = Router(cheap.candidate.program.deepcopy(), plan.team, routed.rule)
     seat_cheap(router, plan.lm)
-    return _finished(plan, report, None, chosen.candidate.program if chosen else None, router)
-
-
-def _finished(
-    plan: DistillationPlan,
-    report: dict[str, Any],
-    stopped: str | None,
-    single: Program | None = None,
-    router: Router | None = None,
-) -> Distilled:
-    """Write the report, and the programs beside it."""
-    report |= {"stopped": stopped, "paid": _spent(plan.out).to_dict()}
-    report["sentences"] = sentences_of(report)
-    for name, program in (("single", single), ("router", router)):
-        if program is not None:
-            program.save(plan.out / name)
-    write_json(plan.out / REPORT, report)
-    return Distilled(plan.out, report, single, router, plan.run)
-
-
-def _prices(plan: DistillationPlan) -> PerToken:
-    used = [plan.lm, *(seat.predict.lm for seat in plan.team.seats().values())]
-    engines = [engine for engine in map(engine_of, used) if engine is not None]
-    return {engine.model: engine.prices for engine in engines if engine.prices is not None}
-
-
-def _tracked(plan: DistillationPlan) -> Tracker:
-    settings = plan.run.summary.run["settings"]
-    tracker = start_tracking(distillation_run(plan.about, run_name(plan.run.summary.run), settings))
-    plan.about["mlflow_run_id"] = tracker.run_id
-    return tracker
+    return finished()
 
 
 def _data_settings(plan: DistillationPlan) -> dict[str, Any]:
@@ -368,5 +355,8 @@ def _notes(run: Evaluation, parts: Parts, margin: float, failed: int, lm: Mappin
         )
     others = {used["name"] for used in run.summary.run["lms"].values()} - {lm["name"]}
     if others:
-        notes.append(f"The team ran on {', '.join(sorted(others))}, the candidates on {lm['name']}.")
+        notes.append(
+            f"The team ran on {', '.join(sorted(others))}, the candidates on {lm['name']}; simple and cot "
+            "also on each LM of the team alone."
+        )
     return notes

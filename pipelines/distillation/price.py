@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...modules.reading.row import ResultRow
@@ -24,9 +24,6 @@ class Price:
     calls: float
     tokens: float | None
     cost_usd: float | None
-
-    def to_dict(self) -> dict[str, float | None]:
-        return asdict(self)
 
 
 def price_of_run(run: Evaluation, prices: PerToken) -> Price:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypedDict
 
 import numpy as np
 
 from ...modules.agents.transcript import Task
+from ...modules.base.calls import UsageFields
 from ...modules.protocols.router import ALWAYS, NEVER, Rule, asks_team, signs_of
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
@@ -31,6 +32,88 @@ from .price import PerToken, Price, each_of, in_unit, price_of_run, total_of, un
 
 Rows = Mapping[str, ResultRow]
 _UNITS = {"cost_usd": "money", "tokens": "tokens", "calls": "calls"}
+
+
+class ProgramFigures(TypedDict):
+    """One program: how often it was right, what a question took, and its test against the team."""
+
+    name: str
+    accuracy: dict[str, float]
+    calls: float
+    tokens: float | None
+    cost_usd: float | None
+    against_team: dict[str, Any] | None
+
+
+class CandidateFigures(ProgramFigures):
+    """A candidate on the questions that the choice is made on; `cheaper` than the team or not."""
+
+    program: dict[str, Any]
+    lm: str
+    demos: int
+    errors: int
+    cheaper: bool
+
+
+class ProgramsTested(TypedDict):
+    """The programs of the last test; None where there is no such program."""
+
+    team: ProgramFigures
+    single: ProgramFigures | None
+    router: ProgramFigures | None
+    cheap: ProgramFigures | None
+
+
+class RouterFigures(TypedDict):
+    """The rule that was learned, what cross-validation says of it, and what the last test says by branch."""
+
+    cheap: str
+    rule: Rule
+    selection: dict[str, float]
+    share_routed: dict[str, float] | None
+    branches: dict[str, dict[str, float] | None] | None
+
+
+class DistilParts(TypedDict):
+    """Ids of the questions shown as demonstrations, and how many to choose by and for the last test."""
+
+    shown: list[str]
+    selection: int
+    held_out: int
+
+
+@dataclass
+class DistilReport:
+    """`distil.json`; what is None is not known yet, or was not reached."""
+
+    run: str
+    name: str
+    team: dict[str, Any]
+    program_hash: str
+    data_fingerprint: str
+    questions: int
+    lm: dict[str, Any]
+    margin: float
+    confidence: float
+    seed: int
+    parts: DistilParts
+    notes: list[str]
+    unit: str | None = None
+    candidates: list[CandidateFigures] = field(default_factory=list)
+    errors: int | None = None
+    skipped: list[str] = field(default_factory=list)
+    chosen: str | None = None
+    router: RouterFigures | None = None
+    programs: ProgramsTested | None = None
+    keep: str | None = None
+    sentences: list[str] = field(default_factory=list)
+    stopped: str | None = None
+    paid: UsageFields | None = None
+    versions: dict[str, str] = field(default_factory=lambda: dict(versions()))
+    mlflow_run_id: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -63,134 +146,125 @@ class Routed:
         return self.learnt.rule
 
 
+@dataclass
+class Search:
+    """The candidates that have answered the questions to choose by, beside what the team made of them."""
+
+    team: Rows
+    price: Price
+    questions: Sequence[Question]
+    margin: float
+    prices: PerToken
+    tried: list[Tried] = field(default_factory=list)
+
+    def add(self, candidate: Candidate, evaluation: Evaluation) -> None:
+        rows = {row["id"]: row for row in evaluation.rows}
+        test = non_inferiority(_right(rows, self.questions), _right(self.team, self.questions), self.margin)
+        self.tried.append(Tried(candidate, rows, price_of_run(evaluation, self.prices), test))
+
+    @property
+    def unit(self) -> str:
+        return unit_of([self.price, *(one.price for one in self.tried)])
+
+    def cost(self, one: Tried) -> float:
+        return in_unit(one.price, self.unit)
+
+    @property
+    def cheaper(self) -> list[Tried]:
+        """Those that cost less than the team."""
+        return [one for one in self.tried if self.cost(one) < in_unit(self.price, self.unit)]
+
+    def needless(self, candidate: Candidate) -> bool:
+        """Whether one that has passed is cheaper than a candidate can be: with several samples, or longer
+        prompts than the same agent without demonstrations. Or whether its samples will cost as much as the
+        team."""
+        passed = [one for one in self.cheaper if one.passed]
+        turns = candidate.program.most_turns()
+        if turns > 1 and passed:
+            return True
+        samples = [turns * self.cost(one) for one in self.tried if one.candidate.name == candidate.once]
+        if any(cost >= in_unit(self.price, self.unit) for cost in samples):
+            return True
+        plain = [one for one in self.tried if candidate.demos and candidate.plain == one.candidate.name]
+        return any(self.cost(one) <= self.cost(same) for one in passed for same in plain)
+
+    def chosen(self) -> Tried | None:
+        """The cheapest non-inferior candidate; without one, that which is closest to it and not shown
+        inferior.
+
+        Candidates that cost as much as the team do not count. The last test is of one program alone,
+        whichever it is, so it holds for the closest one as well.
+        """
+        passed = [one for one in self.cheaper if one.passed]
+        if passed:
+            return min(passed, key=self.cost)
+        open_yet = [one for one in self.cheaper if one.test.verdict != INFERIOR]
+        return max(open_yet, key=lambda one: (one.test.low, -self.cost(one)), default=None)
+
+    def routed(self, seed: int) -> Routed:
+        """The cheapest rule over all candidates; `always` with the most accurate of them where none holds."""
+        holding = [
+            found
+            for one in self.cheaper
+            if (found := Routed(one, learn_rule(self.answered(one), self.margin, seed=seed))).rule != ALWAYS
+        ]
+        if holding:
+            return min(holding, key=lambda one: one.learnt.cost)
+        right = _right(self.team, self.questions)
+        learnt = Learnt(ALWAYS, sum(right) / len(right), in_unit(self.price, self.unit), 1.0)
+        return Routed(max(self.tried, key=lambda one: one.accuracy), learnt)
+
+    def answered(self, one: Tried) -> Answered:
+        return answered_by(one.rows, one.price, self.team, self.questions, self.price, self.unit)
+
+
 def opening(
     run: Evaluation, parts: Parts, margin: float, seed: int, lm: Mapping[str, Any], notes: Sequence[str]
-) -> dict[str, Any]:
+) -> DistilReport:
     """The report before anything is known."""
     described = run.summary.run
-    return {
-        "run": str(run.folder),
-        "name": run_name(described),
-        "team": described["program"],
-        "program_hash": described["program_hash"],
-        "data_fingerprint": described["data_fingerprint"],
-        "questions": described["questions"],
-        "lm": dict(lm),
-        "margin": margin,
-        "confidence": CONFIDENCE,
-        "seed": seed,
-        "parts": {
+    return DistilReport(
+        run=str(run.folder),
+        name=run_name(described),
+        team=described["program"],
+        **{key: described[key] for key in ("program_hash", "data_fingerprint", "questions")},
+        lm=dict(lm),
+        margin=margin,
+        confidence=CONFIDENCE,
+        seed=seed,
+        parts={
             "shown": [question.id for question in parts.shown],
             "selection": len(parts.selection),
             "held_out": len(parts.held_out),
         },
-        "notes": list(notes),
-        "unit": None,
-        "candidates": [],
-        "errors": None,
-        "skipped": [],
-        "chosen": None,
-        "router": None,
-        "programs": None,
-        "keep": None,
-        "sentences": [],
-        "stopped": None,
-        "paid": None,
-        "versions": dict(versions()),
-        "mlflow_run_id": None,
-    }
-
-
-def tried_of(
-    candidate: Candidate,
-    evaluation: Evaluation,
-    team: Rows,
-    questions: Sequence[Question],
-    margin: float,
-    prices: PerToken,
-) -> Tried:
-    rows = {row["id"]: row for row in evaluation.rows}
-    test = non_inferiority(_right(rows, questions), _right(team, questions), margin)
-    return Tried(candidate, rows, price_of_run(evaluation, prices), test)
-
-
-def needless(candidate: Candidate, tried: Sequence[Tried], team: Price) -> bool:
-    """Whether one that has passed is cheaper than a candidate can be: with several samples, or longer prompts
-    than the same agent without demonstrations. Or whether its samples will cost as much as the team."""
-    passed = [one for one in cheaper(tried, team) if one.passed]
-    turns = candidate.program.most_turns()
-    if turns > 1 and passed:
-        return True
-    unit = _unit(tried, team)
-    samples = [turns * in_unit(one.price, unit) for one in tried if one.candidate.name == candidate.once]
-    if any(cost >= in_unit(team, unit) for cost in samples):
-        return True
-    plain = [one for one in tried if candidate.demos and candidate.plain == one.candidate.name]
-    return any(in_unit(one.price, unit) <= in_unit(same.price, unit) for one in passed for same in plain)
-
-
-def chosen_of(tried: Sequence[Tried], team: Price) -> Tried | None:
-    """The cheapest non-inferior candidate; without one, that which is closest to it and not shown inferior.
-
-    Candidates that cost as much as the team do not count. The last test is of one program alone, whichever it
-    is, so it holds for the closest one as well.
-    """
-    known = cheaper(tried, team)
-    unit = _unit(tried, team)
-    passed = [one for one in known if one.passed]
-    if passed:
-        return min(passed, key=lambda one: in_unit(one.price, unit))
-    open_yet = [one for one in known if one.test.verdict != INFERIOR]
-    return max(open_yet, key=lambda one: (one.test.low, -in_unit(one.price, unit)), default=None)
-
-
-def learnt_of(
-    tried: Sequence[Tried], team: Rows, questions: Sequence[Question], margin: float, seed: int, price: Price
-) -> Routed:
-    """The cheapest rule over all candidates; `always` with the most accurate of them where none holds."""
-    unit = _unit(tried, price)
-    found = [
-        Routed(
-            one, learn_rule(_answered(one.rows, one.price, team, questions, price, unit), margin, seed=seed)
-        )
-        for one in cheaper(tried, price)
-    ]
-    holding = [one for one in found if one.rule != ALWAYS]
-    if holding:
-        return min(holding, key=lambda one: one.learnt.cost)
-    best = max(tried, key=lambda one: one.accuracy)
-    return Routed(best, Learnt(ALWAYS, _mean(_right(team, questions)), in_unit(price, unit), 1.0))
-
-
-def cheaper(tried: Sequence[Tried], team: Price) -> list[Tried]:
-    unit = _unit(tried, team)
-    return [one for one in tried if in_unit(one.price, unit) < in_unit(team, unit)]
+        notes=list(notes),
+    )
 
 
 def selection_report(
-    report: dict[str, Any], tried: Sequence[Tried], chosen: Tried | None, routed: Routed | None, team: Price
+    report: DistilReport, search: Search, chosen: Tried | None, routed: Routed | None
 ) -> None:
     """Enter what the first part of the questions says."""
-    report["unit"] = _UNITS[_unit(tried, team)]
-    for one in tried:
-        right = sum(bool(row["correct"]) for row in one.rows.values())
-        report["candidates"].append(
+    report.unit = _UNITS[search.unit]
+    for one in search.tried:
+        report.candidates.append(
             {
-                "name": one.candidate.name,
-                "program": one.candidate.program.describe(),
-                "demos": one.candidate.demos,
-                "accuracy": rate(right, len(one.rows)),
-                "errors": sum(row["error"] is not None for row in one.rows.values()),
-                **one.price.to_dict(),
-                "cheaper": one in cheaper(tried, team),
+                **_figures(
+                    one.candidate.name, [bool(row["correct"]) for row in one.rows.values()], one.price
+                ),
                 "against_team": one.test.to_dict(),
+                "program": one.candidate.program.describe(),
+                "lm": one.candidate.lm or report.lm["name"],
+                "demos": one.candidate.demos,
+                "errors": _errors(one.rows),
+                "cheaper": one in search.cheaper,
             }
         )
-    report["errors"] = sum(one["errors"] for one in report["candidates"])
-    report["chosen"] = chosen.candidate.name if chosen else None
+    report.errors = sum(_errors(one.rows) for one in search.tried)
+    report.chosen = chosen.candidate.name if chosen else None
     if routed is not None:
         learnt = routed.learnt
-        report["router"] = {
+        report.router = {
             "cheap": routed.tried.candidate.name,
             "rule": routed.rule,
             "selection": {"accuracy": learnt.accuracy, "cost": learnt.cost, "share_routed": learnt.share},
@@ -200,105 +274,109 @@ def selection_report(
 
 
 def last_test(
-    report: dict[str, Any],
+    report: DistilReport,
+    router: RouterFigures,
+    search: Search,
     answered: Mapping[str, Evaluation],
     chosen: Tried | None,
     routed: Routed,
-    team: Rows,
     questions: Sequence[Question],
-    prices: PerToken,
-    team_price: Price,
 ) -> None:
     """Enter what the held-out questions say of each program, and which of them to keep.
 
     Where the single agent and the router are two programs, both tests have half the error, so that the chance
     of calling either non-inferior wrongly stays below 1 - CONFIDENCE (Bonferroni).
     """
-    margin, n = report["margin"], len(questions)
+    n, team = len(questions), search.team
     rows = {name: {row["id"]: row for row in one.rows} for name, one in answered.items()}
-    price = {name: price_of_run(one, prices) for name, one in answered.items()}
+    price = {name: price_of_run(one, search.prices) for name, one in answered.items()}
     right = _right(team, questions)
-    spent = each_of((team[question.id] for question in questions), team_price)
+    spent = each_of((team[question.id] for question in questions), search.price)
     one_program = routed.rule == ALWAYS or (routed.rule == NEVER and routed.tried is chosen)
     tests = 1 if chosen is None or one_program else 2
     confidence = 1 - (1 - CONFIDENCE) / tests
 
-    def figures(name: str, correct: Sequence[bool], took: Price) -> dict[str, Any]:
-        test = non_inferiority(correct, right, margin, confidence)
+    def figures(name: str, correct: Sequence[bool], took: Price) -> ProgramFigures:
+        test = non_inferiority(correct, right, report.margin, confidence)
         return {**_figures(name, correct, took), "against_team": test.to_dict()}
 
-    whole = total_of(spent, n)
-    programs: dict[str, Any] = {"team": {**_figures(report["name"], right, whole), "against_team": None}}
-    programs |= {"single": None, "router": None, "cheap": None}
+    programs: ProgramsTested = {
+        "team": _figures(report.name, right, total_of(spent, n)),
+        "single": None,
+        "router": None,
+        "cheap": None,
+    }
     if chosen is not None:
         name = chosen.candidate.name
         programs["single"] = figures(name, _right(rows[name], questions), price[name])
-    asks = np.ones(n, dtype=bool)
     if routed.rule == ALWAYS:
+        asks, correct = np.ones(n, dtype=bool), np.array(right)
         programs["router"] = {**programs["team"], "name": "always the team"}
-        report["router"]["branches"] = _branches(asks, np.array(right))
     else:
         name = routed.tried.candidate.name
-        known = _answered(rows[name], price[name], team, questions, team_price, "calls")
+        known = answered_by(rows[name], price[name], team, questions, search.price, "calls")
         asks = np.array([asks_team(routed.rule, signs) for signs in known.signs])
         both = [price[name]] * n + [one for one, asked in zip(spent, asks, strict=True) if asked]
         correct = known.right(asks)
         called = name if routed.rule == NEVER else f"{name}, then the team"
         programs["router"] = figures(called, correct.tolist(), total_of(both, n))
         programs["cheap"] = figures(name, known.cheap.tolist(), price[name])
-        report["router"]["branches"] = _branches(asks, correct)
-    report["errors"] += sum(row["error"] is not None for one in rows.values() for row in one.values())
-    report["router"]["share_routed"] = rate(int(asks.sum()), n)
-    report["programs"] = programs
-    report["keep"] = _kept(programs)
+    router["branches"] = {
+        branch: rate(int(those.sum()), len(those)) if len(those) else None
+        for branch, those in (("cheap", correct[~asks]), ("team", correct[asks]))
+    }
+    router["share_routed"] = rate(int(asks.sum()), n)
+    report.errors = (report.errors or 0) + sum(map(_errors, rows.values()))
+    report.programs = programs
+    report.keep = _kept(programs)
 
 
-def sentences_of(report: Mapping[str, Any]) -> list[str]:
+def sentences_of(report: DistilReport) -> list[str]:
     """The outcome, a sentence each, the advice first."""
-    if report["stopped"]:
-        return [f"Stopped before the last test: {report['stopped']}."]
-    programs, router = report["programs"], report["router"]
-    single, team = programs["single"], programs["team"]
+    programs, router, keep = report.programs, report.router, report.keep
+    if programs is None or router is None:
+        return [f"Stopped before the last test: {report.stopped}."]
+    single = programs["single"]
+    kept = {"single": single, "router": programs["router"]}.get(str(keep))
     said = []
-    if report["keep"] == "team":
+    if kept is None:
         said.append("Keep the team: nothing cheaper is shown to be as good.")
     else:
-        kept = programs[report["keep"]]
-        what = "the single agent" if report["keep"] == "single" else "the router"
-        ratio = _ratio(kept, team)
+        what = "the single agent" if keep == "single" else "the router"
+        ratio = _ratio(kept, programs["team"])
         said.append(
             f"Use {what} ({kept['name']})"
-            + (f": {ratio:.0%} of the team's {report['unit']} a question." if ratio is not None else ".")
+            + (f": {ratio:.0%} of the team's {report.unit} a question." if ratio is not None else ".")
         )
     if single is None:
         said.append(
-            f"No single agent: all {len(report['candidates'])} candidates are inferior to the team, or cost "
+            f"No single agent: all {len(report.candidates)} candidates are inferior to the team, or cost "
             "as much."
         )
     else:
-        said.append(f"{single['name']} {_tested(single['against_team'])}.")
-    share = router["share_routed"]["value"]
+        said.append(f"{single['name']} {_tested(single)}.")
     if router["rule"] == ALWAYS:
         said.append(
             "Routing does not pay: no rule that spares the team is shown to be as good (rule: always)."
         )
     elif router["rule"] == NEVER:
         said.append(f"The router never asks the team (rule: never): {router['cheap']} alone is as good.")
-    else:
+    elif programs["router"] is not None and router["share_routed"] is not None:
+        share = router["share_routed"]["value"]
         said.append(
-            f"The router sends {share:.0%} of the questions to the team and "
-            f"{_tested(programs['router']['against_team'])}."
+            f"The router sends {share:.0%} of the questions to the team and {_tested(programs['router'])}."
         )
-    if report["errors"]:
+    if report.errors:
         said.append(
-            f"{report['errors']:,} answers of single agents failed and count as wrong; the same command asks "
+            f"{report.errors:,} answers of single agents failed and count as wrong; the same command asks "
             "for them again."
         )
     return said
 
 
-def _tested(test: Mapping[str, Any]) -> str:
+def _tested(program: ProgramFigures) -> str:
     """The verdict; where nothing is shown, also what the number of questions that it names assumes."""
+    test = program["against_team"] or {}
     if test["verdict"] != NOT_SHOWN:
         return str(test["sentence"])
     apart = test["gained"] + test["lost"]
@@ -311,37 +389,35 @@ def _tested(test: Mapping[str, Any]) -> str:
     )
 
 
-def _kept(programs: Mapping[str, Any]) -> str:
+def _kept(programs: ProgramsTested) -> str:
     """The cheapest program that the last test shows to be non-inferior, and cheaper than the team."""
-    team = programs["team"]
-    good = [
-        name
-        for name in ("single", "router")
-        if programs[name] is not None
-        and (programs[name]["against_team"] or {}).get("verdict") == NON_INFERIOR
-        and (_ratio(programs[name], team) or 0.0) < 1
-    ]
-    return min(good, key=lambda name: _ratio(programs[name], team) or 0.0, default="team")
+    good = {}
+    for name, one in (("single", programs["single"]), ("router", programs["router"])):
+        ratio = _ratio(one, programs["team"]) or 0.0 if one is not None else 1.0
+        if ratio < 1 and one is not None and (one["against_team"] or {}).get("verdict") == NON_INFERIOR:
+            good[name] = ratio
+    return min(good, key=lambda name: good[name], default="team")
 
 
-def _ratio(program: Mapping[str, Any], team: Mapping[str, Any]) -> float | None:
+def _ratio(program: ProgramFigures, team: ProgramFigures) -> float | None:
     prices = [Price(one["calls"], one["tokens"], one["cost_usd"]) for one in (program, team)]
     unit = unit_of(prices)
     return in_unit(prices[0], unit) / in_unit(prices[1], unit) if in_unit(prices[1], unit) else None
 
 
-def _figures(name: str, correct: Sequence[bool], took: Price) -> dict[str, Any]:
-    return {"name": name, "accuracy": rate(sum(map(bool, correct)), len(correct)), **took.to_dict()}
-
-
-def _branches(asks: Any, correct: Any) -> dict[str, Any]:
-    branches = {"cheap": correct[~asks], "team": correct[asks]}
+def _figures(name: str, correct: Sequence[bool], took: Price) -> ProgramFigures:
+    accuracy = rate(sum(map(bool, correct)), len(correct))
     return {
-        name: rate(int(right.sum()), len(right)) if len(right) else None for name, right in branches.items()
+        "name": name,
+        "accuracy": accuracy,
+        "calls": took.calls,
+        "tokens": took.tokens,
+        "cost_usd": took.cost_usd,
+        "against_team": None,
     }
 
 
-def _answered(
+def answered_by(
     rows: Rows, price: Price, team: Rows, questions: Sequence[Question], team_price: Price, unit: str
 ) -> Answered:
     """What both made of the questions; one that failed is wrong whether or not the team is asked."""
@@ -367,9 +443,5 @@ def _right(rows: Rows, questions: Sequence[Question]) -> list[bool]:
     return [bool(rows[question.id]["correct"]) for question in questions]
 
 
-def _unit(tried: Sequence[Tried], team: Price) -> str:
-    return unit_of([team, *(one.price for one in tried)])
-
-
-def _mean(right: Sequence[bool]) -> float:
-    return sum(right) / len(right)
+def _errors(rows: Rows) -> int:
+    return sum(row["error"] is not None for row in rows.values())

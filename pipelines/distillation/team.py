@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,8 +10,9 @@ from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.protocols.router import Router
 from ...modules.protocols.saved import hashes
+from ..base.journal import as_json
 from ..evaluation.earlier import Evaluation
-from ..lms.named import SAMPLING
+from ..lms.named import SAMPLING, lm_identity
 from ..programs.resolve import MakeLM, parse_sets, program_of
 
 
@@ -43,21 +43,34 @@ def team_of(run: Evaluation, given: Program | None) -> Program:
     )
 
 
-def seat_team(team: Program, run: Evaluation, lm: Mapping[str, Any], make_lm: MakeLM) -> None:
-    """Give the team's seats the LMs that they had, unless the candidates' LM, `lm`, sat in all of them."""
-    known = run.summary.run["lms"]
-    if all(used == json.loads(json.dumps(lm)) for used in known.values()):
+def seat_team(team: Program, run: Evaluation, lm: Any, identity: Mapping[str, Any], make_lm: MakeLM) -> None:
+    """Give the team's seats the LMs that they had, unless the candidates' LM sat in all of them."""
+    known, same = run.summary.run["lms"], as_json(identity)
+    if all(used == same for used in known.values()):
         return
     for name, seat in team.seats().items():
         used = known.get(name) or known.get("*")
-        if seat.predict.lm is None and used is not None:
+        if seat.predict.lm is None and used == same:
+            seat.predict.lm = lm
+        elif seat.predict.lm is None and used is not None:
             settings = {key: value for key, value in used["settings"].items() if key in SAMPLING}
             profile = Profile(**used["profile"]) if used["profile"] else None
             seat.predict.lm = make_lm(used["name"], profile=profile, **settings)
+
+
+def lms_alone(team: Program, lm: Any) -> list[Any]:
+    """The LMs of the team's seats, each once, but for that of the candidates."""
+    found = {endpoint_of(used): used for seat in team.seats().values() if (used := seat.predict.lm)}
+    return [used for endpoint, used in found.items() if endpoint != endpoint_of(lm)]
+
+
+def endpoint_of(lm: Any) -> tuple[str, str]:
+    """What tells LMs apart: name and address, as far as they are known."""
+    return str(lm.model), str((lm_identity(lm) or {}).get("endpoint", lm.model))
 
 
 def seat_cheap(router: Router, lm: Any) -> None:
     """Where the team has LMs of its own, the router's cheap part needs one, too."""
     if any(seat.predict.lm is not None for seat in router.team.seats().values()):
         for seat in router.cheap.seats().values():
-            seat.predict.lm = lm
+            seat.predict.lm = seat.predict.lm or lm

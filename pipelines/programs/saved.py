@@ -149,6 +149,9 @@ class _Builder:
     def build(self, described: Mapping[str, Any], place: Path) -> Program:
         fields = {str(key): value for key, value in described.items()}
         name = fields.pop("program", None)
+        inheriting = fields.pop("class", None)
+        if inheriting is not None and name not in self.protocols:
+            name = inheriting
         if not isinstance(name, str):
             raise UserError(f"{self.where} does not say which protocol it is: save the program again")
         protocol = None if name in self.protocols else PROTOCOLS.find(name)

@@ -79,7 +79,7 @@ def live(
         # DSPy would keep the last 10,000 calls in its history and again in its trace.
         quiet = dspy.context(lm=lm or dspy.settings.lm, disable_history=True, trace=None)
         with open_books(kept, records=records, lms=about["lms"], cache=cache), quiet:
-            log = learn(folder, state, asked, _told(network, questions), training, tracker, progress)
+            log = learn(folder, state, asked, _answering(network, questions), training, tracker, progress)
         network.save(folder)
         tracker.end(training_uploads(log.steps, None, folder), "FINISHED", folder)
     return Trained(folder, state, log, about)
@@ -93,7 +93,7 @@ def fresh_network(
     return StrategyNetwork(NetworkState.fresh(config, embed.width), embed, samples=samples, sampling=sampling)
 
 
-def _told(network: StrategyNetwork, questions: Sequence[Question]) -> Asked:
+def _answering(network: StrategyNetwork, questions: Sequence[Question]) -> Asked:
     """The network's answers; a call that fails for good ends the training, since it says nothing of right."""
     ask = network.answering(questions)
 

@@ -26,7 +26,7 @@ TEAMS = ("consensus", "individual", "majority")
 RIVALS = ("majority", "best_fixed", "best_per_group", "individual")
 
 
-class Drawn(NamedTuple):
+class NetworkDraws(NamedTuple):
     """What the network did, in D draws: the strategy of each agent (D, Q, N), -1 for an agent that was not
     asked, and how much its vote counted (D, Q, N)."""
 
@@ -54,10 +54,14 @@ class Fixed:
         if not len(correct) == len(given) == len(groups) or not len(groups):
             raise ValueError(f"{len(groups)} questions need outcomes of as many, not {len(correct)}")
         right, there = choices_of(correct), choices_of(given)
-        names = dict.fromkeys(group for group in groups if group is not None)
+        members = {
+            name: np.array([group == name for group in groups])
+            for name in dict.fromkeys(groups)
+            if name is not None
+        }
         return cls(
             _best(right, there),
-            {name: _best(right[where], there[where]) for name, where in _members(groups, names).items()},
+            {name: _best(right[where], there[where]) for name, where in members.items()},
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,7 +77,7 @@ def network_scores(
     correct: Right,
     given: Right,
     groups: Sequence[str | None],
-    drawn: Drawn,
+    drawn: NetworkDraws,
     fixed: Fixed,
     *,
     seed: int = 0,
@@ -147,7 +151,7 @@ def verdict_of(
 ) -> list[str]:
     """What `network_scores` found, in sentences: whether the group's vote beats a plain vote and the best
     fixed choice, with strategies whether an agent's own choice does, and what to take if nothing helps."""
-    differences, told = scores["differences"], "a plain vote over the same answers"
+    differences, plain = scores["differences"], "a plain vote over the same answers"
     if not strategies:
         alone = f"the best single agent, {agents[fixed.best[0]]}"
     elif len(agents) == 1:
@@ -157,7 +161,7 @@ def verdict_of(
     group, single = "the group's vote", "one agent's own choice"
     contests = [Contest(group, alone, differences["consensus"]["best_fixed"])]
     if scores["consensus"]["calls"] > 1:
-        contests.insert(0, Contest(group, told, differences["consensus"]["majority"]))
+        contests.insert(0, Contest(group, plain, differences["consensus"]["majority"]))
     if len(strategies) > 1:
         contests.append(Contest(single, alone, differences["individual"]["best_fixed"]))
     return verdict(contests, alone)
@@ -183,8 +187,8 @@ def choices_of(cells: Right) -> Right:
 def _picked(values: npt.NDArray[Any], picks: Answers) -> npt.NDArray[Any]:
     """The values (Q, A, S) at the picks (D, Q, N); what was not picked is that of the first way."""
     each = np.broadcast_to(values, (len(values), picks.shape[2], values.shape[2]))
-    taken = np.take_along_axis(each[None], np.maximum(picks, 0)[..., None], axis=3)
-    found: npt.NDArray[Any] = taken[..., 0]
+    at_picks = np.take_along_axis(each[None], np.maximum(picks, 0)[..., None], axis=3)
+    found: npt.NDArray[Any] = at_picks[..., 0]
     return found
 
 
@@ -201,17 +205,12 @@ def _best(right: Right, there: Right) -> tuple[int, ...]:
     return tuple(int(best) for best in shares.argmax(axis=1))
 
 
-def _members(groups: Sequence[str | None], names: Mapping[str, None]) -> dict[str, npt.NDArray[np.bool_]]:
-    return {name: np.array([group == name for group in groups]) for name in names}
-
-
 def _fixed(right: Right, fixed: Fixed, groups: Sequence[str | None]) -> Numbers:
     """Whether the fixed choices are right on each question, the mean over those who choose, (Q,)."""
     chosen = np.array(
         [fixed.best if group is None else fixed.by_group.get(group, fixed.best) for group in groups]
     )
-    taken = np.take_along_axis(right, chosen[:, :, None], axis=2)[..., 0]
-    mean: Numbers = taken.mean(axis=1)
+    mean: Numbers = np.take_along_axis(right, chosen[:, :, None], axis=2)[..., 0].mean(axis=1)
     return mean
 
 

@@ -35,7 +35,7 @@ from ..runs.outcomes import Outcomes
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import NoTracker, Tracker
 from .logged import curve_of, training_run, training_uploads
-from .scores import Drawn, Fixed, Numbers, network_scores, verdict_of
+from .scores import Fixed, NetworkDraws, Numbers, network_scores, verdict_of
 from .use import network_use
 
 ABOUT, LOG, SCORES, CHECKPOINT = "training.json", "training_log.json", "scores.json", "checkpoint"
@@ -170,7 +170,7 @@ def score_state(
     return found | network_use(test.answers, test.correct, test.groups, drawn, test.strategies)
 
 
-def draws(state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[np.float32]) -> Drawn:
+def draws(state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[np.float32]) -> NetworkDraws:
     """What a network chooses for Q questions with embeddings (Q, D), drawn DRAWS times if it is sampled."""
     config = state.config
     sampled = config.choice == "sample" and len(config.strategies) > 1
@@ -184,7 +184,7 @@ def draws(state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[np.float
             votes[q, chosen] = state.weights(vectors[q], chosen)
         picks[d, q] = [-1 if way is None else way for way in chosen]
         weights[d, q] = votes[q, chosen]
-    return Drawn(picks, weights)
+    return NetworkDraws(picks, weights)
 
 
 def learn(
@@ -200,14 +200,14 @@ def learn(
 
     steps: list[dict[str, Any]] = []
 
-    def told(step: dict[str, Any]) -> None:
+    def note(step: dict[str, Any]) -> None:
         if "reward" in step:  # not while it is being found out how many epochs there are to be
             steps.append(step)
             tracker.live(lambda: curve_of(steps))
         if progress is not None:
             progress(step)
 
-    log = train(state, questions, answer, training, checkpoint=folder / CHECKPOINT, progress=told)
+    log = train(state, questions, answer, training, checkpoint=folder / CHECKPOINT, progress=note)
     state.save(folder)
     write_json(folder / LOG, log.to_dict())
     plots = folder / "plots"

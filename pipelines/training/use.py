@@ -9,13 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ...modules.reports.network import Calibration, confidence
-from .scores import Answers, Drawn, Right
+from .scores import Answers, NetworkDraws, Right
 
 _MOST_GROUPS = 30
 
 
 def network_use(
-    answers: Answers, correct: Right, groups: Sequence[str | None], drawn: Drawn, strategies: Sequence[str]
+    answers: Answers,
+    correct: Right,
+    groups: Sequence[str | None],
+    drawn: NetworkDraws,
+    strategies: Sequence[str],
 ) -> dict[str, Any]:
     """What a network did, from the arrays of `network_scores`; over all draws, but where it says otherwise.
 
@@ -46,7 +50,7 @@ def _shares(picks: npt.NDArray[np.bool_], strategies: Sequence[str]) -> dict[str
     return dict(zip(strategies, (counts / max(int(counts.sum()), 1)).tolist(), strict=True))
 
 
-def _calibration(answers: Answers, correct: Right, drawn: Drawn) -> dict[str, Any]:
+def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[str, Any]:
     found = Calibration()
     agents = (
         np.arange(answers.shape[1]) if answers.shape[1] > 1 else np.zeros(drawn.picks.shape[2], dtype=int)

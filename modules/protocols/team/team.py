@@ -110,7 +110,7 @@ class SupervisedTeam(Program):
 
     def describe(self) -> dict[str, Any]:
         return {
-            "program": "team",
+            **self.named(),
             "workers": self.roles,
             "max_steps": self.max_steps,
             "max_retries": self.max_retries,

@@ -328,7 +328,7 @@ def test_the_margin_decides(scripted: ScriptedServer) -> None:
 def test_too_few_questions_are_named_before_anything_is_asked(scripted: ScriptedServer) -> None:
     team = Team(scripted, world(alone_cot), n=40)
     plan = plan_distil(team.run, team.questions, margin=0.02, lm=team.lm, out="found")
-    assert plan.about["notes"] == [
+    assert plan.report.notes == [
         "The last test has 20 of the run's questions, too few to show a margin of 2 points even if the two "
         "programs are right on the very same ones: for that it takes 133, so 266 in the run, and more the "
         "oftener one alone is right."
@@ -373,12 +373,44 @@ def test_a_cheaper_lm_takes_the_teams_place_and_the_router_keeps_both(scripted: 
     program = fm.Deliberation(THREE, max_rounds=2)
     program.assign(dict.fromkeys(program.seats(), team.lm))
     found = team.distil(lm=other, team=program, cache=False)
-    assert found.report["notes"] == ["The team ran on openai/scripted, the candidates on openai/smaller."]
+    assert found.report["notes"] == [
+        "The team ran on openai/scripted, the candidates on openai/smaller; simple and cot also on each "
+        "LM of the team alone."
+    ]
     assert found.router is not None
     names = {name: seat.predict.lm.model for name, seat in found.router.seats().items()}
     assert names.pop("self_consistency") == "openai/smaller"
     assert set(names.values()) == {"openai/scripted"}
-    assert {body["model"] for body in scripted.bodies} == {"smaller"}
+    assert {body["model"] for body in scripted.bodies} == {"smaller", "scripted"}
+    of_team = [str(body["messages"]) for body in scripted.bodies if body["model"] == "scripted"]
+    assert not any(", round 1" in text for text in of_team)  # its LM is asked alone, the team is not
+
+
+def test_the_lm_of_every_seat_is_a_candidate_alone(scripted: ScriptedServer) -> None:
+    """A judge on a better LM: what the team owes to that LM alone was never tried."""
+
+    def reply(body: dict[str, Any]) -> str:
+        strong = body["model"] == "strong"
+        return world(lambda number, *_: strong or number % 3 != 0, lambda *_: True)(body)
+
+    team = Team(scripted, reply, n=60)
+    strong = fm.lm("openai/strong", api_base=scripted.url, seed=0)
+    program = fm.Deliberation(TWO, max_rounds=2, lms={"judge": strong})
+    run = fm.evaluate(program, team.questions, lm=team.lm, out="mixed", tracking=False)
+    scripted.requests.clear()
+    found = team.distil(run=run, team=program, margin=0.15)
+    tried = {one["name"]: one for one in found.report["candidates"]}
+    assert {name: one["lm"] for name, one in tried.items() if "-on-" in name} == {
+        "simple-on-openai-strong": "openai/strong",
+        "cot-on-openai-strong": "openai/strong",
+    }
+    assert tried["simple-on-openai-strong"]["accuracy"]["value"] == 1
+    assert tried["simple"]["accuracy"]["value"] < 0.8
+    assert found.keep == "single"
+    assert found.report["chosen"] in ("simple-on-openai-strong", "cot-on-openai-strong")
+    assert found.single is not None
+    assert found.single.seat.predict.lm.model == "openai/strong"
+    assert [body["model"] for body in scripted.bodies].count("strong") > 0
 
 
 def test_money_counts_where_it_is_known(scripted: ScriptedServer) -> None:

@@ -60,6 +60,10 @@ class Queue(fm.Program):
         return prediction_of(task, answer, "none" if answer is None else "first", turns)
 
 
+class Quiet(fm.SingleAgent):
+    """A single agent that inherits all it says of itself."""
+
+
 class Doubt(Answering):
     """Doubt first. Then answer the question."""
 
@@ -97,6 +101,7 @@ first_demo = PromptOptimizer(
 ENTRY_POINTS = """
 [folkmoot.programs]
 queue = {module}:Queue
+quiet = {module}:Quiet
 broken = {module}:nothing
 
 [folkmoot.strategies]
@@ -234,6 +239,33 @@ def test_an_optimizer_compiles(tmp_path: Path) -> None:
             fm.SingleAgent(), questions, optimizer="first_demo", lm=lm, tracking=False, out=tmp_path / "c"
         )
     assert [len(predictor.demos) for predictor in compiled.predictors()] == [1]
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_class_that_inherits_its_protocol_is_saved_under_its_own_name(tmp_path: Path) -> None:
+    """It was saved as its parent, and loaded as that without a word."""
+    quiet = program_of("quiet")
+    assert quiet.describe() == {**fm.SingleAgent().describe(), "class": "extra_moot:Quiet"}
+    quiet.save(tmp_path / "alone")
+    fm.Ensemble([quiet, "cot"]).save(tmp_path / "inside")
+    del PROTOCOLS["quiet"]
+    assert type(fm.load_program(tmp_path / "alone")).__name__ == "Quiet"
+    assert [type(one).__name__ for one in fm.load_program(tmp_path / "inside").members] == [
+        "Quiet",
+        "SingleAgent",
+    ]
+
+
+class Hasty(fm.SingleAgent):
+    """Known to no package."""
+
+
+def test_a_class_that_no_package_registers_is_given_when_loading(tmp_path: Path) -> None:
+    Hasty("cot").save(tmp_path)
+    name = f"{__name__}:Hasty"
+    with pytest.raises(fm.UserError, match=f"the program '{name}', which nobody here knows"):
+        fm.load_program(tmp_path)
+    assert type(fm.load_program(tmp_path, protocols={name: Hasty})) is Hasty
 
 
 def test_a_saved_one_loads_by_its_registered_name_alone(installed: Path, here: Path, tmp_path: Path) -> None:

@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from folkmoot.modules.network.verdict import Contest
-from folkmoot.pipelines.training.scores import Drawn, Fixed, choices_of, network_scores, score_of, verdict_of
+from folkmoot.pipelines.training.scores import (
+    Fixed,
+    NetworkDraws,
+    choices_of,
+    network_scores,
+    score_of,
+    verdict_of,
+)
 from folkmoot.pipelines.training.use import network_use
 
 # Four questions, one LM, three strategies: its answers, -1 for none.
@@ -22,7 +29,7 @@ def scores(
     picks: list[list[list[int]]], weights: list[list[list[float]]], fixed: Fixed | None = None, **more
 ):  # type: ignore[no-untyped-def]
     fixed = fixed or Fixed((0,), {"x": (0,), "y": (1,)})
-    drawn = Drawn(np.array(picks), np.array(weights, dtype=float))
+    drawn = NetworkDraws(np.array(picks), np.array(weights, dtype=float))
     tables = {"answers": ANSWERS, "correct": CORRECT, "given": GIVEN} | more
     return network_scores(*tables.values(), GROUPS, drawn, fixed)
 
@@ -78,7 +85,7 @@ def test_without_strategies_the_choice_is_among_agents() -> None:
     answers, correct = ANSWERS.swapaxes(1, 2), CORRECT.swapaxes(1, 2)
     fixed = Fixed.of(correct, np.ones_like(correct), GROUPS)
     assert fixed.best == (1,)
-    drawn = Drawn(np.zeros((1, 4, 3), dtype=int), np.ones((1, 4, 3)))
+    drawn = NetworkDraws(np.zeros((1, 4, 3), dtype=int), np.ones((1, 4, 3)))
     found = network_scores(answers, correct, np.ones_like(correct), GROUPS, drawn, fixed)
     assert found["best_fixed"]["value"] == 0.75
     assert found["majority"]["value"] == found["majority_of_all"]["value"]
@@ -108,7 +115,9 @@ def test_intervals() -> None:
 @pytest.mark.parametrize("picks", [np.zeros((1, 3, 1), dtype=int), np.zeros((1, 0, 1), dtype=int)])
 def test_shapes_that_do_not_fit_are_refused(picks: np.ndarray) -> None:
     with pytest.raises(ValueError, match="do not fit"):
-        network_scores(ANSWERS, CORRECT, GIVEN, GROUPS, Drawn(picks, np.ones(picks.shape)), Fixed((0,), {}))
+        network_scores(
+            ANSWERS, CORRECT, GIVEN, GROUPS, NetworkDraws(picks, np.ones(picks.shape)), Fixed((0,), {})
+        )
     with pytest.raises(ValueError, match="need outcomes"):
         Fixed.of(CORRECT, GIVEN, [])
 
@@ -122,7 +131,7 @@ def test_no_figure_is_above_the_oracle_and_equal_weights_are_the_majority(data: 
     answers = rng.integers(-1, 3, (q, a, s))
     correct = answers == 0
     groups = [["x", "y", None][i] for i in rng.integers(0, 3, q)]
-    drawn = Drawn(rng.integers(0, s, (2, q, a)), np.ones((2, q, a)))
+    drawn = NetworkDraws(rng.integers(0, s, (2, q, a)), np.ones((2, q, a)))
     fixed = Fixed.of(correct, np.ones_like(correct), groups)
     found = network_scores(answers, correct, np.ones_like(correct), groups, drawn, fixed, seed=1)
     for name in ("individual", "consensus", "majority", "best_fixed", "best_per_group", "majority_of_all"):
@@ -152,14 +161,14 @@ def test_one_dominant_agent_is_named() -> None:
     answers = np.tile(np.array([[[1], [0], [2]]]), (40, 1, 1))
     correct, given = answers == 0, np.ones(answers.shape, dtype=bool)
     fixed = Fixed.of(correct, given, [None] * 40)
-    drawn = Drawn(np.zeros((1, 40, 3), dtype=int), np.tile([0.1, 5.0, 0.1], (1, 40, 1)))
+    drawn = NetworkDraws(np.zeros((1, 40, 3), dtype=int), np.tile([0.1, 5.0, 0.1], (1, 40, 1)))
     found = network_scores(answers, correct, given, [None] * 40, drawn, fixed)
     agents = ["small", "large", "middle"]
     assert verdict_of(found, fixed, agents, []) == [
         "the group's vote beats a plain vote over the same answers: +66.7 points [+66.7, +66.7]",
         "the group's vote does not beat the best single agent, large: +0.0 points [+0.0, +0.0]",
     ]
-    even = Drawn(drawn.picks, np.ones((1, 40, 3)))
+    even = NetworkDraws(drawn.picks, np.ones((1, 40, 3)))
     plain = network_scores(answers, correct, given, [None] * 40, even, fixed)
     assert verdict_of(plain, fixed, agents, [])[1:] == [
         "the group's vote is worse than the best single agent, large: -66.7 points [-66.7, -66.7]",
@@ -184,7 +193,7 @@ def test_strategies_are_named_where_one_lm_has_them() -> None:
 def test_use_and_calibration_by_hand() -> None:
     picks = np.array([[[0, 1, 2], [0, 0, 0], [0, 0, -1], [2, 0, 0]], [[0, 0, 0]] * 4])
     weights = np.array([[[1, 1, 1], [1, 1, 1], [2, 1, 0], [1, 1, 1]], [[1, 1, 1]] * 4], dtype=float)
-    found = network_use(ANSWERS, CORRECT, GROUPS, Drawn(picks, weights), ["a", "b", "c"])
+    found = network_use(ANSWERS, CORRECT, GROUPS, NetworkDraws(picks, weights), ["a", "b", "c"])
     # Whatever was chosen, a is right on two of four, b on three, c on two.
     assert {name: of["accuracy"] for name, of in found["strategy"].items()} == {"a": 0.5, "b": 0.75, "c": 0.5}
     # Of 23 choices 1 was b and 2 were c; an agent that was not asked has made none.
@@ -204,7 +213,7 @@ def test_use_and_calibration_by_hand() -> None:
     }
     assert found["ece"] == pytest.approx((1 - sure + 3 * (1 - 2 / 3)) / 4)
     silent = np.where(np.arange(3) == 2, -1, picks[:1])
-    quiet = network_use(ANSWERS, CORRECT, GROUPS, Drawn(silent, weights[:1]), ["a", "b", "c"])
+    quiet = network_use(ANSWERS, CORRECT, GROUPS, NetworkDraws(silent, weights[:1]), ["a", "b", "c"])
     assert quiet["reliability"]["0.5-0.6"]["count"] == 1  # one against one, where a third was not asked
-    alone = network_use(ANSWERS[..., :1], CORRECT[..., :1], GROUPS, Drawn(picks * 0, weights), [])
+    alone = network_use(ANSWERS[..., :1], CORRECT[..., :1], GROUPS, NetworkDraws(picks * 0, weights), [])
     assert set(alone) == {"ece", "reliability"}
