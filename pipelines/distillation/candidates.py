@@ -45,12 +45,6 @@ class Candidate:
     plain: str
     once: str | None = None
 
-    @property
-    def lm(self) -> str | None:
-        """The name of the LM that it has of its own."""
-        own = next(iter(self.program.seats().values())).predict.lm
-        return None if own is None else str(own.model)
-
 
 def split_questions(questions: Sequence[Question], right: Mapping[str, bool], seed: int) -> Parts:
     """Half of the questions, drawn by the seed, for the last test; of the others up to SHOWN that the team

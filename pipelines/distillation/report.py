@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
@@ -35,7 +35,10 @@ _UNITS = {"cost_usd": "money", "tokens": "tokens", "calls": "calls"}
 
 
 class ProgramFigures(TypedDict):
-    """One program: how often it was right, what a question took, and its test against the team."""
+    """One program: how often it was right, what a question took, and its test against the team.
+
+    `lm` is the name of its LM, where a candidate has one of its own.
+    """
 
     name: str
     accuracy: dict[str, float]
@@ -43,13 +46,13 @@ class ProgramFigures(TypedDict):
     tokens: float | None
     cost_usd: float | None
     against_team: dict[str, Any] | None
+    lm: NotRequired[str]
 
 
 class CandidateFigures(ProgramFigures):
     """A candidate on the questions that the choice is made on; `cheaper` than the team or not."""
 
     program: dict[str, Any]
-    lm: str
     demos: int
     errors: int
     cheaper: bool
@@ -247,19 +250,19 @@ def selection_report(
     """Enter what the first part of the questions says."""
     report.unit = _UNITS[search.unit]
     for one in search.tried:
-        report.candidates.append(
-            {
-                **_figures(
-                    one.candidate.name, [bool(row["correct"]) for row in one.rows.values()], one.price
-                ),
-                "against_team": one.test.to_dict(),
-                "program": one.candidate.program.describe(),
-                "lm": one.candidate.lm or report.lm["name"],
-                "demos": one.candidate.demos,
-                "errors": _errors(one.rows),
-                "cheaper": one in search.cheaper,
-            }
-        )
+        right = [bool(row["correct"]) for row in one.rows.values()]
+        figures: CandidateFigures = {
+            **_figures(one.candidate.name, right, one.price),
+            "against_team": one.test.to_dict(),
+            "program": one.candidate.program.describe(),
+            "demos": one.candidate.demos,
+            "errors": _errors(one.rows),
+            "cheaper": one in search.cheaper,
+        }
+        for seat in one.candidate.program.seats().values():
+            if seat.predict.lm is not None:
+                figures["lm"] = str(seat.predict.lm.model)
+        report.candidates.append(figures)
     report.errors = sum(_errors(one.rows) for one in search.tried)
     report.chosen = chosen.candidate.name if chosen else None
     if routed is not None:

@@ -40,7 +40,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
 def trained(tables: tuple[Path, Path], out: Path, *words: Any) -> Any:
     """The command's result on the tables, untracked unless the words say otherwise."""
     track = [] if "--track" in words else ["--no-track"]
-    track += [] if "epochs=30" in words else ["--set", "epochs=4"]
+    track += [] if "epochs=10" in words else ["--set", "epochs=4"]
     return folkmoot(
         "train", "--outcomes", tables[0], "--test", tables[1], "--out", out, *track, *SMALL, *words
     )
@@ -208,7 +208,7 @@ def test_our_own_results_teach(tables: tuple[Path, Path], tmp_path: Path, script
 def test_a_training_that_is_killed_goes_on_to_the_same_network(
     tables: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    words = ["--set", "checkpoint_every=1", "--set", "epochs=30", "--no-track", "--json"]
+    words = ["--set", "checkpoint_every=1", "--set", "epochs=10", "--no-track", "--json"]
     whole = trained(tables, tmp_path / "whole", *words)
     assert whole.exit_code == 0, whole.output
     out = tmp_path / "cut"
@@ -219,7 +219,7 @@ def test_a_training_that_is_killed_goes_on_to_the_same_network(
     killed.wait(60)
     assert not (out / "network.json").exists()
     steps = max(int(path.name.partition("-")[2]) for path in (out / "checkpoint").glob("step-*"))
-    assert 0 < steps < 30 * 8
+    assert 0 < steps < 10 * 8
     resumed = trained(tables, out, *words)
     assert resumed.exit_code == 0, resumed.output
     assert json.loads(resumed.stdout) | {"out": ""} == json.loads(whole.stdout) | {"out": ""}
