@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, TypedDict, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, NotRequired, TypedDict, TypeVar, cast
 
 from dspy.utils.exceptions import LMError
 
 from .errors import UserError
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 
 class CallError(LMError):  # type: ignore[misc]
@@ -24,49 +25,83 @@ class FatalCallError(CallError, UserError):
 
 
 class UsageFields(TypedDict):
-    """The sums of `Usage` as JSON."""
+    """The sums of `Usage` as JSON; files of earlier versions lack the last four."""
 
     calls: int
-    prompt_tokens: int
-    completion_tokens: int
+    prompt_tokens: int | None
+    completion_tokens: int | None
     cached_calls: int
     cost_usd: float | None
+    cached_prompt_tokens: NotRequired[int | None]
+    cache_write_tokens: NotRequired[int | None]
+    reasoning_tokens: NotRequired[int | None]
+    truncated_calls: NotRequired[int]
 
 
 @dataclass
 class Usage:
-    """Sums over LM calls. `cost_usd` is None as soon as one paid call has no known price.
+    """Sums over LM calls. What one paid call did not report is None in the sum: unknown, which is not 0.
 
     `calls` counts every answer used; `cached_calls` are those of them that came from a record or cache and
-    cost nothing. Tokens are those of the calls that were really made.
+    cost nothing. Tokens and `cost_usd` are those of the calls that were really made: `cached_prompt_tokens`
+    of the `prompt_tokens` came from the provider's cache and `cache_write_tokens` went into it, and
+    `reasoning_tokens` are those of the `completion_tokens` that nobody sees. `truncated_calls` ended at the
+    token limit; `finish_reason` is how the last call ended, and is no part of the bill.
     """
 
     calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: int | None = 0
+    completion_tokens: int | None = 0
     cached_calls: int = 0
     cost_usd: float | None = 0.0
+    cached_prompt_tokens: int | None = 0
+    cache_write_tokens: int | None = 0
+    reasoning_tokens: int | None = 0
+    truncated_calls: int = 0
+    finish_reason: str | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Usage:
+        """The usage in a row or a ledger's line; of what an earlier version did not note, None."""
+        paid = found.get("calls", 0) > found.get("cached_calls", 0)
+        known: dict[str, Any] = dict.fromkeys(DETAILS) if paid else {}
+        return cls(**known | {name: found[name] for name in UsageFields.__annotations__ if name in found})
+
+    @property
+    def tokens(self) -> int | None:
+        """Of prompts and completions together."""
+        return added(self.prompt_tokens, self.completion_tokens)
 
     def add(self, other: Usage) -> None:
-        self.calls += other.calls
-        self.prompt_tokens += other.prompt_tokens
-        self.completion_tokens += other.completion_tokens
-        self.cached_calls += other.cached_calls
-        if self.cost_usd is None or other.cost_usd is None:
-            self.cost_usd = None
-        else:
-            self.cost_usd += other.cost_usd
+        for name in UsageFields.__annotations__:
+            setattr(self, name, added(getattr(self, name), getattr(other, name)))
+        self.finish_reason = other.finish_reason or self.finish_reason
+
+    def without(self, part: Usage) -> Usage:
+        """What is left of a sum without one of its parts."""
+        left: dict[str, Any] = {}
+        for name in UsageFields.__annotations__:
+            left[name] = added(getattr(self, name), getattr(part, name), -1)
+        return Usage(**left)
 
     def to_dict(self) -> UsageFields:
         # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
         cost = None if self.cost_usd is None else round(self.cost_usd, 12)
-        return {
-            "calls": self.calls,
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "cached_calls": self.cached_calls,
-            "cost_usd": cost,
-        }
+        known = {name: getattr(self, name) for name in UsageFields.__annotations__}
+        return cast(UsageFields, {**known, "cost_usd": cost})
+
+
+DETAILS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens")
+
+
+def added(a: N | None, b: N | None, sign: int = 1) -> N | None:
+    """The sum, or the difference; None where one of the two is not known."""
+    return None if a is None or b is None else a + sign * b
+
+
+def tokens_of(usage: UsageFields) -> int | None:
+    """Of prompts and completions together; None where they are not known."""
+    return added(usage["prompt_tokens"], usage["completion_tokens"])
 
 
 def numbers_of(usage: UsageFields) -> dict[str, float]:

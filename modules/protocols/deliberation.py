@@ -195,7 +195,7 @@ def replay(
             turn["text"],
             turn.get("raw"),
             tuple(turn.get("evidence") or ()),
-            Usage(**turn.get("usage") or {}),
+            Usage.of(turn.get("usage") or {}),
         )
         for turn in result["transcript"]
     ]

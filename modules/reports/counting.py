@@ -58,10 +58,14 @@ class Figures:
         return not failed
 
     def usage(self, row: ResultRow) -> None:
-        """Add to `calls_per_question`, `prompt_tokens_per_question` and `completion_tokens_per_question`."""
+        """Add to `calls_per_question`, `prompt_tokens_per_question` and `completion_tokens_per_question`.
+
+        What is not known of a question is left out.
+        """
         usage: Mapping[str, Any] = row.get("usage") or {}
         for name in ("calls", "prompt_tokens", "completion_tokens"):
-            self.mean(whole(usage.get(name)), f"{name}_per_question")
+            if usage.get(name, 0) is not None:
+                self.mean(whole(usage.get(name)), f"{name}_per_question")
 
     def report(self) -> dict[str, Any]:
         """Everything as nested dicts, in the order in which it was first counted."""

@@ -106,12 +106,12 @@ class Account:
         with self._lock:
             self.in_flight -= 1
 
-    def charge(self, usage: Usage, model: str, *, counted: bool) -> None:
-        """Add a paid call; `counted` is False when its endpoint did not say how many tokens it took."""
+    def charge(self, usage: Usage, model: str) -> None:
+        """Add a paid call. One whose tokens or price are not known ends what they were to limit."""
         with self._lock:
             self.spent.add(usage)
             if (self.budget.usd is not None and usage.cost_usd is None) or (
-                self.budget.tokens is not None and not counted
+                self.budget.tokens is not None and usage.tokens is None
             ):
                 self.uncounted = model
 
@@ -124,7 +124,6 @@ class Account:
     def _over(self) -> str | None:
         """Why no call may start, as a sentence."""
         budget, spent = self.budget, self.spent
-        tokens = spent.prompt_tokens + spent.completion_tokens
         if self.uncounted is not None:
             return (
                 f"budget {budget} cannot be held: {self.uncounted} did not say how many tokens a call took; "
@@ -133,8 +132,8 @@ class Account:
         used = None
         if budget.calls is not None and spent.calls >= budget.calls:
             used = f"{spent.calls:,} calls"
-        elif budget.tokens is not None and tokens >= budget.tokens:
-            used = f"{tokens:,} tokens"
+        elif budget.tokens is not None and spent.tokens is not None and spent.tokens >= budget.tokens:
+            used = f"{spent.tokens:,} tokens"
         elif budget.usd is not None and spent.cost_usd is not None and spent.cost_usd >= budget.usd:
             used = f"{spent.cost_usd:.4f} USD"
         elif self.seconds_left == 0:
@@ -162,11 +161,15 @@ def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Ac
                 f"the price of {engine.model} is unknown, so {budget} cannot be held: give --price "
                 f'"{engine.model}=IN,OUT" (USD per million tokens), or limit calls or tokens instead'
             )
-    if budget.usd is not None and spent.cost_usd is None:
-        raise UserError(
-            f"what this run has cost so far is unknown, so {budget} cannot be held: limit calls or tokens "
-            "instead, or choose another --out"
-        )
+    for limit, used, what, instead in (
+        (budget.usd, spent.cost_usd, "has cost", "calls or tokens"),
+        (budget.tokens, spent.tokens, "has taken in tokens", "calls or time"),
+    ):
+        if limit is not None and used is None:
+            raise UserError(
+                f"what this run {what} so far is unknown, so {budget} cannot be held: limit {instead} "
+                "instead, or choose another --out"
+            )
     return Account(budget, replace(spent))
 
 

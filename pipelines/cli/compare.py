@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
 from ..base.wording import counted, shortened
@@ -194,7 +195,7 @@ def _prices(found: Comparison) -> Table:
         )
         table.add_row(
             *(clean(run.name), f"{run.usage['calls']:,}", calls),
-            *(f"{run.usage['prompt_tokens'] + run.usage['completion_tokens']:,}", tokens),
+            *("unknown" if (spent := tokens_of(run.usage)) is None else f"{spent:,}", tokens),
             *(money(run.usage["cost_usd"]), cost),
             *(duration(run.seconds), seconds),
         )

@@ -66,8 +66,13 @@ AnswerForm = Annotated[
 Threads = Annotated[Whole, Option(min=1, help="CPU threads of the embedded LM.")]
 Concurrency = Annotated[int, Option(min=1, help="Most questions and LM calls in flight.")]
 Record = Annotated[Place, folder("Keep every LM call there, for --lm replay/DIR.")]
-Prices = Annotated[
-    list[str], Option("--price", metavar="MODEL=IN,OUT", help="USD per million prompt and completion tokens.")
+Priced = Annotated[
+    list[str],
+    Option(
+        "--price",
+        metavar="MODEL=IN,OUT",
+        help="USD per million prompt and completion tokens; a third: cached prompt.",
+    ),
 ]
 Cache = Annotated[bool, Option("--cache/--no-cache", help="Share answers of hosted LMs between runs.")]
 Json = Annotated[bool, Option("--json", help="One JSON object on standard output, nothing else.")]
@@ -140,7 +145,7 @@ class SharedByLMs(Options):
     answer_form: AnswerForm = None
     threads: Threads = None
     concurrency: Concurrency = 64
-    price: Prices = field(default_factory=list)
+    price: Priced = field(default_factory=list)
     cache: Cache = True
 
 
@@ -455,7 +460,7 @@ class DistilOptions(Seats, Spending):
     temperature: Temperature = None
     max_tokens: MaxTokens = None
     concurrency: Concurrency = 64
-    price: Prices = field(default_factory=list)
+    price: Priced = field(default_factory=list)
     cache: Cache = True
     track: Annotated[bool, tracked("", "Log to MLflow.")] = True
 

@@ -106,8 +106,20 @@ def duration(seconds: float) -> str:
 
 def used(usage: Mapping[str, Any]) -> str:
     cached = f" ({usage['cached_calls']:,} of them recorded or cached)" if usage["cached_calls"] else ""
-    tokens = f"{usage['prompt_tokens']:,} + {usage['completion_tokens']:,} tokens"
-    return f"{counted(usage['calls'], 'call')}{cached}, {tokens}, {money(usage['cost_usd'])}"
+    return f"{counted(usage['calls'], 'call')}{cached}, {tokens_used(usage)}, {money(usage['cost_usd'])}"
+
+
+def tokens_used(usage: Mapping[str, Any]) -> str:
+    """`2,000 (1,920 cached) + 700 tokens`; what is not known, or 0, of the parts in brackets is left out."""
+    if usage["prompt_tokens"] is None or usage["completion_tokens"] is None:
+        return "tokens unknown"
+
+    def part(total: str, **kinds: str) -> str:
+        known = [f"{usage[name]:,} {said}" for name, said in kinds.items() if usage.get(name)]
+        return f"{usage[total]:,}" + (f" ({', '.join(known)})" if known else "")
+
+    asked = part("prompt_tokens", cached_prompt_tokens="cached", cache_write_tokens="written to cache")
+    return f"{asked} + {part('completion_tokens', reasoning_tokens='reasoning')} tokens"
 
 
 def answered(answer: str | None, choices: Mapping[str, str] | None) -> str:

@@ -119,7 +119,7 @@ def _answered(row: ResultRow) -> _Answered:
         f1=float(row.get("f1") or 0.0) if row["kind"] == "span" else None,
         failed=row["error"] is not None,
         unreadable=row["error"] is None and row["answer"] is None,
-        usage=Usage(**row["usage"]),
+        usage=Usage.of(row["usage"]),
         seconds=float(row["seconds"]),
         asked=hash(json.dumps(asked, sort_keys=True)),
     )

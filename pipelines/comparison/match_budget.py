@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.agents.profile import Profile
+from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
 from ...modules.reading.question import Question
@@ -134,9 +135,10 @@ def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
     Questions that failed are left out: what they spent before is no answer's price.
     """
     counts = [
-        row["usage"]["prompt_tokens"] + row["usage"]["completion_tokens"]
+        tokens
         for row in rows
         if row["usage"]["calls"] and not row["usage"]["cached_calls"] and row["error"] is None
+        if (tokens := tokens_of(row["usage"])) is not None
     ]
     total = sum(counts)
     return (total / len(counts) if total else None), len(counts)

@@ -31,7 +31,7 @@ from ..lms.ledger import totals
 from ..runs.books import Books
 from ..runs.progress import Progress
 from ..tracking.uploads import ModelUpload, Tracker
-from .budget import first_share, kept_back, minus, without_reserve
+from .budget import first_share, kept_back, without_reserve
 from .logged import candidates_of, compilation_uploads
 from .outcome import Compilation, compared, summed, verdict_on
 from .record import CANDIDATES, PROMPTS, Lines, Proposals, logged, prompts_page
@@ -127,7 +127,7 @@ class Work:
             spent_after = Usage()
             for folder in (self.folder / AFTER).glob("*/"):
                 spent_after.add(totals(folder))
-            self._share.spent = minus(total.spent, spent_after)
+            self._share.spent = total.spent.without(spent_after)
             if self.before is not None:
                 took, seconds = totals(self.folder / BEFORE), time.monotonic() - self._share._began
                 self._share.budget = without_reserve(total.budget, took, seconds)

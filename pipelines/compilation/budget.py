@@ -27,7 +27,7 @@ def without_reserve(budget: Budget, before: Usage, seconds: float) -> Budget:
     took = {
         "usd": before.cost_usd or 0.0,
         "calls": before.calls,
-        "tokens": before.prompt_tokens + before.completion_tokens,
+        "tokens": before.tokens or 0,
         "seconds": seconds,
     }
     return _each(budget, lambda name, ceiling: ceiling - min(AFTERWARDS * took[name], most[name]))
@@ -52,15 +52,3 @@ def kept_back(total: Budget, shared: Budget) -> str:
             left = whole - part
             parts.append(counted(left, unit) if name in ("calls", "tokens") else f"{left:.4g} {unit}")
     return ", ".join(parts)
-
-
-def minus(total: Usage, part: Usage) -> Usage:
-    """What is left of a sum without one of its parts."""
-    known = total.cost_usd is not None and part.cost_usd is not None
-    return Usage(
-        total.calls - part.calls,
-        total.prompt_tokens - part.prompt_tokens,
-        total.completion_tokens - part.completion_tokens,
-        0,
-        (total.cost_usd or 0.0) - (part.cost_usd or 0.0) if known else None,
-    )

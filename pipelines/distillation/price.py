@@ -8,13 +8,16 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...modules.base.calls import added, tokens_of
 from ...modules.reading.row import ResultRow
 from ..evaluation.earlier import Evaluation
+from ..lms.endpoint import Reply
 from ..lms.ledger import read_ledger
+from ..lms.prices import Prices
 from ..lms.store import CALLS, CallStore
 
 UNITS = ("cost_usd", "tokens", "calls")
-PerToken = Mapping[str, tuple[float, float]]
+PerToken = Mapping[str, Prices]
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ def price_of_run(run: Evaluation, prices: PerToken) -> Price:
     """The mean price of a run's questions, as if every answer had been paid for.
 
     An answer from a record or cache counts the tokens that were recorded with it, and costs what `prices`
-    (USD per prompt and completion token, by LM name) says. Each different request counts once.
+    (by LM name) says. Each different request counts once.
     """
     rows = [row["usage"] for row in run.rows]
     calls = sum(usage["calls"] for usage in rows) / len(rows)
@@ -38,8 +41,8 @@ def price_of_run(run: Evaluation, prices: PerToken) -> Price:
     if not requests:  # of LMs that folkmoot did not make
         known = not any(usage["cached_calls"] for usage in rows)
         costs = [usage["cost_usd"] for usage in rows]
-        tokens = sum(usage["prompt_tokens"] + usage["completion_tokens"] for usage in rows) / len(rows)
-        return Price(calls, tokens if known and tokens else None, _mean(costs, len(rows)) if known else None)
+        tokens = _mean([tokens_of(usage) for usage in rows], len(rows))
+        return Price(calls, tokens or None if known else None, _mean(costs, len(rows)) if known else None)
     return Price(
         calls,
         _mean([tokens for tokens, _ in requests], len(rows)),
@@ -53,7 +56,7 @@ def each_of(rows: Iterable[ResultRow], mean: Price) -> list[Price]:
     for row in rows:
         usage = row["usage"]
         paid = usage["calls"] and not usage["cached_calls"]
-        tokens = usage["prompt_tokens"] + usage["completion_tokens"]
+        tokens = tokens_of(usage)
         found.append(
             Price(
                 usage["calls"],
@@ -90,7 +93,7 @@ def in_unit(price: Price, unit: str) -> float:
 def _requests(folder: Path, prices: PerToken) -> Iterator[tuple[float | None, float | None]]:
     """Tokens and cost of each different request of a run, first those that it paid for."""
     paid = {
-        entry["key"]: (_sum(entry["prompt_tokens"], entry["completion_tokens"]), entry["cost_usd"])
+        entry["key"]: (added(entry["prompt_tokens"], entry["completion_tokens"]), entry["cost_usd"])
         for entry in read_ledger(folder)
     }
     yield from paid.values()
@@ -101,17 +104,11 @@ def _requests(folder: Path, prices: PerToken) -> Iterator[tuple[float | None, fl
             if key.hex() in paid:
                 continue
             record = json.loads(line)
-            prompt, completion = record["reply"]["prompt_tokens"], record["reply"]["completion_tokens"]
-            each = prices.get(record["model"])
-            known = each is not None and None not in (prompt, completion)
+            reply, each = Reply(**record["reply"]), prices.get(record["model"])
             yield (
-                _sum(prompt, completion),
-                prompt * each[0] + completion * each[1] if known and each is not None else None,
+                added(reply.prompt_tokens, reply.completion_tokens),
+                None if each is None else Prices(*each).cost(reply),
             )
-
-
-def _sum(prompt: int | None, completion: int | None) -> int | None:
-    return None if prompt is None or completion is None else prompt + completion
 
 
 def _mean(values: Sequence[float | None], n: int) -> float | None:

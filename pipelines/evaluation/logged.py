@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...modules.base.calls import numbers_of
+from ...modules.base.calls import numbers_of, tokens_of
 from ..plots.dialogues import dialogues_page, most_informative
 from ..plots.protocols import plot_of
 from ..runs.manifest import MANIFEST
@@ -92,11 +92,11 @@ def evaluation_metrics(summary: Summary) -> dict[str, float]:
 def evaluation_note(summary: Summary) -> str:
     """The run's description, in Markdown."""
     accuracy, counts, usage = summary.scores["accuracy"], summary.counts, summary.usage
-    tokens = usage["prompt_tokens"] + usage["completion_tokens"]
+    tokens = tokens_of(usage)
     cost = "unknown cost" if usage["cost_usd"] is None else f"${usage['cost_usd']:,.4f}"
     return (
         f"**{accuracy['value']:.1%} right** (95% interval {accuracy['low']:.1%} to {accuracy['high']:.1%}) "
         f"on {counts['rows']:,} of {counts['questions']:,} questions; {counts['errors']:,} failed, "
         f"{counts['unreadable']:,} unreadable. {usage['calls']:,} calls, {usage['cached_calls']:,} of them "
-        f"from record; {tokens:,} tokens; {cost}."
+        f"from record; {'unknown' if tokens is None else f'{tokens:,}'} tokens; {cost}."
     )

@@ -12,7 +12,7 @@ from typing import Any
 from ...modules.base.keyvalue import KeyValue
 from ..base.journal import to_json
 from ..base.settings import settings
-from .store import REPLY_FIELDS
+from .store import is_reply
 
 FILE = "calls.sqlite"
 BATCH = 64  # answers written at once; those that a kill loses are on the record of their run
@@ -43,7 +43,7 @@ class CallCache:
             reply = json.loads(self._store.get(bytes.fromhex(key)) or b"null")
         except (ValueError, RecursionError):
             return None
-        return reply if isinstance(reply, dict) and reply.keys() == REPLY_FIELDS else None
+        return reply if is_reply(reply) else None
 
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
         """Keep a complete reply; the first one for a key stays."""

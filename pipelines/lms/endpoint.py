@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 from urllib.parse import urlsplit
 
 from ...modules.base.calls import CallError, FatalCallError
 from ...modules.base.errors import UserError
 
+MOST_TOKENS = 10**9  # no reply has more: a larger count is no count
 _NO_MODEL = ("model_not_found", "model not exist", "invalid model")  # said with a 400 by some providers
 
 
@@ -29,17 +30,40 @@ class TransientError(Exception):
         self.retry_after = retry_after
 
 
+class TokenCounts(TypedDict):
+    """The tokens of a call, each None where the endpoint did not count them."""
+
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cached_prompt_tokens: int | None
+    cache_write_tokens: int | None
+    reasoning_tokens: int | None
+
+
 @dataclass(frozen=True)
 class Reply:
     """One chat completion: its text, why it ended, and the tokens as the endpoint counted them (or None).
 
     `finish_reason` is the endpoint's own, or `refusal` for a text with which the model declined to answer.
+    Prompt tokens include those read from and written to the provider's cache, completion tokens reasoning.
     """
 
     text: str
     finish_reason: str
     prompt_tokens: int | None
     completion_tokens: int | None
+    cached_prompt_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    @property
+    def truncated(self) -> bool:
+        """Whether it was cut off at a token limit."""
+        return self.finish_reason in ("length", "max_tokens")
+
+    @property
+    def tokens(self) -> TokenCounts:
+        return {name: getattr(self, name) for name in TokenCounts.__annotations__}  # type: ignore[return-value]
 
 
 class Endpoint(Protocol):
@@ -81,9 +105,7 @@ def read_completion(text: str, name: str) -> Reply:
         reason = str(choice.get("finish_reason") or "stop")
         if not said and message.get("refusal"):
             said, reason = _text(message["refusal"]), "refusal"
-        usage = body.get("usage")
-        prompt, completion = (_tokens(usage, name) for name in ("prompt_tokens", "completion_tokens"))
-        return Reply(said, reason, prompt, completion)
+        return Reply(said, reason, **tokens_in(body.get("usage")))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise TransientError(
             f"{name} answered 200 with something that is no chat completion ({error_in(text)})",
@@ -106,9 +128,42 @@ def _text(content: Any) -> str:
     return content
 
 
-def _tokens(usage: Any, name: str) -> int | None:
-    count = usage.get(name) if isinstance(usage, dict) else None
-    return count if isinstance(count, int) and count >= 0 else None
+def tokens_in(usage: Any) -> TokenCounts:
+    """The token counts of a `Reply` in what OpenAI, LiteLLM, Anthropic or DeepSeek call usage."""
+    prompt, completion, total = (
+        _tokens(usage, name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+    )
+    reasoning = _tokens(usage, "completion_tokens_details.reasoning_tokens", "reasoning_tokens")
+    if None not in (prompt, completion, reasoning) and reasoning and total == prompt + completion + reasoning:  # type: ignore[operator]
+        completion = total - prompt  # type: ignore[operator]  # some providers, such as xAI, count them apart
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "cached_prompt_tokens": _tokens(
+            usage,
+            "prompt_tokens_details.cached_tokens",
+            "cache_read_input_tokens",
+            "prompt_cache_hit_tokens",
+        ),
+        "cache_write_tokens": _tokens(
+            usage,
+            "prompt_tokens_details.cache_creation_tokens",
+            "prompt_tokens_details.cache_write_tokens",
+            "cache_creation_input_tokens",
+        ),
+        "reasoning_tokens": reasoning,
+    }
+
+
+def _tokens(usage: Any, *places: str) -> int | None:
+    """The first of the counts that is there and could be one."""
+    for place in places:
+        found = usage
+        for name in place.split("."):
+            found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= MOST_TOKENS:
+            return found
+    return None
 
 
 def plain_address(base_url: str) -> str:

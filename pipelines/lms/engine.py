@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -50,7 +50,7 @@ class Engine:
         profile: how the LM wants to be asked.
         identity: what names this LM in call keys: endpoint and model, never a key.
         concurrency: most calls in flight; the endpoint's 429s shrink it for a while.
-        prices: USD per prompt and completion token; None when unknown.
+        prices: USD per token; None when unknown.
         store: a record that this LM always reads first.
         cached: whether the cache that runs share may answer: not where answers depend on earlier calls.
         settings: further request fields, sent as they are.
@@ -67,7 +67,7 @@ class Engine:
         *,
         identity: str,
         concurrency: int = 64,
-        prices: Prices = None,
+        prices: Prices | None = None,
         store: CallStore | None = None,
         cached: bool = True,
         max_retries: int = MAX_RETRIES,
@@ -102,8 +102,14 @@ class Engine:
             id=None,
             model=self.model,
             message=Message.assistant([TextPart(reply.text)]),
-            finish_reason="length" if reply.finish_reason == "length" else "stop",
-            usage=LMUsage(input_tokens=reply.prompt_tokens, output_tokens=reply.completion_tokens),
+            finish_reason="length" if reply.truncated else "stop",
+            usage=LMUsage(
+                input_tokens=reply.prompt_tokens,
+                output_tokens=reply.completion_tokens,
+                cache_read_tokens=reply.cached_prompt_tokens,
+                cache_write_tokens=reply.cache_write_tokens,
+                reasoning_tokens=reply.reasoning_tokens,
+            ),
         )
 
     async def ask(
@@ -137,7 +143,7 @@ class Engine:
         timeout: float = 120.0,
         threads: int | None = None,
         concurrency: int = 64,
-        prices: Prices = None,
+        prices: Prices | None = None,
     ) -> Engine:
         """The engine of `PROVIDER/MODEL`; `profile` is given the endpoint's own.
 
@@ -159,7 +165,7 @@ class Engine:
             if name != DEFAULT_LM:
                 raise UserError(f"there is no embedded LM {model!r}: the only one is {DEFAULT_LM}")
             endpoint, own = LocalEndpoint(threads or known.threads or 1, known.cache), LOCAL_PROFILE
-            concurrency, prices = 1, (0.0, 0.0)
+            concurrency, prices = 1, Prices(0.0, 0.0)
         elif provider != "openai":
             endpoint = LiteLLMEndpoint(name, api_base=api_base, timeout=timeout)
         else:
@@ -185,7 +191,7 @@ class Engine:
         """The engine of a saved LM. Raises UserError unless it is where this environment would find it:
         a file that could name an address could send the key there."""
         model, profile = state["model"], Profile(**state["profile"])
-        prices = tuple(state["prices"]) if state["prices"] else None
+        prices = Prices(*state["prices"]) if state["prices"] else None
         made = cls.reaching(model, profile=lambda _: profile, concurrency=state["concurrency"], prices=prices)
         if made.identity != state["identity"]:
             raise UserError(
@@ -320,22 +326,21 @@ class Engine:
                 account.leave()
 
     def _enter(self, key: str, reply: Reply, attempts: int) -> None:
-        asker, cost = ASKER.get(), self._cost(reply)
-        tokens = reply.prompt_tokens, reply.completion_tokens
+        asker = ASKER.get()
         entry = Entry(
             endpoint=self.endpoint.name if self.endpoint else "",
             model=self.model,
             key=key,
-            prompt_tokens=reply.prompt_tokens,
-            completion_tokens=reply.completion_tokens,
-            cost_usd=cost,
+            **reply.tokens,
+            cost_usd=self._cost(reply),
             seat=asker.seat,
             question=asker.question,
             attempts=attempts,
             kept=_complete(reply),
+            finish_reason=reply.finish_reason,
         )
         for account in ACCOUNTS.get():
-            account.charge(usage_of(entry), self.model, counted=None not in tokens)
+            account.charge(usage_of(entry), self.model)
         for ledger in LEDGERS.get():
             ledger.add(entry)
 
@@ -347,19 +352,13 @@ class Engine:
                 store.put(key, self.model, vars(reply))
 
     def _bill(self, reply: Reply, made: bool) -> Usage:
+        spent = Usage(calls=1, truncated_calls=int(reply.truncated), finish_reason=reply.finish_reason)
         if not made:
-            return Usage(calls=1, cached_calls=1)
-        return Usage(1, reply.prompt_tokens or 0, reply.completion_tokens or 0, 0, self._cost(reply))
+            return replace(spent, cached_calls=1)
+        return replace(spent, **reply.tokens, cost_usd=self._cost(reply))
 
     def _cost(self, reply: Reply) -> float | None:
-        """USD, or None when the price or the tokens are not known."""
-        if self.prices is None:
-            return None
-        if not any(self.prices):
-            return 0.0
-        if reply.prompt_tokens is None or reply.completion_tokens is None:
-            return None
-        return reply.prompt_tokens * self.prices[0] + reply.completion_tokens * self.prices[1]
+        return None if self.prices is None else Prices(*self.prices).cost(reply)
 
 
 class SyncEngine:

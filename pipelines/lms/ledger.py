@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NotRequired, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from ...modules.base.calls import Usage
 from ..base.journal import Journal, records
@@ -19,7 +19,8 @@ class Entry(TypedDict):
     """One paid call: tokens as the endpoint counted them (or None), cost in USD (None: price unknown).
 
     `key` is the hash of the request, `attempts` counts the failed tries before it too, and `kept` says
-    whether the reply was complete, so that a record or cache may give it again.
+    whether the reply was complete, so that a record or cache may give it again. What is not required is not
+    in ledgers of earlier versions.
     """
 
     endpoint: str
@@ -32,12 +33,14 @@ class Entry(TypedDict):
     question: str | None
     attempts: int
     kept: bool
-    time: NotRequired[str]
+    cached_prompt_tokens: NotRequired[int | None]
+    cache_write_tokens: NotRequired[int | None]
+    reasoning_tokens: NotRequired[int | None]
+    finish_reason: NotRequired[str | None]
 
 
-def usage_of(entry: Entry) -> Usage:
-    tokens = entry["prompt_tokens"] or 0, entry["completion_tokens"] or 0
-    return Usage(1, *tokens, 0, entry["cost_usd"])
+def usage_of(entry: Mapping[str, Any]) -> Usage:
+    return Usage.of({**entry, "calls": 1})
 
 
 class Ledger:
@@ -62,7 +65,7 @@ class Ledger:
 
 def read_ledger(folder: Path) -> Iterator[Entry]:
     """The ledger's lines in order, the torn ones left out; none when there is no ledger."""
-    return cast(Iterator[Entry], records(folder / LEDGER, Entry.__annotations__))
+    return cast(Iterator[Entry], records(folder / LEDGER, Entry.__required_keys__))
 
 
 def totals(folder: Path) -> Usage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
 from .engine import Engine, SyncEngine
 from .local import DEFAULT_LM
+from .prices import Prices
 from .store import CallStore, lm_record, read_lms
 
 MAX_TOKENS = 1024
@@ -32,7 +33,7 @@ def lm(
     profile: Profile | None = None,
     answer_form: str | None = None,
     list_options: bool | None = None,
-    price: tuple[float, float] | None = None,
+    price: Sequence[float | None] | None = None,
     **sampling: Any,
 ) -> dspy.LM:
     """A language model by name, ready for any folkmoot or DSPy program.
@@ -46,7 +47,8 @@ def lm(
         timeout: seconds that one attempt may take.
         threads: CPU threads of the embedded LM; None takes FOLKMOOT_THREADS or 1.
         profile: how the LM wants to be asked; `answer_form` and `list_options` change single settings of it.
-        price: USD per prompt token and per completion token, where the price table does not know the model.
+        price: USD per prompt token and per completion token, where the price table does not know the model; a
+            third price is that of prompt tokens from the provider's cache.
         sampling: temperature (default 0), max_tokens (default 1024), top_p, top_k, seed, stop. OpenAI's
             reasoning models take a seed alone.
 
@@ -65,10 +67,7 @@ def lm(
     refused = [key for key in sampling if _reasons(name) and key not in REASONING_TAKES]
     if refused:
         raise UserError(f"{name} is a reasoning model and takes no {refused[0]}: leave it out")
-    if price is not None and not (len(price) == 2 and all(0 <= usd < float("inf") for usd in price)):
-        raise UserError(
-            f"the price of {name} is {price!r}: give USD per prompt token and per completion token"
-        )
+    prices = None if price is None else _prices(name, price)
     provider, _, model = name.partition("/")
     if provider == "replay" and model:
         return replayed(Path(model), "*")
@@ -79,7 +78,7 @@ def lm(
         timeout=timeout,
         threads=threads,
         concurrency=concurrency,
-        prices=price,
+        prices=prices,
     )
     made = _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": MAX_TOKENS, **sampling})
     made.addressed = api_base is not None  # a saved program says so, and not where
@@ -116,6 +115,17 @@ def lm_identity(language_model: Any) -> dict[str, Any] | None:
         return None
     kwargs = {key: value for key, value in language_model.kwargs.items() if value is not None}
     return lm_record(language_model.model, engine.identity, engine.profile, kwargs)
+
+
+def _prices(name: str, given: Sequence[float | None]) -> Prices:
+    known = [usd for usd in given if usd is not None]
+    if None in given[:2] or not 2 <= len(given) <= len(Prices._fields):
+        known = []
+    if not known or not all(0 <= usd < float("inf") for usd in known):
+        raise UserError(
+            f"the price of {name} is {given!r}: give USD per prompt token and per completion token"
+        )
+    return Prices(known[0], known[1], *given[2:])
 
 
 def _check_sampling(sampling: Mapping[str, Any]) -> None:

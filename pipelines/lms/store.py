@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from .endpoint import Reply
 
 CALLS = "calls.jsonl"
 LMS = "lms.json"
-REPLY_FIELDS = frozenset(field.name for field in fields(Reply))
+_FIELDS = frozenset(field.name for field in fields(Reply))
+_NEEDED = frozenset(field.name for field in fields(Reply) if field.default is MISSING)
 
 
 class CallStore:
@@ -121,8 +122,13 @@ class CallStore:
             record = parsed(line, ("key", "reply"))
             # A torn line is that of a killed process: its call was never acknowledged.
             with suppress(ValueError, TypeError, AttributeError):
-                if record is not None and record["reply"].keys() == REPLY_FIELDS:
+                if record is not None and is_reply(record["reply"]):
                     self._places.setdefault(bytes.fromhex(record["key"]), (start, len(line)))
+
+
+def is_reply(found: Any) -> bool:
+    """Whether it has the fields of a `Reply`; what earlier versions kept lacks those that have a default."""
+    return isinstance(found, dict) and _NEEDED <= found.keys() <= _FIELDS
 
 
 def write_lms(folder: Path, lms: Mapping[str, Mapping[str, Any]]) -> None:

@@ -14,6 +14,7 @@ from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ..base.settings import settings as settings_now
 from ..lms.named import DEFAULT_LM, SAMPLING, lm, replayed
+from ..lms.prices import Prices
 from ..lms.store import read_lms
 from .saved import check_address
 
@@ -21,7 +22,8 @@ EVERY = "*"
 _REPLAY = "replay/"
 # An LM name has a slash before any equals sign, an address a colon, so neither can be read as a seat.
 _SEATED = re.compile(r"([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)=(.+)", re.DOTALL)
-_PRICE = re.compile(r"\$?(\d+(?:\.\d+)?)\s*,\s*\$?(\d+(?:\.\d+)?)")
+_USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
+_PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
 
 
 @dataclass
@@ -53,7 +55,7 @@ class LMOptions:
         return by_seat(self.api_base, "--api-base")
 
     @cached_property
-    def priced(self) -> dict[str, tuple[float, float]]:
+    def priced(self) -> dict[str, Prices]:
         """--price as model → USD per prompt and per completion token."""
         return parse_prices(self.price)
 
@@ -173,18 +175,21 @@ def by_seat(values: Sequence[str], option: str) -> dict[str, str]:
     return found
 
 
-def parse_prices(values: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """`MODEL=IN,OUT` in USD per million tokens as model → USD per prompt and per completion token."""
-    found: dict[str, tuple[float, float]] = {}
+def parse_prices(values: Sequence[str]) -> dict[str, Prices]:
+    """`MODEL=IN,OUT[,CACHED]` in USD per million tokens, as USD per token, by model.
+
+    Without a price of their own, prompt tokens from the provider's cache cost what others do.
+    """
+    found: dict[str, Prices] = {}
     for value in values:
         model, _, amounts = value.rpartition("=")
         match = _PRICE.fullmatch(amounts.strip())
         if not model.strip() or match is None or model.strip() in found:
             raise UserError(
                 f"--price {value!r} is no MODEL=IN,OUT in USD per million tokens, or its model stands twice: "
-                "write for example openai/my-model=0.15,0.60"
+                "write for example openai/my-model=0.15,0.60, or 0.15,0.60,0.075 with cached prompts"
             )
-        found[model.strip()] = (float(match[1]) / 1e6, float(match[2]) / 1e6)
+        found[model.strip()] = Prices(*(float(one) / 1e6 for one in match.groups() if one is not None))
     return found
 
 

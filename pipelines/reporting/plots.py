@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
 from ..comparison.pairs import Compared
 from ..plots.figure import COLOURS, GREY, new_figure
@@ -45,7 +46,7 @@ def price_axis(runs: Sequence[Compared]) -> PriceAxis:
         return [total / n for total, n in zip(totals, asked, strict=True)]
 
     costs = [run.usage.get("cost_usd") for run in runs]
-    tokens = [run.usage["prompt_tokens"] + run.usage["completion_tokens"] for run in runs]
+    tokens = [tokens_of(run.usage) or 0 for run in runs]
     fresh = not any(run.usage["cached_calls"] for run in runs)
     if fresh and all(cost is not None for cost in costs) and any(costs):
         return PriceAxis("US dollars", each([cost or 0.0 for cost in costs]))

@@ -32,4 +32,4 @@ class Progress:
         self.correct += bool(row["correct"])
         self.errors += bool(row["error"])
         if not resumed:
-            self.usage.add(Usage(**row["usage"]))
+            self.usage.add(Usage.of(row["usage"]))

@@ -109,7 +109,7 @@ class _Tally:
     def _count(self, row: ResultRow) -> None:
         self.correct.append(bool(row["correct"]))
         self.seconds.append(row["seconds"])
-        self.usage.add(Usage(**row["usage"]))
+        self.usage.add(Usage.of(row["usage"]))
         self.errors += row["error"] is not None
         self.unreadable += row["error"] is None and row["answer"] is None
         if row["kind"] == "span":

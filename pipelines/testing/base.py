@@ -129,7 +129,7 @@ def check_answer(answer: Any, question: Question, what: str) -> None:
 def check_usage(usage: Mapping[str, Any], parts: Iterable[Mapping[str, Any]], what: str, of: str) -> None:
     total = Usage()
     for part in parts:
-        total.add(Usage(**part))
+        total.add(Usage.of(part))
     for field, expected in total.to_dict().items():
         found = usage[field]
         same = found == expected or (None not in (found, expected) and abs(found - expected) < 1e-9)

@@ -93,7 +93,7 @@ def _add_call(made: _Spans, agent: int, call: Mapping[str, Any]) -> None:
     provider, _, _ = call["model"].partition("/")
     known: dict[str, Any] = {"mlflow.message.format": "openai", "mlflow.llm.provider": provider}
     known["folkmoot.from_record"] = bool(usage.get("cached_calls"))
-    tokens = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
+    tokens = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
     if any(tokens):
         counts = {"input_tokens": tokens[0], "output_tokens": tokens[1], "total_tokens": sum(tokens)}
         known["mlflow.chat.tokenUsage"] = counts

@@ -20,7 +20,7 @@ from ...optimizers.structure.search import DIRECTIONS, grid, parameters_of
 from ..base.budget import Account, Budget, open_account
 from ..base.journal import as_json, parsed
 from ..data import load as data
-from ..lms.ledger import LEDGER, totals
+from ..lms.ledger import LEDGER, totals, usage_of
 from ..lms.named import engine_of, lm_identity
 from ..runs.folder import unwritable
 from .network import halves
@@ -61,12 +61,11 @@ class SharedAccount(Account):
         for start, line in whole_lines(self.folder / LEDGER, self._read_to):
             self._read_to = start + len(line)
             if (paid := parsed(line, ("prompt_tokens", "completion_tokens", "cost_usd"))) is not None:
-                tokens = paid["prompt_tokens"] or 0, paid["completion_tokens"] or 0
-                self.spent.add(Usage(1, *tokens, 0, paid["cost_usd"]))
+                self.spent.add(usage_of(paid))
 
-    def charge(self, usage: Usage, model: str, *, counted: bool) -> None:
+    def charge(self, usage: Usage, model: str) -> None:
         """Keep only what the ledger lacks: whoever pays writes there, and everyone reads it."""
-        super().charge(Usage(0, cost_usd=usage.cost_usd and 0.0), model, counted=counted)
+        super().charge(usage.without(usage), model)
 
 
 @dataclass
