@@ -70,18 +70,18 @@ class Usage:
     @property
     def tokens(self) -> int | None:
         """Of prompts and completions together."""
-        return added(self.prompt_tokens, self.completion_tokens)
+        return plus(self.prompt_tokens, self.completion_tokens)
 
     def add(self, other: Usage) -> None:
         for name in UsageFields.__annotations__:
-            setattr(self, name, added(getattr(self, name), getattr(other, name)))
+            setattr(self, name, plus(getattr(self, name), getattr(other, name)))
         self.finish_reason = other.finish_reason or self.finish_reason
 
     def without(self, part: Usage) -> Usage:
         """What is left of a sum without one of its parts."""
         left: dict[str, Any] = {}
         for name in UsageFields.__annotations__:
-            left[name] = added(getattr(self, name), getattr(part, name), -1)
+            left[name] = plus(getattr(self, name), getattr(part, name), -1)
         return Usage(**left)
 
     def to_dict(self) -> UsageFields:
@@ -94,14 +94,14 @@ class Usage:
 DETAILS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
-def added(a: N | None, b: N | None, sign: int = 1) -> N | None:
+def plus(a: N | None, b: N | None, sign: int = 1) -> N | None:
     """The sum, or the difference; None where one of the two is not known."""
     return None if a is None or b is None else a + sign * b
 
 
 def tokens_of(usage: UsageFields) -> int | None:
     """Of prompts and completions together; None where they are not known."""
-    return added(usage["prompt_tokens"], usage["completion_tokens"])
+    return plus(usage["prompt_tokens"], usage["completion_tokens"])
 
 
 def numbers_of(usage: UsageFields) -> dict[str, float]:

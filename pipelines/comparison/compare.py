@@ -200,7 +200,7 @@ def _pair(
         f1=paired_bootstrap(*zip(*spans, strict=True), seed=seed) if spans else None,
         call_ratio=_ratio(*(_used(answers).calls for answers in (a, b))),
         paid=len(paid),
-        token_ratio=_ratio(*(usage.prompt_tokens + usage.completion_tokens for usage in bought)),
+        token_ratio=_ratio(*(usage.tokens for usage in bought)),
         cost_ratio=_ratio(*(usage.cost_usd for usage in bought)),
         seconds_ratio=_ratio(*seconds),
         only_a=only_a,

@@ -96,8 +96,8 @@ def match_budget(
     spent, rows = tokens_per_question(matched.rows)
     if spent is None:
         raise UserError(
-            f"what {matched.folder} spent is not known, since its answers came from a record or cache: match "
-            f"the run that paid for them, or set the samples of single:{SELF_CONSISTENCY} yourself"
+            f"what {matched.folder} spent is not known, since {_unknown_because(matched.rows)}, or set the "
+            f"samples of single:{SELF_CONSISTENCY} yourself"
         )
     folder = matched.folder / MATCH if out is None else Path(out)
     shared: dict[str, Any] = {"lm": lm, "concurrency": concurrency}
@@ -142,6 +142,18 @@ def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
     ]
     total = sum(counts)
     return (total / len(counts) if total else None), len(counts)
+
+
+def _unknown_because(rows: Iterable[ResultRow]) -> str:
+    """Why nobody knows the tokens of these rows, and what to do about it."""
+    usages = [row["usage"] for row in rows if row["error"] is None]
+    if not usages:
+        return "all of its questions failed: run it again with --retry-errors"
+    if any(usage["cached_calls"] for usage in usages):
+        return "its answers came from a record or cache: match the run that paid for them"
+    if any(usage["calls"] for usage in usages):
+        return "its LM did not say how many tokens its calls took: take an LM that does"
+    return "its calls were not counted: run it again with this version"
 
 
 def evenly_spaced(questions: Sequence[Question], most: int) -> list[Question]:

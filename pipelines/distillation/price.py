@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...modules.base.calls import added, tokens_of
+from ...modules.base.calls import plus, tokens_of
 from ...modules.reading.row import ResultRow
 from ..evaluation.earlier import Evaluation
 from ..lms.endpoint import Reply
@@ -93,7 +93,7 @@ def in_unit(price: Price, unit: str) -> float:
 def _requests(folder: Path, prices: PerToken) -> Iterator[tuple[float | None, float | None]]:
     """Tokens and cost of each different request of a run, first those that it paid for."""
     paid = {
-        entry["key"]: (added(entry["prompt_tokens"], entry["completion_tokens"]), entry["cost_usd"])
+        entry["key"]: (plus(entry["prompt_tokens"], entry["completion_tokens"]), entry["cost_usd"])
         for entry in read_ledger(folder)
     }
     yield from paid.values()
@@ -106,7 +106,7 @@ def _requests(folder: Path, prices: PerToken) -> Iterator[tuple[float | None, fl
             record = json.loads(line)
             reply, each = Reply(**record["reply"]), prices.get(record["model"])
             yield (
-                added(reply.prompt_tokens, reply.completion_tokens),
+                plus(reply.prompt_tokens, reply.completion_tokens),
                 None if each is None else Prices(*each).cost(reply),
             )
 

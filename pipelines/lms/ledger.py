@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from ...modules.base.calls import Usage
 from ..base.journal import Journal, records
@@ -15,14 +15,7 @@ from ..base.journal import Journal, records
 LEDGER = "ledger.jsonl"
 
 
-class Entry(TypedDict):
-    """One paid call: tokens as the endpoint counted them (or None), cost in USD (None: price unknown).
-
-    `key` is the hash of the request, `attempts` counts the failed tries before it too, and `kept` says
-    whether the reply was complete, so that a record or cache may give it again. What is not required is not
-    in ledgers of earlier versions.
-    """
-
+class _Entry(TypedDict):
     endpoint: str
     model: str
     key: str
@@ -33,10 +26,20 @@ class Entry(TypedDict):
     question: str | None
     attempts: int
     kept: bool
-    cached_prompt_tokens: NotRequired[int | None]
-    cache_write_tokens: NotRequired[int | None]
-    reasoning_tokens: NotRequired[int | None]
-    finish_reason: NotRequired[str | None]
+
+
+class Entry(_Entry, total=False):
+    """One paid call: tokens as the endpoint counted them (or None), cost in USD (None: price unknown).
+
+    `key` is the hash of the request, `attempts` counts the failed tries before it too, and `kept` says
+    whether the reply was complete, so that a record or cache may give it again. Ledgers of earlier versions
+    lack the fields that are named here.
+    """
+
+    cached_prompt_tokens: int | None
+    cache_write_tokens: int | None
+    reasoning_tokens: int | None
+    finish_reason: str
 
 
 def usage_of(entry: Mapping[str, Any]) -> Usage:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from ...modules.base.calls import added, tokens_of
+from ...modules.base.calls import plus, tokens_of
 from ..base.wording import counted
 from ..comparison.pairs import Compared, Comparison, Pair
 
@@ -190,7 +190,7 @@ def _extra(pair: Pair, a: Compared, b: Compared) -> str | None:
     costs = [run.usage.get("cost_usd") for run in (a, b)]
     if costs[0] is not None and costs[1] is not None and costs[0] > costs[1]:
         return f"{(costs[0] - costs[1]) / gained:,.4f} US dollars"
-    more = added(tokens_of(a.usage), tokens_of(b.usage), -1)
+    more = plus(tokens_of(a.usage), tokens_of(b.usage), -1)
     return f"{more / gained:,.0f} tokens" if more is not None and more > 0 else None
 
 

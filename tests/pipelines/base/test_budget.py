@@ -227,7 +227,7 @@ def test_a_spent_account_is_told_only_when_nothing_is_in_flight() -> None:
                 told.append("spent")
                 return
             await asyncio.sleep(0.05)
-            account.charge(Usage(1), "m", counted=True)
+            account.charge(Usage(1), "m")
             told.append("answered")
             account.leave()
 
@@ -244,7 +244,7 @@ def test_who_is_told_that_tokens_are_spent_may_stop_the_others() -> None:
         async def ask(seconds: float) -> None:
             await account.admit()
             await asyncio.sleep(seconds)
-            account.charge(Usage(1, 5, 5), "m", counted=True)
+            account.charge(Usage(1, 5, 5), "m")
             told.append("answered")
             account.leave()
 

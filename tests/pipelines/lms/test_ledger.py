@@ -14,16 +14,19 @@ import pytest
 from mortal import Forked, deliberate, in_child, ledger_on_a_full_disk, questions
 
 import folkmoot as fm
-from folkmoot.modules.base.calls import Usage
+from folkmoot.modules.base.calls import DETAILS, Usage
 from folkmoot.modules.base.connections import back_off
 from folkmoot.pipelines.lms import engine as engine_module
+from folkmoot.pipelines.lms.endpoint import read_completion, tokens_in
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, read_ledger, totals
+from folkmoot.pipelines.lms.prices import Prices, price_per_token
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
 KEY = "sk-canary-51f0aa93c7"
 FIELDS = {
     *("time", "endpoint", "model", "key", "prompt_tokens", "completion_tokens", "cost_usd"),
-    *("seat", "question", "attempts", "kept"),
+    *("seat", "question", "attempts", "kept", "finish_reason"),
+    *("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens"),
 }
 
 
@@ -36,6 +39,7 @@ def run(server: ScriptedServer, out: Path, program: Any = None, n: int = 4, **op
 def entry(**fields: Any) -> Entry:
     known = {"endpoint": "e", "model": "m", "key": "k", "prompt_tokens": 10, "completion_tokens": 2}
     known |= {"cost_usd": 0.5, "seat": "s", "question": "q", "attempts": 1, "kept": True}
+    known |= dict.fromkeys(DETAILS, 0)
     return Entry(**{**known, **fields})
 
 
@@ -67,6 +71,95 @@ def test_an_unknown_price_is_null_and_never_zero(scripted: ScriptedServer, tmp_p
     assert [line["cost_usd"] for line in read_ledger(tmp_path)] == [None] * 4
     assert result.summary.paid["cost_usd"] is None
     assert result.summary.paid["prompt_tokens"] > 0
+
+
+def test_cached_prompts_cache_writes_and_reasoning_cost_what_the_table_says(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    usage = {
+        "prompt_tokens": 2000,
+        "completion_tokens": 700,
+        "prompt_tokens_details": {"cached_tokens": 1920},
+        "completion_tokens_details": {"reasoning_tokens": 300},
+    }
+    scripted.reply = lambda _: said('{"answer": "A"}', usage=usage)
+    result = run(scripted, tmp_path, n=1, price=price_per_token("openai/gpt-4.1"))
+    bill = 80 * 2e-6 + 1920 * 0.5e-6 + 700 * 8e-6
+    assert bill == pytest.approx(0.0067, abs=5e-5)
+    (line,) = read_ledger(tmp_path)
+    assert [line[name] for name in DETAILS] == [1920, None, 300]
+    for found in (line, next(iter(result.rows))["usage"], result.summary.usage, result.summary.paid):
+        assert found["cost_usd"] == pytest.approx(bill)
+        assert [found["prompt_tokens"], found["completion_tokens"]] == [2000, 700]
+        assert [found[name] for name in DETAILS] == [1920, None, 300]
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"prompt_tokens": 10, "completion_tokens": 4, "cache_read_input_tokens": 6}, (10, 4, 6, None, None)),
+        (
+            {"prompt_tokens": 10, "completion_tokens": 4, "cache_creation_input_tokens": 3},
+            (10, 4, None, 3, None),
+        ),
+        ({"prompt_tokens": 10, "completion_tokens": 4, "prompt_cache_hit_tokens": 2}, (10, 4, 2, None, None)),
+        (
+            {
+                "prompt_tokens": 10,
+                "completion_tokens": 4,
+                "total_tokens": 20,
+                "completion_tokens_details": {"reasoning_tokens": 6},
+            },
+            (10, 10, None, None, 6),
+        ),
+        (
+            {"prompt_tokens": 10, "completion_tokens": True, "prompt_tokens_details": 1},
+            (10, None, None, None, None),
+        ),
+        ({"prompt_tokens": 10**400, "completion_tokens": 10**12}, (None, None, None, None, None)),
+        (None, (None, None, None, None, None)),
+    ],
+)
+def test_providers_call_their_tokens_by_different_names(usage: Any, tokens: tuple[int | None, ...]) -> None:
+    assert tuple(tokens_in(usage).values()) == tokens
+
+
+def test_prices_of_their_own_hold_for_writes_and_reasoning() -> None:
+    prices = Prices(2.0, 8.0, 0.5, 2.5, 10.0)
+    assert (
+        prices.cost(Usage(1, 100, 50, 0, None, 60, 30, 20)) == 10 * 2 + 60 * 0.5 + 30 * 2.5 + 30 * 8 + 20 * 10
+    )
+    assert Prices(2.0, 8.0).cost(Usage(1, 100, 50, 0, None, 60, 30, 20)) == 100 * 2 + 50 * 8
+    assert Prices(0.0, 0.0).cost(Usage(1, None, None)) == 0
+    assert Prices(0.0, 1.0).cost(Usage(1, 5, None)) is None
+
+
+def test_an_absurd_count_of_tokens_is_no_count_and_ends_nothing(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    text = '{"choices": [{"message": {"content": "{\\"answer\\": \\"A\\"}"}, "finish_reason": "stop"}], '
+    text += '"usage": {"prompt_tokens": 1' + "0" * 400 + ', "completion_tokens": 1}}'
+    assert read_completion(text, "e").prompt_tokens is None
+    scripted.reply = lambda _: (200, {}, json.loads(text))
+    result = run(scripted, tmp_path, price=(1e-6, 1e-6))
+    assert result.summary.counts["errors"] == 0
+    assert len(list(read_ledger(tmp_path))) == len(scripted.bodies) == 4
+    assert result.summary.paid["cost_usd"] is result.summary.paid["prompt_tokens"] is None
+
+
+def test_tokens_that_nobody_counted_are_unknown_and_not_zero(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    scripted.reply = lambda _: said('{"answer": "A"}', usage=None)
+    result = run(scripted, tmp_path, n=6)
+    for usage in (*(row["usage"] for row in result.rows), result.summary.usage, result.summary.paid):
+        assert usage["calls"] > 0
+        assert [usage[name] for name in ("prompt_tokens", "completion_tokens", "cost_usd")] == [None] * 3
+    compared = fm.compare(result, result, names=["a", "b"])
+    assert compared.runs[0].usage["prompt_tokens"] is None
+    assert compared.pairs[0].token_ratio is None
+    with pytest.raises(fm.UserError, match="its LM did not say how many tokens"):
+        fm.match_budget(result, questions(6), lm=fm.lm("openai/scripted", api_base=scripted.url))
 
 
 def test_a_price_of_nothing_needs_no_count_of_tokens(scripted: ScriptedServer, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from mortal import Forked, append_calls, in_child, store_on_a_full_disk
 
 import folkmoot as fm
-from folkmoot.modules.base.calls import CallError, FatalCallError, metered
+from folkmoot.modules.base.calls import DETAILS, CallError, FatalCallError, metered
 from folkmoot.modules.base.connections import back_off
 from folkmoot.modules.base.sync import run_sync
 from folkmoot.pipelines.lms import engine as engine_module
@@ -770,6 +770,8 @@ def test_a_record_answers_without_the_endpoint(scripted: Any, tmp_path: Path) ->
         "completion_tokens": 0,
         "cached_calls": 3,
         "cost_usd": 0.0,
+        "truncated_calls": 0,
+        **dict.fromkeys(DETAILS, 0),
     }
 
 
@@ -1216,6 +1218,8 @@ def test_a_given_price_is_what_it_costs(scripted: Any) -> None:
         "completion_tokens": 2,
         "cached_calls": 0,
         "cost_usd": 9.0,
+        "truncated_calls": 0,
+        **dict.fromkeys(DETAILS),
     }
 
 
@@ -1226,7 +1230,8 @@ def test_an_unknown_price_is_no_price(scripted: Any) -> None:
 
 
 def test_the_price_table() -> None:
-    prompt, answer = price_per_token("openai/gpt-4o-mini") or (0, 0)
+    prompt, answer, cached, *_ = price_per_token("openai/gpt-4o-mini") or (0, 0, 0)
+    assert cached == prompt / 2
     assert 0 < prompt < answer < 1e-4
     assert price_per_token("openai/no-such-model") is None
 
