@@ -109,7 +109,9 @@ def forensics(rows: Iterable[ResultRow], program: Mapping[str, Any] | None = Non
     - `oracle`: `accuracy` of the final answers; `any_agent`, the share of questions on which somebody
       answered right at some point; `gap`, their difference; `lost`, the questions in it
     - `talk`: what came of the vote of first answers (majority, or as the program weighs them): its
-      `accuracy`, and counts from there to the final answer, such as `wrong_to_right`
+      `accuracy`, that of the vote of last answers (`accuracy_last`), and counts from there to the final
+      answer, such as `wrong_to_right`; the same of its two steps, `revisions` (from the first vote to the
+      last) and `decider` (from the last vote to the final answer)
     - `sycophancy`: of the `chances`, moments at which an agent that had an answer spoke again while another
       agent held a different, wrong one, the `count` and `rate` at which it took such an answer over; and
       `right_chances`, `right_count`, `right_rate` of those at which its own answer had been right
@@ -117,7 +119,8 @@ def forensics(rows: Iterable[ResultRow], program: Mapping[str, Any] | None = Non
     - `agent`: for each `flips`, counts from first to last answer on a question (right, wrong or unreadable,
       such as `right_to_wrong`); `sycophancy_rate`; and `shapley`, its Shapley value in the vote of last
       answers (`shapley_first`: of first answers, where somebody spoke twice), see `shapley_values`
-    - `shapley`: `vote`, the accuracy of the vote among all, which the values sum up to, and `vote_first`
+    - `shapley`: `vote`, the accuracy of the vote among all, which the values sum up to, `vote_first`, and
+      `unexplained`, what the final answers' accuracy is above `vote`: the decider's part
     - `sway`: speaker → listener → counts of the listener's moves to an answer that the speaker held, as
       `to_right`, `to_wrong` (from right) and `wrong_to_wrong`; a move to an answer that several held counts
       for each
@@ -207,14 +210,19 @@ class ForensicTally:
         first, last = ballot(0), ballot(-1)
         self._first[first] += 1
         self._last[last] += 1
-        if first not in self._votes:
-            everybody = np.ones((1, len(first.answers)), dtype=bool)
-            self._votes[first] = bool(coalitions_right([first], everybody)[0, 0])
-        given = any(answers[0] is not None for answers in said.values())
-        before = STATES[0] if self._votes[first] else STATES[1] if given else STATES[2]
-        after = STATES[0] if row["correct"] else STATES[2] if row["answer"] is None else STATES[1]
+        states = []
+        for place, cast in ((0, first), (-1, last)):
+            if cast not in self._votes:
+                everybody = np.ones((1, len(cast.answers)), dtype=bool)
+                self._votes[cast] = bool(coalitions_right([cast], everybody)[0, 0])
+            given = any(answers[place] is not None for answers in said.values())
+            states.append(STATES[0] if self._votes[cast] else STATES[1] if given else STATES[2])
+        final = STATES[0] if row["correct"] else STATES[2] if row["answer"] is None else STATES[1]
         self._figures.mean(self._votes[first], "talk", "accuracy")
-        self._change(before, after, "talk")
+        self._figures.mean(self._votes[last], "talk", "accuracy_last")
+        self._change(states[0], final, "talk")
+        self._change(states[0], states[1], "talk", "revisions")
+        self._change(states[1], final, "talk", "decider")
 
     def report(self) -> dict[str, Any]:
         """What `forensics` returns, of the rows so far."""
@@ -233,6 +241,7 @@ class ForensicTally:
                 values, found["shapley"][f"vote{ending}"] = shapley_values(ballots, len(self._agents))
                 for agent, value in zip(self._agents, values, strict=True):
                     agents[agent][f"shapley{ending}"] = value
+            found["shapley"]["unexplained"] = found["oracle"]["accuracy"] - found["shapley"]["vote"]
         found["agent"] = {agent: figures for agent, figures in agents.items() if figures}
         return {name: found[name] for name in _ORDER if name in found}
 

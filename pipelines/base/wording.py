@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from ...modules.reading.row import ResultRow
 from ...optimizers.statistics.statistics import minimum_detectable_difference
 
-DISCORDANT, POWER = 0.08, 0.8
+POWER = 0.8
 
-FEWEST = 6
-"""With fewer questions McNemar's exact test cannot reach p < 0.05: five that all go one way give 0.0625."""
+DISCORDANT = (0.1, 0.35)
+"""The shares of questions that two programs are apart on, where no run has shown how many those are."""
+
+FEWEST, FEWEST_EXACT = 5, 6
+"""With fewer questions McNemar's mid-p, or exact, test cannot reach p < 0.05, even if all go one way."""
 
 LONGEST_REASON = 300  # characters of an error that are shown
 
@@ -21,31 +25,45 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def smallest_difference(n: int, discordant: float = DISCORDANT) -> float:
+class Apart(NamedTuple):
+    """The share of questions that two programs were apart on, and which two."""
+
+    share: float
+    seen: str
+
+
+def smallest_difference(n: int, discordant: float, fewest: int = FEWEST) -> float:
     """The smallest true difference (0 to 1) that n paired questions show with a power of 80%; 1 for none.
 
     `discordant` is the share of them that only one of two programs gets right.
     """
-    return minimum_detectable_difference(n, discordant, POWER) if n >= FEWEST else 1.0
+    return minimum_detectable_difference(n, discordant, POWER) if n >= fewest else 1.0
 
 
-def shows(n: int) -> str:
+def smallest_differences(n: int, apart: Apart | None = None) -> tuple[float, float]:
+    """That of n questions if as many tell two programs apart as was seen; else for 10% and for 35%."""
+    low, high = DISCORDANT if apart is None else (apart.share, apart.share)
+    return smallest_difference(n, low), smallest_difference(n, high)
+
+
+def shows(n: int, apart: Apart | None = None) -> str:
     """What so many questions can show, before anybody has answered them."""
-    smallest = smallest_difference(n)
-    if smallest >= 1:
+    low, high = smallest_differences(n, apart)
+    if low >= 1:
         return (
             f"{counted(n, 'question')} can show no difference between two programs at all: it takes {FEWEST}"
         )
-    # Below this many questions the difference itself is larger than the share assumed.
-    discordant = (
-        f"{DISCORDANT:.0%} of them tell two programs apart"
-        if smallest <= DISCORDANT
-        else "all that tell two programs apart favour one"
-    )
-    return (
-        f"{counted(n, 'question')} show differences from {100 * smallest:.1f} points up (power {POWER:.0%}, "
-        f"if {discordant})"
-    )
+    if low >= DISCORDANT[1]:  # the difference itself is larger than any share assumed
+        up, told = f"{100 * low:.1f} points up", "all that tell two programs apart favour one"
+    elif apart is not None:
+        up = f"{100 * low:.1f} points up"
+        told = f"two programs are apart on {apart.share:.0%} of them, as {apart.seen}"
+    else:
+        up = f"{100 * low:.1f} to {100 * high:.1f} points up"
+        told = (
+            f"two programs are apart on {DISCORDANT[0]:.0%} to {DISCORDANT[1]:.0%}: no runs of this data say"
+        )
+    return f"{counted(n, 'question')} show differences from {up} (power {POWER:.0%}, if {told})"
 
 
 def failed_note(name: str, errors: int, rows: int) -> str:

@@ -16,15 +16,23 @@ from ...modules.base.fence import clean
 from ..base.wording import counted, shortened
 from ..comparison.compare import compare as compare_runs
 from ..comparison.compare import names_for
-from ..comparison.match_budget import Match, lm_of_run, match_budget, questions_of, tokens_per_question
-from ..comparison.pairs import Compared, Comparison, Pair
+from ..comparison.compared import Compared
+from ..comparison.match_budget import (
+    MATCHED,
+    Match,
+    lms_of_run,
+    match_budget,
+    questions_of,
+    tokens_per_question,
+    with_matches,
+)
+from ..comparison.pairs import NOT_COMPARABLE, Comparison, Pair
 from ..evaluation.earlier import Evaluation, earlier
 from ..programs.seats import LMOptions
 from .guard import resumable
 from .options import CompareOptions
 from .show import answered, console, duration, evaluating, finish, money, percent, plain_table, points
 
-MATCHED = "self-consistency, same budget"
 LONGEST_QUESTION = 200  # characters of a question that are shown
 
 
@@ -35,7 +43,7 @@ def compare(options: CompareOptions) -> None:
     def show() -> None:
         if options.quiet:
             for pair in found:
-                console().print(pair.verdict, soft_wrap=True)
+                console().print(clean(pair.verdict), soft_wrap=True)
         else:
             report(console(), found, options.show)
 
@@ -49,8 +57,10 @@ def compared(options: CompareOptions) -> Comparison:
     names = names_for([name.strip() for name in (options.names or "").split(",") if options.names], runs)
     if MATCHED in names:
         raise UserError(f"{MATCHED!r} is what --match-budget runs: give the others names of their own")
-    titles = [*names, MATCHED] if options.match_budget else names
-    first = len(titles) - 1 if options.match_budget else 0
+    if options.match_budget:
+        titles, first = [*names, MATCHED], len(names)
+    else:
+        (titles, runs), first = with_matches(names, runs), 0
     if options.baseline:
         first = _place(options.baseline, titles, options.runs)
     notes = []
@@ -62,7 +72,7 @@ def compared(options: CompareOptions) -> Comparison:
         notes.append(match)
     order = [first, *(index for index in range(len(runs)) if index != first)]
     found = compare_runs(
-        *(runs[index] for index in order), names=[titles[index] for index in order], seed=options.seed
+        *(runs[index] for index in order), names=[titles[index] for index in order], **options.tested()
     )
     found.notes += notes
     return found
@@ -80,32 +90,35 @@ def _check(options: CompareOptions) -> None:
 def _matched(
     options: CompareOptions, runs: Sequence[Evaluation], names: Sequence[str]
 ) -> tuple[Evaluation, str]:
-    """Self-consistency for what the costliest of the runs spent, and how its samples were found."""
+    """Self-consistency for what the costliest of the runs spent, by the best of its LMs, and how its samples
+    were found."""
     spent = [tokens_per_question(run.rows)[0] or 0.0 for run in runs]
     run, name = runs[spent.index(max(spent))], names[spent.index(max(spent))]
     questions = questions_of(run, options.data)
-    sentence = ""
+    sentences: list[str] = []
 
     def matched(match: Match) -> None:
-        nonlocal sentence
-        sentence = f"{name}: {match.sentence}."
+        sentences.append(f"{name}: {match.sentence}.")
         calls = match.samples * len(questions)
         if not options.quiet:
             asked = f"{counted(calls, 'call')} (more if answers have to be asked for twice)"
-            console(stderr=True).print(f"{sentence[:-1]}, {asked}", soft_wrap=True)
+            console(stderr=True).print(f"{sentences[-1][:-1]}, {asked}", soft_wrap=True)
 
-    language_model = lm_of_run(run, options.into(LMOptions), "self-consistency")
+    lms = lms_of_run(run, options.into(LMOptions), "self-consistency")
     with evaluating(options, "same budget") as progress:
         found = match_budget(
             run,
             questions,
-            lm=language_model,
+            lm=lms,
             out=options.out,
             concurrency=options.concurrency,
             progress=progress,
             told=matched,
         )
-    return found, sentence
+    if len(lms) > 1:
+        best = found.summary.run["lms"]["*"]["name"]
+        sentences.append(f"The baseline is the most often right of these, {best} ({found.accuracy:.1%}).")
+    return found, " ".join(sentences)
 
 
 def _place(wanted: str, names: Sequence[str], folders: Sequence[str]) -> int:
@@ -137,11 +150,11 @@ def report(out: Console, found: Comparison, most: int) -> None:
     out.print()
     out.print(_prices(found))
     out.print()
-    for pair in found:
-        out.print(clean(pair.verdict), soft_wrap=True)
+    for said in found.said:
+        out.print(clean(said), soft_wrap=True)
     for note in found.notes:
         out.print(clean(f"Note: {note}"), soft_wrap=True)
-    for pair in found:
+    for pair in found.against:
         _show_discordant(out, found, pair, most)
 
 
@@ -154,7 +167,8 @@ def _scores(found: Comparison) -> Table:
         *(["F1"] if spans else []),
         "difference",
         *(["F1 difference"] if spans else []),
-        *("p (McNemar)", *(["p (Holm)"] if many else []), "won : lost", "odds ratio"),
+        *("p" if found[0].clustered else "p (McNemar)", *(["p (Holm)"] if many else [])),
+        *("won : lost", "odds ratio"),
         no_wrap=True,
     )
     for run, pair in _lines(found):
@@ -169,13 +183,13 @@ def _scores(found: Comparison) -> Table:
 
 def _against(pair: Pair | None, spans: bool, many: bool) -> list[str]:
     """The cells of a run beside the baseline; a failed run gets none, as its figures would mislead."""
-    if pair is None or pair.failure is not None:
+    if pair is None or pair.outcome == NOT_COMPARABLE:
         label = "baseline" if pair is None else "no verdict"
         return [label, *([""] if spans else []), "", *([""] if many else []), "", ""]
     parted = pair.only_a or pair.only_b
     return [
         # With nothing to resample from, the interval would have no width, as if all were known.
-        points(pair.difference, pair.low, pair.high) if parted else "none seen",
+        points(pair.difference, *pair.interval) if parted else "none seen",
         *([points(*pair.f1) if pair.f1 else ""] if spans else []),
         f"{pair.p:.2g}",
         *([f"{pair.p_adjusted:.2g}"] if many else []),
@@ -203,7 +217,7 @@ def _prices(found: Comparison) -> Table:
 
 
 def _lines(found: Comparison) -> list[tuple[Compared, Pair | None]]:
-    return list(zip(found.runs, [None, *found.pairs], strict=True))
+    return list(zip(found.runs, [None, *found.against], strict=True))
 
 
 def _times(ratio: float | None) -> str:

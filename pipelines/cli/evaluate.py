@@ -206,6 +206,7 @@ def plan(options: EvaluateOptions) -> EvaluationPlan:
         asked=asked,
         concurrency=options.concurrency,
         seconds_per_call=each,
+        out=out,
     )
     planned = EvaluationPlan(
         options, program, language_model, questions, train, out, settings, seated, expected, warnings

@@ -253,7 +253,33 @@ class EvaluateOptions(Columned, LMs, Confirmed):
 
 
 @dataclass(kw_only=True)
-class CompareOptions(Seats, Quietly):
+class Tested(Options):
+    """How runs are tested against each other."""
+
+    margin: Annotated[
+        float, Option(help="Points of accuracy that a cheaper program may lose and still be recommended.")
+    ] = 2.0
+    cluster: Annotated[
+        Text,
+        Option(
+            metavar="FIELD",
+            help="Field of meta that says which questions belong together; none for no field. Default: what "
+            "the data set declares.",
+        ),
+    ] = None
+    exact: Annotated[bool, Option("--exact", help="McNemar's exact test instead of his mid-p.")] = False
+    seed: BootstrapSeed = 0
+
+    def tested(self) -> dict[str, Any]:
+        """The arguments of `compare` and `report`."""
+        if not 0 <= self.margin < 100:
+            raise UserError(f"--margin is {self.margin:g}: give points of accuracy, such as 2")
+        about = {"seed": self.seed, "exact": self.exact, "cluster": self.cluster}
+        return {**about, "margin": self.margin / 100}
+
+
+@dataclass(kw_only=True)
+class CompareOptions(Seats, Tested, Quietly):
     """Compare runs question by question: differences with intervals, exact tests, effect sizes, prices.
 
     Only questions that all runs answered are compared. With --match-budget, one run is enough: --lm and
@@ -284,7 +310,6 @@ class CompareOptions(Seats, Quietly):
         Place, folder("Folder of what --match-budget runs. Default: match-budget in the run's.")
     ] = None
     show: Annotated[int, Option(min=0, help="Show so many questions on which a pair parts.")] = 5
-    seed: BootstrapSeed = 0
     concurrency: Concurrency = 64
 
 
@@ -331,7 +356,7 @@ class CompileOptions(Columned, LMs, Confirmed):
 
 
 @dataclass(kw_only=True)
-class ReportOptions(Quietly):
+class ReportOptions(Tested, Quietly):
     """Write one HTML page about runs: the verdict first, then figures, plots and dialogues.
 
     The first run is what the others over the same questions are measured against. The page loads nothing
@@ -348,7 +373,6 @@ class ReportOptions(Quietly):
     ] = None
     names: RunNames = None
     track: Annotated[bool, tracked("the page", "Add {} to the runs' MLflow runs.")] = True
-    seed: BootstrapSeed = 0
 
 
 @dataclass(kw_only=True)

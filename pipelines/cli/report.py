@@ -10,7 +10,7 @@ from .show import console, finish
 
 def report(options: ReportOptions) -> None:
     names = [name.strip() for name in options.names.split(",")] if options.names else ()
-    found = write(options.runs, out=options.out, names=names, tracking=options.track, seed=options.seed)
+    found = write(options.runs, out=options.out, names=names, tracking=options.track, **options.tested())
     notes = [f"Note: {note}" for note in found.figures["warnings"]]
     lines = [str(found.path)] if options.quiet else [found.headline, *notes, f"Report: {found.path}"]
 

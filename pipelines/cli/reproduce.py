@@ -47,8 +47,8 @@ def plan_lines(planned: ReproductionPlan) -> list[str | Table]:
             if expected["left"] < expected["questions"]
             else expected["questions"]
         )
-        difference = expected["smallest_difference"]
-        shows = f"{100 * difference:.1f} points" if difference < 1 else "nothing"
+        low, high = (100 * end for end in expected["smallest_difference"])
+        shows = f"{low:.1f}{f' to {high:.1f}' if high > low else ''} points" if low < 100 else "nothing"
         table.add_row(f"{one.row.table}/{one.row.id}", str(left), *_amounts(expected), shows)
     if len(planned.runs) > 1:
         table.add_section()

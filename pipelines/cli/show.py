@@ -206,9 +206,10 @@ def forecast_lines(plan: Forecast, budget: str | None) -> list[str]:
     return [
         f"at most {counted(plan.calls[1], 'call')}, {plan.most_calls:,} if every answer has to be asked for "
         "twice",
-        f"estimated: {prompt} prompt tokens, {completion} completion tokens; {cost}; {time}",
+        f"estimated{f' from {plan.pilot}' if plan.pilot else ''}: {prompt} prompt tokens, {completion} "
+        f"completion tokens; {cost}; {time}",
         *([f"budget: {budget}"] if budget else []),
-        shows(plan.questions),
+        shows(plan.questions, plan.apart),
     ]
 
 

@@ -1,31 +1,44 @@
-"""Compares runs over the same questions: paired differences, exact tests, effect sizes and prices."""
+"""Compares runs over the same questions: paired differences, tests, effect sizes, prices, what confounds."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import distinct
 from ...modules.reading.row import ResultRow
+from ...optimizers.statistics.clusters import Clustered, clustered_mean
 from ...optimizers.statistics.statistics import (
     bootstrap_mean,
     holm,
     matched_odds,
     mcnemar_exact,
+    mcnemar_midp,
     paired_bootstrap,
 )
 from ..base.wording import counted, failed_note
+from ..data import catalogue
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.summary import rate
 from ..tracking.values import run_name
-from .pairs import Compared, Comparison, Pair
+from .compared import Compared
+from .confounds import confounds, fair_opponent, unread_cause
+from .pairs import CLUSTERS, EXACT, MIDP, SURE, A, B, Comparison, Pair
+from .recommend import MARGIN, recommend
+
+NO_CLUSTERS = "none"
+
+Flags = npt.NDArray[np.bool_]
 
 
 def compare(
@@ -33,29 +46,42 @@ def compare(
     *others: Evaluation | str | Path,
     names: Sequence[str] = (),
     seed: int = 0,
+    exact: bool = False,
+    cluster: str | None = None,
+    margin: float = MARGIN,
 ) -> Comparison:
-    """Each of the others against the first, over the questions that all of them answered.
+    """Every run against every other, over the questions that all of them answered.
 
     Args:
         first: the run that the others are measured against: an evaluation, or the folder of an earlier one.
         others: runs over the same questions; at least one. What is not in every run is left out, and `notes`
             say how much that is. Unreadable answers and errors are wrong; of a run that failed on half of the
-            questions or more, there is no verdict.
+            questions or more, or whose unreadable answers are above 5% or could undo a difference, there is
+            no verdict.
         names: what to call the runs, first to last; by default what they ran, made distinct.
         seed: of the bootstrap.
+        exact: test by McNemar's exact p instead of his mid-p.
+        cluster: field of `meta` whose values (or whose partners' ids) say which questions belong together,
+            such as `subject`; intervals and tests then also hold for new ones. None takes what the data set
+            declares, `none` nothing.
+        margin: how much accuracy (0 to 1) a cheaper program may lose and still be recommended.
 
-    Returns one Pair an other run, the other as `a` and the first as `b`, p-values Holm-corrected.
+    Returns one Pair for each two runs, first those of the others (`a`) against the first (`b`), p-values
+    Holm-corrected over all.
 
     Raises:
         UserError: nothing to compare with, what is no run, a folder without one, names that do not fit, no
-            shared question, or a question that differs between the runs in its text, its options or its gold
-            answer.
+            shared question, a question that differs between the runs in its text, its options or its gold
+            answer, or a cluster field that a question lacks.
     """
     if not others:
         raise UserError("a comparison needs at least two runs: name another one")
+    if not 0 <= margin < 1:
+        raise UserError(f"the margin is {margin}: give points of accuracy as a share, such as 0.02")
     runs = [earlier(run) for run in (first, *others)]
     titles = names_for(names, runs)
-    answers = [{row["id"]: _answered(row) for row in run.rows} for run in runs]
+    field = cluster or _declared(runs[0])
+    answers = [{row["id"]: _answered(row, field) for row in run.rows} for run in runs]
     ids = [name for name in answers[0] if all(name in others for others in answers[1:])]
     if not ids:
         raise UserError(f"{', '.join(titles)} share no question: compare runs over the same data")
@@ -65,14 +91,44 @@ def compare(
         _compared(title, run, len(answered), common)
         for title, run, answered, common in zip(titles, runs, answers, shared, strict=True)
     ]
-    tested = [_discordant(ids, answered, shared[0]) for answered in shared[1:]]
-    adjusted = holm([mcnemar_exact(len(only_a), len(only_b)) for only_a, only_b in tested])
-    pairs = [
-        _pair((titles[index], titles[0]), shared[index], shared[0], *tested[index - 1], p, seed)
-        for index, p in enumerate(adjusted, start=1)
-    ]
+    test = _Test(exact, _clusters(field, cluster is None, ids, shared[0]))
+    right = [np.array([one.correct for one in common], dtype=bool) for common in shared]
+    places = [(a, b) for b, a in combinations(range(len(runs)), 2)]
+    tests = [test.of(right[a], right[b]) for a, b in places]
+    pairs = []
+    for (a, b), (_, clustered), adjusted in zip(places, tests, holm([p for p, _ in tests]), strict=True):
+        names, both = (titles[a], titles[b]), (runs[a], runs[b])
+        pair = replace(
+            _pair(ids, names, shared[a], shared[b], seed, exact),
+            p_adjusted=adjusted,
+            confounds=tuple(confounds(names, both)),
+            opponent=fair_opponent(names, both),
+        )
+        if clustered is not None:
+            pair = replace(pair, p=clustered.p, test=CLUSTERS, cluster=field, clustered=clustered)
+        pairs.append(pair)
+    for place, (a, b) in enumerate(places):
+        causes = [unread_cause(compared[one], runs[one]) for one in (a, b) if compared[one].mostly_unread]
+        loser = {A: b, B: a}.get(pairs[place].outcome)
+        if not causes and loser is not None and compared[loser].unreadable:
+            known = {a: right[a], b: right[b]}
+            known[loser] = known[loser] | [one.unreadable for one in shared[loser]]
+            ps = [p for p, _ in tests]
+            ps[place], _ = test.of(known[a], known[b])
+            gap = float(np.mean(known[a]) - np.mean(known[b]))
+            if gap * pairs[place].difference <= 0 or holm(ps)[place] >= SURE:
+                causes = [
+                    f"{unread_cause(compared[loser], runs[loser])}. Were they right, the difference would be "
+                    "undone"
+                ]
+        pairs[place] = replace(pairs[place], unread="; ".join(causes))
+    usable = [place for place, run in enumerate(compared) if not run.failed and not run.mostly_unread]
+    recommendation = None
+    if len(usable) > 1:
+        seen = [compared[place] for place in usable]
+        recommendation = recommend(seen, [right[place] for place in usable], margin, seed=seed)
     notes = _notes(compared, [run.summary.counts["errors"] for run in runs], len(ids))
-    return Comparison(compared, pairs, notes, dict(zip(titles, runs, strict=True)))
+    return Comparison(compared, pairs, notes, dict(zip(titles, runs, strict=True)), recommendation)
 
 
 def names_for(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:
@@ -107,22 +163,60 @@ class _Answered(NamedTuple):
     f1: float | None
     failed: bool
     unreadable: bool
+    cut_off: bool
     usage: Usage
     seconds: float
     asked: int  # hash of everything that makes the question what it is
+    cluster: Hashable
 
 
-def _answered(row: ResultRow) -> _Answered:
+def _answered(row: ResultRow, field: str | None) -> _Answered:
     asked = [row["kind"], row.get("question"), row.get("choices"), row["gold"]]
+    unreadable = row["error"] is None and row["answer"] is None
+    ended = row.get("truncated") or row.get("finish_reason") in ("length", "max_tokens")
     return _Answered(
         correct=bool(row["correct"]),
         f1=float(row.get("f1") or 0.0) if row["kind"] == "span" else None,
         failed=row["error"] is not None,
-        unreadable=row["error"] is None and row["answer"] is None,
+        unreadable=unreadable,
+        cut_off=unreadable and bool(ended or row["usage"].get("truncated_calls")),
         usage=Usage.of(row["usage"]),
         seconds=float(row["seconds"]),
         asked=hash(json.dumps(asked, sort_keys=True)),
+        cluster=(row.get("meta") or {}).get(field) if field else None,
     )
+
+
+def _declared(run: Evaluation) -> str | None:
+    """The field by which the run's data set says that questions belong together."""
+    source = run.summary.run["settings"].get("data")
+    if not isinstance(source, str):
+        return None
+    spec = catalogue.find(source) or catalogue.of_file(Path(source))
+    return spec.cluster if spec is not None else None
+
+
+def _clusters(
+    field: str | None, declared: bool, ids: Sequence[str], answers: Sequence[_Answered]
+) -> list[Hashable] | None:
+    """The cluster of each question; None without any. A question whose field names another one's id stands
+    with that one."""
+    if field is None or field == NO_CLUSTERS:
+        return None
+    lacking = [name for name, one in zip(ids, answers, strict=True) if one.cluster is None]
+    if lacking and not declared:
+        raise UserError(
+            f"{len(lacking):,} of the questions (the first is {lacking[0]!r}) have no {field!r} in their "
+            "meta to cluster by: name another field"
+        )
+    known = set(ids)
+    found: list[Hashable] = [
+        min(name, str(one.cluster)) if str(one.cluster) in known else (one.cluster or ("alone", name))
+        for name, one in zip(ids, answers, strict=True)
+    ]
+    if len(set(found)) == 1 and not declared:
+        raise UserError(f"all questions have the same {field!r}: name another field to cluster by")
+    return found if 1 < len(set(found)) < len(ids) else None
 
 
 def _check_same(ids: Sequence[str], shared: Sequence[Sequence[_Answered]], titles: Sequence[str]) -> None:
@@ -151,6 +245,7 @@ def _compared(name: str, run: Evaluation, rows: int, shared: Sequence[_Answered]
         else None,
         errors=sum(one.failed for one in shared),
         unreadable=sum(one.unreadable for one in shared),
+        cut_off=sum(one.cut_off for one in shared),
         usage=_used(shared).to_dict(),
         seconds=float(np.mean([one.seconds for one in shared])),
     )
@@ -163,30 +258,41 @@ def _used(answers: Iterable[_Answered]) -> Usage:
     return usage
 
 
-def _discordant(
-    ids: Sequence[str], a: Sequence[_Answered], b: Sequence[_Answered]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    found = list(zip(ids, a, b, strict=True))
-    return (
-        tuple(name for name, one, other in found if one.correct and not other.correct),
-        tuple(name for name, one, other in found if other.correct and not one.correct),
-    )
+class _Test(NamedTuple):
+    """How two runs are tested: McNemar's test, or with clusters the cluster-robust one."""
+
+    exact: bool
+    clusters: Sequence[Hashable] | None
+
+    def of(self, a: Flags, b: Flags) -> tuple[float, Clustered | None]:
+        if self.clusters is not None:
+            found = clustered_mean((a.astype(float) - b).tolist(), self.clusters)
+            return found.p, found
+        return _mcnemar(int((a & ~b).sum()), int((b & ~a).sum()), self.exact), None
+
+
+def _mcnemar(only_a: int, only_b: int, exact: bool) -> float:
+    return (mcnemar_exact if exact else mcnemar_midp)(only_a, only_b)
 
 
 def _pair(
+    ids: Sequence[str],
     names: tuple[str, str],
     a: Sequence[_Answered],
     b: Sequence[_Answered],
-    only_a: tuple[str, ...],
-    only_b: tuple[str, ...],
-    p_adjusted: float,
     seed: int,
+    exact: bool,
 ) -> Pair:
+    found = list(zip(ids, a, b, strict=True))
+    only_a = tuple(name for name, one, other in found if one.correct and not other.correct)
+    only_b = tuple(name for name, one, other in found if other.correct and not one.correct)
+    counts = len(only_a), len(only_b)
     right_a, right_b = [one.correct for one in a], [one.correct for one in b]
-    spans = [(x.f1, y.f1) for x, y in zip(a, b, strict=True) if x.f1 is not None and y.f1 is not None]
-    paid = [(x, y) for x, y in zip(a, b, strict=True) if not x.usage.cached_calls + y.usage.cached_calls]
+    spans = [(one.f1, other.f1) for _, one, other in found if one.f1 is not None and other.f1 is not None]
+    paid = [(one, other) for _, one, other in found if not one.usage.cached_calls + other.usage.cached_calls]
     bought = [_used(pair[side] for pair in paid) for side in (0, 1)]
     seconds = [math.fsum(pair[side].seconds for pair in paid) for side in (0, 1)]
+    p = _mcnemar(*counts, exact)
     return Pair(
         a=names[0],
         b=names[1],
@@ -194,9 +300,9 @@ def _pair(
         accuracy_a=sum(right_a) / len(a),
         accuracy_b=sum(right_b) / len(b),
         **paired_bootstrap(right_a, right_b, seed=seed)._asdict(),
-        p=mcnemar_exact(len(only_a), len(only_b)),
-        p_adjusted=p_adjusted,
-        odds=matched_odds(len(only_a), len(only_b)),
+        p=p,
+        p_adjusted=p,
+        odds=matched_odds(*counts, exact=exact),
         f1=paired_bootstrap(*zip(*spans, strict=True), seed=seed) if spans else None,
         call_ratio=_ratio(*(_used(answers).calls for answers in (a, b))),
         paid=len(paid),
@@ -207,6 +313,7 @@ def _pair(
         only_b=only_b,
         failed_a=sum(one.failed for one in a),
         failed_b=sum(one.failed for one in b),
+        test=EXACT if exact else MIDP,
     )
 
 

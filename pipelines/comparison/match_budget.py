@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,34 +24,46 @@ from ..lms.named import SAMPLING, lm, lm_identity
 from ..programs.seats import EVERY, LMOptions
 from ..runs.manifest import lms_of
 from ..runs.progress import Progress
+from .confounds import ARMS
 
 PILOT = 8
 MATCH = "match-budget"  # sub-folder of the run that is matched
+MATCHED = "self-consistency, same budget"
 Show = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
 class Match:
-    """How many samples the budget pays for: `samples` = max(1, ⌊tokens_per_question / tokens_per_sample⌋).
+    """How many samples of `lm` the budget pays for: max(1, ⌊spent on a question / taken by a sample⌋).
 
-    Tokens are prompt and completion together: those of a question are the mean over the `rows` of the matched
-    run whose calls were all paid for, those of a sample the mean over `pilot` questions asked once.
+    Both are in dollars where both are known, else in tokens, prompt and completion together: those of a
+    question are the mean over the `rows` of the matched run whose calls were all paid for, those of a sample
+    the mean over `pilot` questions asked once.
     """
 
     tokens_per_question: float
     rows: int
     tokens_per_sample: float
     pilot: int
+    cost_per_question: float | None = None
+    cost_per_sample: float | None = None
+    lm: str = ""
 
     @property
     def samples(self) -> int:
+        if self.cost_per_question and self.cost_per_sample:
+            return max(1, int(self.cost_per_question / self.cost_per_sample))
         return max(1, int(self.tokens_per_question / self.tokens_per_sample))
 
     @property
     def sentence(self) -> str:
+        if self.cost_per_question and self.cost_per_sample:
+            spent, taken = f"{self.cost_per_question:.3g} US dollars", f"{self.cost_per_sample:.3g}"
+        else:
+            spent, taken = f"{self.tokens_per_question:,.0f} tokens", f"{self.tokens_per_sample:,.0f}"
         return (
-            f"{self.tokens_per_question:,.0f} tokens a question were spent, and a sample takes "
-            f"{self.tokens_per_sample:,.0f} (pilot of {self.pilot}): {SELF_CONSISTENCY} gets {self.samples} "
+            f"{spent} a question were spent, and a sample{f' of {self.lm}' if self.lm else ''} takes {taken} "
+            f"(pilot of {self.pilot}): {SELF_CONSISTENCY} gets {self.samples} "
             f"sample{'s' if self.samples > 1 else ''}"
         )
 
@@ -72,7 +86,9 @@ def match_budget(
     Args:
         evaluation: the run to match, or its folder.
         questions: those that it ran on.
-        lm: the LM to sample from; by rights one of those that the run used. None takes DSPy's configured one.
+        lm: the LM to sample from; by rights one of those that the run used. Of several, in a list, each is
+            run alone, and the result is the one most often right: the fair opponent of a team of unlike LMs.
+            None takes DSPy's configured one.
         out: folder for the pilot and the baseline; by default `match-budget` in that of the run. The same
             call resumes.
         pilot: how many questions are asked once to learn what a sample takes; they are spread evenly.
@@ -91,39 +107,75 @@ def match_budget(
         )
     if pilot < 1:
         raise UserError(f"pilot is {pilot}: give a number of questions from 1 up")
+    lms = list(lm) if isinstance(lm, list | tuple) else [lm]
     once = SingleAgent(SELF_CONSISTENCY, samples=1)
-    _check_lm(matched, once, lm)
+    used = [_checked_lm(matched, once, one) for one in lms]
     spent, rows = tokens_per_question(matched.rows)
     if spent is None:
         raise UserError(
             f"what {matched.folder} spent is not known, since {_unknown_because(matched.rows)}, or set the "
             f"samples of single:{SELF_CONSISTENCY} yourself"
         )
-    folder = matched.folder / MATCH if out is None else Path(out)
-    shared: dict[str, Any] = {"lm": lm, "concurrency": concurrency}
-    # From the cache, the pilot would not tell what a sample takes.
-    tried = evaluate(
-        once, evenly_spaced(questions, pilot), out=folder / "pilot", cache=False, tracking=False, **shared
-    )
-    sample, asked = tokens_per_question(tried.rows)
-    if sample is None:
-        raise UserError(
-            f"what a sample takes is not known, since no question of the pilot in {folder / 'pilot'} was "
-            "answered by an LM that counts tokens: see the errors in its rows, and delete it to try again"
+    home = matched.folder / MATCH if out is None else Path(out)
+    shared: dict[str, Any] = {"concurrency": concurrency}
+    notes = {**described["settings"], **_BASELINE, **(settings or {})}
+    notes[ARMS] = [known["endpoint"] for known in used]
+    found = []
+    for one, known in zip(lms, used, strict=True):
+        folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", known["name"])
+        # From the cache, the pilot would not tell what a sample takes.
+        tried = evaluate(
+            *(once, evenly_spaced(questions, pilot)),
+            **{"lm": one, "out": folder / "pilot", "cache": False, "tracking": False, **shared},
         )
-    match = Match(spent, rows, sample, asked)
-    if told is not None:
-        told(match)
-    found = evaluate(
-        SingleAgent(SELF_CONSISTENCY, samples=match.samples),
-        questions,
-        out=folder / f"{match.samples}-samples",
-        tracking=tracking,
-        settings={**described["settings"], **_BASELINE, **(settings or {}), MATCH: asdict(match)},
-        progress=progress,
-        **shared,
-    )
-    return Evaluation(found.folder, found.summary, (matched, found))  # the matched one may own the folder
+        sample, asked = tokens_per_question(tried.rows)
+        if sample is None:
+            raise UserError(
+                f"what a sample takes is not known, since no question of the pilot in {folder / 'pilot'} was "
+                "answered by an LM that counts tokens: see the errors in its rows, and delete it to try again"
+            )
+        spent_usd, sample_usd = (cost_per_question(run.rows) for run in (matched, tried))
+        name = known["name"] if len(lms) > 1 else ""
+        match = Match(spent, rows, sample, asked, spent_usd, sample_usd, name)
+        if told is not None:
+            told(match)
+        program = SingleAgent(SELF_CONSISTENCY, samples=match.samples)
+        place = folder / f"{match.samples}-samples"
+        about = {**notes, MATCH: asdict(match)}
+        found.append(
+            evaluate(
+                *(program, questions),
+                **{"lm": one, "out": place, "tracking": tracking, "settings": about, **shared},
+                progress=progress,
+            )
+        )
+    best = max(found, key=lambda run: run.accuracy)
+    return Evaluation(best.folder, best.summary, (matched, *found))  # the matched one may own the folder
+
+
+def made_match(run: Evaluation) -> Evaluation | None:
+    """The baseline that was matched to a run before, the most often right of its LMs'; None without one."""
+    found = []
+    for place in sorted((run.folder / MATCH).glob("**/*-samples")):
+        with suppress(UserError):
+            one = earlier(place)
+            if is_match(one) and one.summary.counts["rows"] == one.summary.counts["questions"]:
+                found.append(one)
+    return max(found, key=lambda one: one.accuracy, default=None)
+
+
+def with_matches(names: Sequence[str], runs: Sequence[Evaluation]) -> tuple[list[str], list[Evaluation]]:
+    """The runs, and after them the baselines that were matched to them before, if they are not among them."""
+    known = {run.folder.resolve() for run in runs}
+    found = [(name, one) for name, run in zip(names, runs, strict=True) if (one := made_match(run))]
+    new = [(name, one) for name, one in found if one.folder.resolve() not in known]
+    titles = [MATCHED if len(new) == 1 else f"{MATCHED} as {name}" for name, _ in new]
+    return [*names, *titles], [*runs, *(one for _, one in new)]
+
+
+def is_match(run: Evaluation) -> bool:
+    """Whether the run is a baseline that `match_budget` made."""
+    return MATCH in run.summary.run["settings"]
 
 
 _BASELINE = {"command": "compare", "program_spec": f"single:{SELF_CONSISTENCY}", "sets": [], "demos": 0}
@@ -134,12 +186,7 @@ def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
 
     Questions that failed are left out: what they spent before is no answer's price.
     """
-    counts = [
-        tokens
-        for row in rows
-        if row["usage"]["calls"] and not row["usage"]["cached_calls"] and row["error"] is None
-        if (tokens := tokens_of(row["usage"])) is not None
-    ]
+    counts = [tokens for row in rows if _paid(row) and (tokens := tokens_of(row["usage"])) is not None]
     total = sum(counts)
     return (total / len(counts) if total else None), len(counts)
 
@@ -154,6 +201,17 @@ def _unknown_because(rows: Iterable[ResultRow]) -> str:
     if any(usage["calls"] for usage in usages):
         return "its LM did not say how many tokens its calls took: take an LM that does"
     return "its calls were not counted: run it again with this version"
+
+
+def cost_per_question(rows: Iterable[ResultRow]) -> float | None:
+    """Mean dollars of the same questions; None where a price is not known, or nothing was paid."""
+    costs = [row["usage"]["cost_usd"] for row in rows if _paid(row)]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) / len(known) if any(known) and len(known) == len(costs) else None
+
+
+def _paid(row: ResultRow) -> bool:
+    return bool(row["usage"]["calls"] and not row["usage"]["cached_calls"] and row["error"] is None)
 
 
 def evenly_spaced(questions: Sequence[Question], most: int) -> list[Question]:
@@ -191,22 +249,32 @@ def questions_of(run: Evaluation, source: str | None = None) -> list[Question]:
     return found
 
 
-def lm_of_run(run: Evaluation, lms: LMOptions, who: str, *, other: bool = False) -> Any:
+def lms_of_run(run: Evaluation, lms: LMOptions, who: str) -> list[Any]:
+    """The LM that `lms` names, or else each different one of the run's, made again with its settings; see
+    `lm_of_run`."""
+    known = dict.fromkeys(each["name"] for each in run.summary.run["lms"].values())
+    wanted = [lms.seated[EVERY]] if EVERY in lms.seated else known
+    return [lm_of_run(run, lms, who, name=name) for name in wanted]
+
+
+def lm_of_run(
+    run: Evaluation, lms: LMOptions, who: str, *, other: bool = False, name: str | None = None
+) -> Any:
     """The LM of a run, made again with its settings: that of most of its seats, or the one that `lms` names.
 
     Its address comes from the options or the environment, never from the run: a folder from elsewhere could
     name one to send the key to. `who` has the one seat that it is for; with `other`, the name may be of an LM
-    that the run did not use. Raises UserError when there are several LMs and no name, and when the LM made is
-    not the one that the run used.
+    that the run did not use. `name` takes the place of the one in `lms`. Raises UserError when there are
+    several LMs and no name, and when the LM made is not the one that the run used.
     """
     if {*lms.seated, *lms.addresses} - {EVERY}:
         raise UserError(f"{who} has one seat: give --lm and --api-base without a seat's name")
     known = run.summary.run["lms"]
     used = {each["name"]: each for each in [*known.values(), *([known["*"]] if "*" in known else [])]}
-    name = lms.seated.get(EVERY)
-    if name is None and "*" not in known and len(used) > 1:
+    named = name or lms.seated.get(EVERY)
+    if named is None and "*" not in known and len(used) > 1:
         raise UserError(f"{run.folder} used several LMs: choose {' or '.join(used)} with --lm")
-    wanted = name or (known["*"]["name"] if "*" in known else next(iter(used)))
+    wanted = named or (known["*"]["name"] if "*" in known else next(iter(used)))
     if other and lms.replays is not None:
         return lm(wanted)
     if wanted not in used:
@@ -221,7 +289,7 @@ def lm_of_run(run: Evaluation, lms: LMOptions, who: str, *, other: bool = False)
     profile = Profile(**used[wanted]["profile"]) if used[wanted]["profile"] else None
     made = lms.make(wanted, profile=profile, **settings)
     endpoint = (lm_identity(made) or {}).get("endpoint")
-    if (name is None or not other) and endpoint != used[wanted]["endpoint"]:
+    if (named is None or not other) and endpoint != used[wanted]["endpoint"]:
         more = ", or name another LM with --lm" if other else ""
         raise UserError(
             f"{run.folder} used {used[wanted]['endpoint']}, not {endpoint}: give its address with "
@@ -230,17 +298,19 @@ def lm_of_run(run: Evaluation, lms: LMOptions, who: str, *, other: bool = False)
     return made
 
 
-def _check_lm(matched: Evaluation, program: SingleAgent, lm: Any) -> None:
-    """The baseline's LM must be one that the run used: another one's tokens are another currency."""
+def _checked_lm(matched: Evaluation, program: SingleAgent, lm: Any) -> dict[str, Any]:
+    """What is known of the baseline's LM, which the run must have used: another one's tokens are another
+    currency."""
     import dspy
 
-    used = lms_of(program, lm or dspy.settings.lm)["*"]
+    used: dict[str, Any] = lms_of(program, lm or dspy.settings.lm)["*"]
     known = matched.summary.run["lms"].values()
     if all(_place(used) != _place(other) for other in known):
         names = ", ".join(dict.fromkeys(str(other["endpoint"]) for other in known))
         raise UserError(
             f"{used['endpoint']} is not an LM of {matched.folder}, which used {names}: match it with that one"
         )
+    return used
 
 
 def _place(lm: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -8,52 +8,36 @@ from dataclasses import asdict, dataclass
 from itertools import chain, zip_longest
 from typing import Any, overload
 
-from ...modules.base.calls import UsageFields
-from ...optimizers.statistics.statistics import Difference, Odds
-from ..base.wording import mostly_failed, run_failed, smallest_difference
+from ...optimizers.statistics.clusters import FEW, Clustered
+from ...optimizers.statistics.statistics import Difference, Interval, Odds
+from ..base.wording import FEWEST, FEWEST_EXACT, run_failed, smallest_difference
 from ..evaluation.earlier import Evaluation
+from .compared import Compared
+from .recommend import Recommendation
 
 SHOWN = 5  # discordant questions that are shown unless more are asked for
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One run, as far as it is compared: every figure is over the shared questions alone.
-
-    `questions` were asked for and `rows` finished, `left_out` of them not shared. `accuracy` and `f1` (None
-    without span questions) are `{"value", "low", "high", "n"}` with a 95% interval. Tokens and cost in
-    `usage` are those of calls really made; `seconds` is the mean of a question.
-    """
-
-    name: str
-    folder: str
-    questions: int
-    rows: int
-    left_out: int
-    accuracy: dict[str, float]
-    f1: dict[str, float] | None
-    errors: int
-    unreadable: int
-    usage: UsageFields
-    seconds: float
-
-    @property
-    def failed(self) -> bool:
-        """Whether so many of the compared questions failed that the scores are not the program's."""
-        return mostly_failed(self.errors, round(self.accuracy["n"]))
+SURE = 0.05
+A, B, UNDECIDED, NOT_COMPARABLE = "a", "b", "undecided", "not_comparable"
+MIDP, EXACT, CLUSTERS = "McNemar's mid-p", "McNemar's exact p", "cluster-robust p"
+_POWER = 1.43
+"""Half a 95% interval times this is seen with a power of 80%: (1.96 + 0.84) / 1.96 standard errors."""
 
 
 @dataclass(frozen=True)
 class Pair:
     """One run against another. Differences are `a` minus `b`, in 0 … 1, with a 95% paired bootstrap interval.
 
-    `p` is McNemar's exact test, `p_adjusted` the same after Holm's correction over all pairs compared. The
-    effect size is `odds`, the odds ratio of the discordant questions (`only_a` over `only_b`, the ids of
-    those that only one of them answered right) with its exact interval. `f1` is the difference in F1 over
-    span questions, None without any. Ratios are a's over b's, None where b's is zero or unknown: `call_ratio`
-    over all `n` questions; tokens, cost and seconds over the `paid` ones, on which neither run had an answer
-    from a record or cache. `failed_a` and `failed_b` of the questions failed and count as wrong; from half of
-    them up the figures are about the failure, and there is no verdict.
+    `outcome` is `a` or `b` for the better one, `undecided`, or `not_comparable`; `notes` say what keeps a
+    verdict off and what else than the programs differs, a sentence each. `p` is that of `test`: McNemar's
+    mid-p or exact test or, with `clustered`, the cluster-robust one over `clusters` of that field of `meta`;
+    `p_adjusted` is the same after Holm's correction over all pairs compared. The effect size is `odds`, the
+    odds ratio of the discordant questions (`only_a` over `only_b`, the ids of those that only one of them
+    answered right) with its interval by the same test. `f1` is the difference in F1 over span questions, None
+    without any. Ratios are a's over b's, None where b's is zero or unknown: `call_ratio` over all `n`
+    questions; tokens, cost and seconds over the `paid` ones, on which neither run had an answer from a record
+    or cache. `failed_a` and `failed_b` of the questions failed and count as wrong; from half of them up the
+    figures are about the failure, and there is no verdict. Nor is there one with an `unread` cause: answers
+    that could not be read are above 5% of a run, or could undo the difference.
     """
 
     a: str
@@ -77,6 +61,12 @@ class Pair:
     only_b: tuple[str, ...]
     failed_a: int = 0
     failed_b: int = 0
+    test: str = MIDP
+    cluster: str | None = None
+    clustered: Clustered | None = None
+    unread: str = ""
+    confounds: tuple[str, ...] = ()
+    opponent: str = ""
 
     @property
     def failure(self) -> str | None:
@@ -85,25 +75,77 @@ class Pair:
         return "; ".join(filter(None, (run_failed(run, n, self.n) for run, n in runs))) or None
 
     @property
+    def interval(self) -> Interval:
+        """The interval that the verdict goes by: over new clusters where there are any."""
+        known = self if self.clustered is None else self.clustered
+        return Interval(known.low, known.high)
+
+    @property
+    def outcome(self) -> str:
+        if self.failure is not None or self.unread:
+            return NOT_COMPARABLE
+        low, high = self.interval
+        if self.p_adjusted < SURE and (low > 0 or high < 0):
+            return A if low > 0 else B
+        return UNDECIDED
+
+    @property
+    def differ(self) -> str:
+        """What else than the programs differs, as the end of a sentence; empty where nothing does."""
+        return f"but they differ in {' and '.join(self.confounds)}" if self.confounds else ""
+
+    @property
+    def notes(self) -> list[str]:
+        found = [self.unread] if self.unread else []
+        if self.confounds:
+            found.append(f"{self.a} and {self.b} differ in {' and '.join(self.confounds)}")
+        if self.opponent:
+            found.append(self.opponent)
+        if self.clustered is not None and self.clustered.clusters < FEW:
+            found.append(
+                f"There are only {self.clustered.clusters} clusters of {self.cluster}: below {FEW} the "
+                "interval is too narrow"
+            )
+        return [f"{note}." for note in found]
+
+    @property
     def smallest(self) -> float:
         """The smallest true difference (0 … 1) that as many questions, as often discordant, show at 80%
         power; 1 where they are too few to show any."""
+        if self.clustered is not None and self.clustered.high > self.clustered.low:
+            return min(1.0, _POWER * (self.clustered.high - self.clustered.low) / 2)
         discordant = (len(self.only_a) + len(self.only_b)) / self.n
-        return smallest_difference(self.n, max(discordant, 1 / self.n))
+        fewest = FEWEST_EXACT if self.test == EXACT else FEWEST
+        return smallest_difference(self.n, max(discordant, 1 / self.n), fewest)
+
+    @property
+    def spread(self) -> str:
+        """The 95% interval in words, of these clusters and of new ones where there are any."""
+        said = f"95% interval {100 * self.low:+.1f} to {100 * self.high:+.1f}"
+        if self.clustered is None:
+            return said
+        low, high = self.interval
+        return (
+            f"{said} for these clusters of {self.cluster}, {100 * low:+.1f} to {100 * high:+.1f} for new "
+            f"ones, {self.clustered.clusters} clusters"
+        )
 
     @property
     def verdict(self) -> str:
-        """The outcome in a sentence, no bolder than the interval allows."""
+        """The outcome in a sentence, no bolder than the interval allows, with what else differs."""
         if self.failure is not None:
             return f"No verdict on {self.a} and {self.b}: {self.failure}."
-        points, low, high = (100 * value for value in (self.difference, self.low, self.high))
-        gap = f"{abs(points):.1f} points (95% interval {low:+.1f} to {high:+.1f}, n = {self.n})"
-        if self.p_adjusted < 0.05 and self.low > 0:
-            return f"{self.a} beats {self.b} by {gap}."
-        if self.p_adjusted < 0.05 and self.high < 0:
-            return f"{self.a} does worse than {self.b} by {gap}."
+        if self.unread:
+            return f"{self.unread}. There is no verdict on {self.a} and {self.b}."
+        points = 100 * self.difference
+        differ = f" {self.differ[:1].upper()}{self.differ[1:]}." if self.differ else ""
+        differ += f" {self.opponent}." if self.opponent else ""
+        if self.outcome != UNDECIDED:
+            beats = "beats" if self.outcome == A else "does worse than"
+            sure = f"({self.spread}, n = {self.n})"
+            return f"{self.a} {beats} {self.b} by {abs(points):.1f} points {sure}.{differ}"
         found = (
-            f"{points:+.1f} points (95% interval {low:+.1f} to {high:+.1f})"
+            f"{points:+.1f} points ({self.spread})"
             if self.only_a or self.only_b
             else "no question was right in only one of the two"
         )
@@ -112,19 +154,28 @@ class Pair:
             if self.smallest < 1
             else "so few questions can show no difference at all"
         )
-        return f"No difference between {self.a} and {self.b} is shown: {found}; with n = {self.n}, {unseen}."
+        return (
+            f"No difference between {self.a} and {self.b} is shown: {found}; with n = {self.n}, {unseen}."
+            f"{differ}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: tuples by name, and an odds ratio without a finite value as null."""
         odds = {key: value if math.isfinite(value) else None for key, value in self.odds._asdict().items()}
-        f1 = self.f1._asdict() if self.f1 else None
-        return {**asdict(self), "odds": odds, "f1": f1, "verdict": self.verdict}
+        named = {
+            key: None if value is None else value._asdict()
+            for key, value in (("f1", self.f1), ("clustered", self.clustered))
+        }
+        said = {"outcome": self.outcome, "notes": self.notes, "verdict": self.verdict}
+        return {**asdict(self), "odds": odds, **named, **said}
 
 
 class Comparison(Sequence[Pair]):
-    """Runs compared over their shared questions: a sequence of pairs, the reference as `b` in each.
+    """Runs compared over their shared questions: a sequence of all pairs.
 
-    `runs` has every run, the reference first; `notes` says what the figures leave out, a sentence each.
+    First come those of the others, as `a`, against the reference, as `b`; then those among the others.
+    `runs` has every run, the reference first; `notes` says what the figures leave out, a sentence each;
+    `recommendation` is None where fewer than two runs can be judged.
     """
 
     def __init__(
@@ -133,11 +184,24 @@ class Comparison(Sequence[Pair]):
         pairs: Sequence[Pair],
         notes: Sequence[str],
         rows: Mapping[str, Evaluation],
+        recommendation: Recommendation | None = None,
     ) -> None:
         self.runs = list(runs)
         self.pairs = list(pairs)
         self.notes = list(notes)
         self._rows = rows
+        self.recommendation = recommendation
+
+    @property
+    def against(self) -> list[Pair]:
+        """The pairs of the others against the reference, in their order."""
+        return self.pairs[: len(self.runs) - 1]
+
+    @property
+    def said(self) -> list[str]:
+        """The verdict on each pair, and the recommendation."""
+        more = [self.recommendation.sentence] if self.recommendation else []
+        return [*(pair.verdict for pair in self.pairs), *more]
 
     @property
     def names(self) -> list[str]:
@@ -154,7 +218,7 @@ class Comparison(Sequence[Pair]):
         return len(self.pairs)
 
     def __repr__(self) -> str:
-        return "\n".join([*(pair.verdict for pair in self.pairs), *self.notes])
+        return "\n".join([*self.said, *self.notes])
 
     def discordant(self, pair: Pair, most: int = SHOWN) -> list[dict[str, Any]]:
         """Questions that only one of the two answered right, its two kinds in turn and in the data's order.
@@ -181,5 +245,6 @@ class Comparison(Sequence[Pair]):
             "questions": self.pairs[0].n,
             "runs": [asdict(run) for run in self.runs],
             "pairs": [pair.to_dict() for pair in self.pairs],
+            "recommendation": self.recommendation.to_dict() if self.recommendation else None,
             "notes": self.notes,
         }

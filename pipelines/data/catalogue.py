@@ -35,7 +35,8 @@ class DatasetSpec:
     file in FOLKMOOT_DATA, with `{split}` for the split. `closed_book` drops the passage; `evidence` says
     that a list in `context` holds ids of corpus documents, which no agent may see; `balance` names the
     `meta` field whose values a seeded sample holds in equal numbers; `partner` names the `meta` field with
-    the id of a question's partner, which a seeded sample takes along.
+    the id of a question's partner, which a seeded sample takes along; `cluster` names the `meta` field that
+    says which questions belong together, by a value that they share or by a partner's id.
     """
 
     name: str
@@ -51,6 +52,7 @@ class DatasetSpec:
     evidence: bool = False
     balance: str | None = None
     partner: str | None = None
+    cluster: str | None = None
     shipped: bool = False
 
     def split(self, wanted: str | None) -> str:

@@ -19,10 +19,11 @@ from ...modules.reading.question import Question
 from ...signatures.frame import SYSTEM
 from ..base.budget import Account, open_account
 from ..base.journal import records
-from ..base.wording import smallest_difference
+from ..base.wording import Apart, smallest_differences
 from ..lms.ledger import totals
 from ..lms.named import engine_of
 from ..runs.rows import RESULTS
+from .former import apart_of, former_runs, pilot_of
 
 CHARS_PER_TOKEN = 4  # of English text, roughly, with the tokenisers of today
 SAMPLE = 200  # questions whose requests are written out; more would say the same
@@ -40,10 +41,12 @@ class Forecast:
 
     `calls` is the least, when all agree at once, and the most, when nobody does; `most_calls` if, on top,
     every answer had to be asked for twice. `cost_usd` is None when a price is unknown (`unpriced` names those
-    LMs), `seconds` when nothing tells how long a call takes. `smallest_difference` is the true difference in
-    accuracy, 0 to 1, that so many paired questions show with a power of 80% when 8% of them tell two programs
-    apart (or, where the difference is larger than that, no more than it takes), and 1 where there are too few
-    to show any. What records or the call cache answer costs nothing and is not known to a plan.
+    LMs), `seconds` when nothing tells how long a call takes. Tokens are what questions of the `pilot` took,
+    an earlier run of the same program and LMs; None: counted from the prompts. `smallest_difference` is the
+    true difference in accuracy, 0 to 1, that so many paired questions show with a power of 80% when two
+    programs are `apart` on as many of them as in former runs, both ends alike; or, without any, on 10% and on
+    35%. 1 where there are too few to show any. What records or the call cache answer costs nothing and is not
+    known to a plan.
     """
 
     questions: int
@@ -54,7 +57,9 @@ class Forecast:
     cost_usd: Range | None
     unpriced: tuple[str, ...]
     seconds: Range | None
-    smallest_difference: float
+    smallest_difference: Range
+    apart: Apart | None = None
+    pilot: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -68,6 +73,7 @@ def forecast(
     asked: Sequence[Question] | None = None,
     concurrency: int = 64,
     seconds_per_call: float | None = None,
+    out: Path | None = None,
 ) -> Forecast:
     """Estimate an evaluation without calling an LM.
 
@@ -78,6 +84,8 @@ def forecast(
         asked: the questions that are still to be asked, where these are not `questions`.
         concurrency: most questions in flight.
         seconds_per_call: how long a call takes, where that is known.
+        out: the folder of the run: what is in it already and the runs beside it say what a question takes,
+            and on how many two programs are apart.
     """
     todo = questions if asked is None else asked
     turns = [(seat, low * len(todo), high * len(todo)) for seat, low, high in program.turns()]
@@ -104,6 +112,13 @@ def forecast(
             costs[end] += prompt * prices[0] + completion * prices[1] if prices is not None else 0.0
     least = round(lengths[0])
     most = program.most_turns() * len(todo)
+    runs = former_runs(out) if out is not None else []
+    pilot = pilot_of(runs, program, lm)
+    if pilot is not None:
+        times = [len(todo) / pilot.factor, len(todo) * pilot.factor]
+        prompts, completions = ([each * n for n in times] for each in (pilot.prompt, pilot.completion))
+        costs = costs if pilot.cost is None else [pilot.cost * n for n in times]
+    apart = apart_of(runs, out, questions) if out is not None else None
     lanes = min(at_once, concurrency)
     return Forecast(
         questions=len(questions),
@@ -116,7 +131,9 @@ def forecast(
         seconds=None
         if seconds_per_call is None
         else (least * seconds_per_call / lanes, most * seconds_per_call / lanes),
-        smallest_difference=smallest_difference(len(questions)),
+        smallest_difference=smallest_differences(len(questions), apart),
+        apart=apart,
+        pilot=None if pilot is None else pilot.seen,
     )
 
 

@@ -17,10 +17,11 @@ from ...modules.base.fence import clean
 from ...optimizers.statistics.statistics import mcnemar_exact, wilson
 from ..base.wording import counted, run_failed
 from ..comparison.pairs import Comparison
+from ..comparison.recommend import price_axis
 from ..evaluation.earlier import Evaluation
 from ..tracking.values import params_of, scrubbed
 from .dialogues import FEW, MOST, Picked, ShownDialogue, shown
-from .plots import Picture, price_axis, price_plot, protocol_plots
+from .plots import Picture, price_plot, protocol_plots
 from .verdict import Lead, PairVerdict, lead_of
 
 LONGEST_SETTING = 300
@@ -111,22 +112,33 @@ class ShownRun:
 
     @property
     def talk(self) -> Mapping[str, Any] | None:
-        """What talking put right and wrong, with McNemar's exact p of the two."""
-        counts = self.forensics.get("talk")
-        if counts is None:
+        """What talk (revisions) and the decider put right and wrong, each with McNemar's exact p.
+
+        Runs of earlier versions tell the two apart only where nobody revised: they have the sum.
+        """
+        talk = self.forensics.get("talk")
+        if talk is None:
             return None
-        gained = counts["wrong_to_right"] + counts["unreadable_to_right"]
-        lost = counts["right_to_wrong"] + counts["right_to_unreadable"]
+        parts = [(said, talk[name]) for name, said in _PARTS.items() if name in talk]
+        parts = parts or [("What was said after the first answers, and the decider,", talk)]
         return {
-            "accuracy": counts["accuracy"],
-            "gained": gained,
-            "lost": lost,
-            "p": mcnemar_exact(gained, lost),
+            "accuracy": talk["accuracy"],
+            "accuracy_last": talk.get("accuracy_last"),
+            "parts": [(said, _gains(counts)) for said, counts in parts],
         }
 
     @property
     def leaves(self) -> list[tuple[str, Any]]:
         return list(_leaves(scrubbed(self.evaluation.summary.report)))[:MOST_LEAVES]
+
+
+_PARTS = {"revisions": "Talk (revised answers)", "decider": "The decider (judge, tie-break or other rule)"}
+
+
+def _gains(counts: Mapping[str, int]) -> dict[str, float]:
+    gained = counts["wrong_to_right"] + counts["unreadable_to_right"]
+    lost = counts["right_to_wrong"] + counts["right_to_unreadable"]
+    return {"gained": gained, "lost": lost, "p": mcnemar_exact(gained, lost)}
 
 
 def page_of(

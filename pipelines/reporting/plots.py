@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
-from ..comparison.pairs import Compared
+from ..comparison.compared import Compared
+from ..comparison.recommend import front, price_axis
 from ..plots.figure import COLOURS, GREY, new_figure
 from ..plots.network import trust_plot
 from ..plots.protocols import plot_of
@@ -26,46 +26,6 @@ class Picture(NamedTuple):
     alt: str
     caption: str
     narrow: str | None = None
-
-
-class PriceAxis(NamedTuple):
-    """What runs are priced in, and what each took for a question."""
-
-    unit: str
-    each: list[float]
-
-
-def price_axis(runs: Sequence[Compared]) -> PriceAxis:
-    """Dollars, where all are known and somebody paid some; else tokens; else calls.
-
-    Tokens and dollars of answers from a record are not known: with any of those, calls count.
-    """
-    asked = [max(1, round(run.accuracy["n"])) for run in runs]
-
-    def each(totals: Sequence[float]) -> list[float]:
-        return [total / n for total, n in zip(totals, asked, strict=True)]
-
-    costs = [run.usage.get("cost_usd") for run in runs]
-    tokens = [tokens_of(run.usage) or 0 for run in runs]
-    fresh = not any(run.usage["cached_calls"] for run in runs)
-    if fresh and all(cost is not None for cost in costs) and any(costs):
-        return PriceAxis("US dollars", each([cost or 0.0 for cost in costs]))
-    if fresh and all(tokens):
-        return PriceAxis("tokens", each(tokens))
-    return PriceAxis("calls", each([run.usage["calls"] for run in runs]))
-
-
-def front(prices: Sequence[float], accuracies: Sequence[float]) -> list[int]:
-    """The places, by price, of those that no other is both cheaper and more often right than.
-
-    Of equals in one, the better in the other counts as both; of equals in both, the first does.
-    """
-    order = sorted(range(len(prices)), key=lambda place: (prices[place], -accuracies[place], place))
-    found: list[int] = []
-    for place in order:
-        if not found or accuracies[place] > accuracies[found[-1]]:
-            found.append(place)
-    return found
 
 
 def price_plot(compared: Sequence[Compared]) -> Picture | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from ...modules.base.errors import UserError
 from ...modules.base.files import write_whole
 from ..base.wording import counted, failed_note, run_failed
 from ..comparison.compare import compare, names_for, names_of
+from ..comparison.match_budget import is_match, with_matches
 from ..comparison.pairs import Comparison
+from ..comparison.recommend import MARGIN
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
@@ -49,6 +51,9 @@ def report(
     names: Sequence[str] = (),
     tracking: bool = True,
     seed: int = 0,
+    exact: bool = False,
+    cluster: str | None = None,
+    margin: float = MARGIN,
 ) -> Report:
     """Write one self-contained HTML page about runs: which is best, how sure that is, and at what price.
 
@@ -59,7 +64,9 @@ def report(
         names: what to call the runs, one each; by default what they ran.
         tracking: also add the page to the runs' MLflow runs, where they have one. A store that is down
             gives a warning.
-        seed: of the bootstrap.
+        seed, exact, cluster, margin: as in `compare`.
+
+    A baseline that `match_budget` made of one of the runs is shown beside it.
 
     Raises:
         UserError: no run, what is none, a folder that holds none, none with a finished row, names that do
@@ -69,7 +76,10 @@ def report(
     if not given:
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
     evaluations, folders, notes = _opened(given)
-    groups, apart = _grouped(evaluations, names_for(names, evaluations), seed)
+    titles, evaluations = with_matches(names_for(names, evaluations), evaluations)
+    groups, apart = _grouped(
+        evaluations, titles, {"seed": seed, "exact": exact, "cluster": cluster, "margin": margin}
+    )
     notes += apart + [note for group in groups for note in _warnings(group)]
     # By default in the folder that was named first: also of a compilation or a study, not of a run within.
     home = given[0].folder if isinstance(given[0], Evaluation) else given[0]
@@ -150,7 +160,9 @@ def _results(folder: Path) -> list[Folder]:
     return found
 
 
-def _grouped(runs: Sequence[Evaluation], names: Sequence[str], seed: int) -> tuple[list[RunGroup], list[str]]:
+def _grouped(
+    runs: Sequence[Evaluation], names: Sequence[str], how: Mapping[str, Any]
+) -> tuple[list[RunGroup], list[str]]:
     """Each run with the first group whose questions it shares; and, in words, which are not compared."""
     groups: list[RunGroup] = []
     apart = []
@@ -158,23 +170,22 @@ def _grouped(runs: Sequence[Evaluation], names: Sequence[str], seed: int) -> tup
         for place, group in enumerate(groups):
             together = RunGroup([*group.names, name], [*group.runs, run])
             try:
-                found = compare(*together.runs, names=together.names, seed=seed)
+                found = compare(*together.runs, names=together.names, **how)
             except UserError as problem:
                 apart.append(f"{name} is shown apart from {group.names[0]}: {problem}.")
                 continue
-            groups[place] = RunGroup(together.names, together.runs, found, _judged(found))
+            groups[place] = RunGroup(together.names, together.runs, found, _judged(found, together.runs))
             break
         else:
             groups.append(RunGroup([name], [run]))
     return groups, apart
 
 
-def _judged(found: Comparison) -> tuple[PairVerdict, ...]:
-    several = len(found) > 1
-    return tuple(
-        judged(pair, run, found.runs[0], several=several)
-        for pair, run in zip(found.pairs, found.runs[1:], strict=True)
-    )
+def _judged(found: Comparison, evaluations: Sequence[Evaluation]) -> tuple[PairVerdict, ...]:
+    """The verdict on each pair, those against the first run first."""
+    runs, several = {run.name: run for run in found.runs}, len(found) > 1
+    matched = any(is_match(run) for run in evaluations)
+    return tuple(judged(pair, runs[pair.a], runs[pair.b], several=several, matched=matched) for pair in found)
 
 
 def _headline(groups: Sequence[RunGroup], folders: Sequence[Folder], alone: bool) -> str:
@@ -220,14 +231,8 @@ def _warnings(group: RunGroup) -> list[str]:
         known = {str((run.summary.run.get("versions") or {}).get(key)) for run in group.runs}
         if len(known) > 1:
             found.append(f"The runs were made with different versions of {what}: {', '.join(sorted(known))}.")
-    lms = {
-        ", ".join(sorted({str(lm.get("name")) for lm in run.summary.run["lms"].values()}))
-        for run in group.runs
-    }
-    if len(lms) > 1:
-        found.append(
-            f"The runs asked different LMs, so a difference may be the LM's: {'; '.join(sorted(lms))}."
-        )
+    for note in (note for pair in group.comparison or () for note in pair.notes):
+        found += [] if note in found else [note]
     return found
 
 

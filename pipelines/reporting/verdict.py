@@ -8,25 +8,27 @@ from typing import Any, NamedTuple
 
 from ...modules.base.calls import plus, tokens_of
 from ..base.wording import counted
-from ..comparison.pairs import Compared, Comparison, Pair
+from ..comparison.compared import Compared
+from ..comparison.pairs import NOT_COMPARABLE, UNDECIDED, A, B, Comparison, Pair
 
 SAME_PRICE = 0.05
 """Prices that differ by no more than this share count as the same."""
 
-SURE = 0.05
 BETTER, WORSE, UNSHOWN, NO_VERDICT = "better", "worse", "no difference shown", "no verdict"
 WORTH_IT, NOT_WORTH_IT, YOUR_CALL, OPEN = "worth it", "not worth it", "your call", "open"
 RUN_AGAIN = "run it again"
+_OUTCOMES = {A: BETTER, B: WORSE, UNDECIDED: UNSHOWN, NOT_COMPARABLE: NO_VERDICT}
 
 
 @dataclass(frozen=True)
 class PairVerdict:
     """One program against another, in words.
 
-    `outcome` is BETTER, WORSE, UNSHOWN, or NO_VERDICT where a run failed; `worth` WORTH_IT, NOT_WORTH_IT,
-    YOUR_CALL, OPEN or RUN_AGAIN. `headline` says which and by how much, `scores` how often each is right,
-    `sure` how sure that is, `price` what it takes beside the other, `advice` what follows. `smallest` is the
-    smallest difference (0 … 1) that these questions could show, where none is shown; 1 if they are too few.
+    `outcome` is BETTER, WORSE, UNSHOWN, or NO_VERDICT where a run failed or its answers could not be read;
+    `worth` WORTH_IT, NOT_WORTH_IT, YOUR_CALL, OPEN or RUN_AGAIN. `headline` says which and by how much, and
+    what else than the programs differs; `scores` how often each is right, `sure` how sure that is, `price`
+    what it takes beside the other, `advice` what follows. `smallest` is the smallest difference (0 … 1) that
+    these questions could show, where none is shown; 1 if they are too few.
     """
 
     outcome: str
@@ -42,25 +44,25 @@ class PairVerdict:
         return asdict(self)
 
 
-def judged(pair: Pair, a: Compared, b: Compared, *, several: bool = False) -> PairVerdict:
-    """What to make of a pair; `several` says that its p is corrected for other pairs."""
-    if pair.failure is not None:
-        return _of_failed(pair, pair.failure)
-    points, low, high = (100 * value for value in (pair.difference, pair.low, pair.high))
+def judged(
+    pair: Pair, a: Compared, b: Compared, *, several: bool = False, matched: bool = False
+) -> PairVerdict:
+    """What to make of a pair; `several` says that its p is corrected for other pairs, `matched` that one
+    agent with the same bill stands beside it."""
+    outcome = _OUTCOMES[pair.outcome]
+    if outcome == NO_VERDICT:
+        return _of_failed(pair)
+    points = 100 * pair.difference
     corrected = " after Holm's correction" if several else ""
-    interval = f"95% interval {low:+.1f} to {high:+.1f} points"
     sure = (
-        f"{interval}; McNemar's exact p{corrected} is {_p(pair.p_adjusted)}, n = {pair.n:,}."
+        f"{pair.spread} points; {pair.test}{corrected} is {_p(pair.p_adjusted)}, n = {pair.n:,}."
         if pair.only_a or pair.only_b
         else f"Not one of the {counted(pair.n, 'shared question')} was right in only one of the two."
     )
-    outcome = UNSHOWN
-    if pair.p_adjusted < SURE and (pair.low > 0 or pair.high < 0):
-        outcome = BETTER if pair.low > 0 else WORSE
     dearer, smallest = _dearer(pair), None
     if outcome == BETTER:
         headline = f"{pair.a} beats {pair.b} by {points:.1f} points"
-        worth, advice = _of_better(pair, a, b, dearer)
+        worth, advice = _of_better(pair, a, b, dearer, matched)
     elif outcome == WORSE:
         headline = f"{pair.a} does worse than {pair.b} by {-points:.1f} points"
         worth, advice = _of_worse(pair, dearer)
@@ -73,20 +75,34 @@ def judged(pair: Pair, a: Compared, b: Compared, *, several: bool = False) -> Pa
             if smallest < 1
             else f" {counted(pair.n, 'question').capitalize()} can show no difference at all."
         )
+    headline += f", {pair.differ}" if pair.differ else ""
+    if pair.confounds and worth in (WORTH_IT, NOT_WORTH_IT):
+        worth = YOUR_CALL  # what differs beside the programs may be what made the difference
+    advice += f" {pair.opponent}." if pair.opponent else ""
     scores = f"{pair.accuracy_a:.1%} right ({pair.a}) against {pair.accuracy_b:.1%} ({pair.b})."
     return PairVerdict(outcome, worth, headline, scores, sure, price_of(pair), advice, smallest)
 
 
-def _of_failed(pair: Pair, failure: str) -> PairVerdict:
+def _of_failed(pair: Pair) -> PairVerdict:
+    if pair.failure is None:
+        return PairVerdict(
+            NO_VERDICT,
+            RUN_AGAIN,
+            f"{pair.unread}. No verdict on {pair.a} and {pair.b}",
+            "Not known: answers that could not be read count as wrong.",
+            "Not at all: an answer that could not be read is no evidence for or against a program.",
+            price_of(pair),
+            f"{pair.unread}.",
+        )
     return PairVerdict(
         NO_VERDICT,
         RUN_AGAIN,
-        f"No verdict on {pair.a} and {pair.b}: {failure}",
+        f"No verdict on {pair.a} and {pair.b}: {pair.failure}",
         f"Not known: {pair.failed_a:,} ({pair.a}) and {pair.failed_b:,} ({pair.b}) of "
         f"{counted(pair.n, 'question')} failed, which count as wrong.",
         "Not at all: from half of the questions up, failures say nothing about a program.",
         "Not known: a question that failed is no answer for its price.",
-        f"{failure}.",
+        f"{pair.failure}.",
     )
 
 
@@ -99,10 +115,11 @@ class Lead(NamedTuple):
 
 def lead_of(found: Comparison, verdicts: Sequence[PairVerdict]) -> Lead:
     """What stands first of several: the best run that beats the baseline, else that none does."""
-    baseline = found.runs[0].name
+    baseline, verdicts = found.runs[0].name, verdicts[: len(found.against)]
     judged_ones = [verdict for verdict in verdicts if verdict.outcome != NO_VERDICT]
     if not judged_ones and len(verdicts) > 1:
-        return Lead(f"No verdict on any of the {len(verdicts)} others beside {baseline}: runs failed", None)
+        why = "runs failed or could not be read" if any(pair.unread for pair in found) else "runs failed"
+        return Lead(f"No verdict on any of the {len(verdicts)} others beside {baseline}: {why}", None)
     better = [place for place, verdict in enumerate(verdicts) if verdict.outcome == BETTER]
     if len(verdicts) == 1:
         return Lead(verdicts[0].headline, verdicts[0])
@@ -145,17 +162,15 @@ def _dearer(pair: Pair) -> int | None:
     return 1 if ratio > 1 + SAME_PRICE else -1 if ratio < 1 - SAME_PRICE else 0
 
 
-def _of_better(pair: Pair, a: Compared, b: Compared, dearer: int | None) -> tuple[str, str]:
+def _of_better(pair: Pair, a: Compared, b: Compared, dearer: int | None, matched: bool) -> tuple[str, str]:
     if dearer is None:
         return YOUR_CALL, "Better; look up what it costs before you choose it."
     if dearer <= 0:
         return WORTH_IT, f"It is better and costs {'less' if dearer else 'no more'}: take {pair.a}."
     extra = _extra(pair, a, b)
     each = f"Each further right answer takes about {extra} more. " if extra else ""
-    return YOUR_CALL, (
-        f"{each}Whether that is worth it is yours to say. One agent may do as well for the same bill: "
-        "folkmoot compare RUN --match-budget tests that."
-    )
+    fair = " One agent may do as well for the same bill: folkmoot compare RUN --match-budget tests that."
+    return YOUR_CALL, f"{each}Whether that is worth it is yours to say.{'' if matched else fair}"
 
 
 def _of_worse(pair: Pair, dearer: int | None) -> tuple[str, str]:

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest, norm
+from scipy.stats import binom, binomtest, norm
+from scipy.stats import t as student
 
+from folkmoot.optimizers.statistics.clusters import clustered_mean
 from folkmoot.optimizers.statistics.statistics import (
     bootstrap_mean,
     holm,
     matched_odds,
     mcnemar_exact,
+    mcnemar_midp,
     minimum_detectable_difference,
     paired_bootstrap,
     wilson,
@@ -259,3 +262,78 @@ def test_holm_keeps_order_and_never_lowers_a_p_value(p: list[float], data: st.Da
     assert holm([p[i] for i in order]) == pytest.approx([adjusted[i] for i in order])
     ranked = [y for _, y in sorted(zip(p, adjusted, strict=True))]
     assert ranked == sorted(ranked)
+
+
+# Mid-p and clusters ---------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_the_mid_p_is_the_exact_p_less_half_of_what_was_seen_on_both_sides(a: int, b: int) -> None:
+    midp, exact = mcnemar_midp(a, b), mcnemar_exact(a, b)
+    assert midp == mcnemar_midp(b, a) <= exact
+    if a != b:
+        assert midp == pytest.approx(exact - binom.pmf(min(a, b), a + b, 0.5), abs=1e-12)
+    odds = matched_odds(a, b, exact=False)
+    assert (odds.low > 1 or odds.high < 1) == (midp < 0.05)
+    wider = matched_odds(a, b)
+    assert wider.low <= odds.low + 1e-9
+    assert wider.high >= odds.high - 1e-9
+
+
+def test_the_mid_p_of_many_questions_is_finite() -> None:
+    assert mcnemar_midp(60_000, 59_000) == pytest.approx(0.003743, abs=2e-5)
+    with pytest.raises(ValueError, match="negative"):
+        mcnemar_midp(-1, 2)
+
+
+CLUSTERED = [
+    # Values, clusters, mean, p, low and high by statsmodels 0.15.0:
+    # OLS(values, ones).fit(cov_type="cluster", cov_kwds={"groups": …, "use_correction": True}, use_t=True)
+    (
+        [1, -1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 1, 1, -1, 1, -1, 1, 0, -1, -1],
+        [0, 1, 2, 3, 4, 5, 5, 1, 0, 1, 1, 5, 5, 0, 2, 4, 0, 4, 0, 2, 4, 1, 2, 1],
+        *(0.3333333333333334, 0.17653549565435345, -0.21140812099140155, 0.8780747876580683),
+    ),
+    (
+        [(i * i + i // 7) % 3 - 1 for i in range(80)],
+        [i * i % 23 for i in range(80)],
+        *(-0.02500000000000001, 0.7237784092096684, -0.17675252724864088, 0.1267525272486409),
+    ),
+]
+
+
+@pytest.mark.parametrize("known", CLUSTERED)
+def test_clustered_means_are_those_of_statsmodels(known: Any) -> None:
+    values, clusters, mean, p, low, high = known
+    found = clustered_mean(values, clusters)
+    assert found == pytest.approx((mean, low, high, p, len(set(clusters))), abs=1e-9)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 12))
+def test_clustered_means_follow_the_sandwich_formula(seed: int, groups: int) -> None:
+    """(X'X)^-1 (sum of X_g' e_g e_g' X_g) (X'X)^-1 with X a column of ones, by matrices."""
+    rng = np.random.default_rng(seed)
+    clusters = np.concatenate([np.arange(groups), rng.integers(0, groups, 30)])
+    values = rng.integers(-1, 2, len(clusters)).astype(float)
+    x = np.ones((len(values), 1))
+    bread = np.linalg.inv(x.T @ x)
+    residuals = values - values.mean()
+    scores = [x[clusters == g].T @ residuals[clusters == g] for g in range(groups)]
+    meat = sum(np.outer(score, score) for score in scores)
+    variance = float((bread @ meat @ bread)[0, 0]) * groups / (groups - 1)
+    found = clustered_mean(values, list(clusters))
+    half = student.ppf(0.975, groups - 1) * math.sqrt(variance)
+    assert found.high - found.mean == pytest.approx(half, abs=1e-9)
+    if variance > 1e-12:
+        t = found.mean / math.sqrt(variance)
+        assert found.p == pytest.approx(2 * student.sf(abs(t), groups - 1), abs=1e-9)
+
+
+def test_clusters_that_all_say_the_same_are_as_many_votes() -> None:
+    found = clustered_mean([1.0] * 6, [0, 0, 1, 1, 2, 2])
+    assert (found.mean, found.low, found.high) == (1, 1, 1)
+    assert found.p == mcnemar_midp(3, 0) > 0.05
+    assert clustered_mean([0.0] * 4, [0, 0, 1, 1]).p == 1
+    for values, clusters in (([1.0], [0]), ([1.0, 0.0], [0, 0]), ([1.0, 0.0], [0])):
+        with pytest.raises(ValueError, match="cluster"):
+            clustered_mean(values, clusters)

@@ -77,7 +77,10 @@ def test_the_figures_of_a_pair() -> None:
     assert pair.low < 0 < pair.high
     assert set(pair.only_a) == {str(i) for i in range(50, 100)}
     assert set(pair.only_b) == {str(i) for i in range(40)}
-    assert pair.p == pytest.approx(0.343, abs=0.001)  # two-sided binomial of 40 against 50
+    assert (pair.p, pair.test) == (pytest.approx(0.2945, abs=0.0001), "McNemar's mid-p")
+    (exact,) = fm.compare(run(set(range(50)), 100), run(set(range(40, 100)), 100), exact=True)
+    assert exact.p == pytest.approx(0.343, abs=0.001)  # two-sided binomial of 40 against 50
+    assert exact.test == "McNemar's exact p"
     assert (pair.token_ratio, pair.cost_ratio) == (None, None)
 
 
@@ -125,12 +128,15 @@ def test_without_a_discordant_question_no_interval_is_claimed() -> None:
     )
 
 
-def test_fewer_than_six_questions_can_show_nothing() -> None:
-    (five,) = fm.compare(run(set(), 5), run(set(range(5)), 5), names=["base", "team"])
-    assert five.p > 0.05
-    assert five.verdict.endswith("with n = 5, so few questions can show no difference at all.")
-    (six,) = fm.compare(run(set(), 6), run(set(range(6)), 6), names=["base", "team"])
-    assert six.verdict.startswith("team beats base by 100.0 points")
+@pytest.mark.parametrize(("exact", "fewest"), [(False, 5), (True, 6)])
+def test_too_few_questions_can_show_nothing(exact: bool, fewest: int) -> None:
+    few = fewest - 1
+    names = ["base", "team"]
+    (none,) = fm.compare(run(set(), few), run(set(range(few)), few), names=names, exact=exact)
+    assert none.p > 0.05
+    assert none.verdict.endswith(f"with n = {few}, so few questions can show no difference at all.")
+    (enough,) = fm.compare(run(set(), fewest), run(set(range(fewest)), fewest), names=names, exact=exact)
+    assert enough.verdict.startswith("team beats base by 100.0 points")
 
 
 def test_p_values_are_corrected_for_the_number_of_comparisons() -> None:
@@ -138,7 +144,7 @@ def test_p_values_are_corrected_for_the_number_of_comparisons() -> None:
     one = fm.compare(base, some)[0]
     three = fm.compare(base, some, some, some)[0]
     assert one.p == three.p == one.p_adjusted
-    assert three.p_adjusted == pytest.approx(3 * one.p)
+    assert three.p_adjusted == pytest.approx(6 * one.p)  # every pair of the four
 
 
 def test_only_shared_questions_are_compared_and_the_others_are_told() -> None:
@@ -211,10 +217,10 @@ def test_a_folder_that_holds_no_run_is_named(
 
 def test_a_comparison_is_a_sequence_of_pairs_with_the_first_run_as_baseline() -> None:
     found = fm.compare(run({1}, 9), run({2}, 9), run({3}, 9), names=["base", "one", "two"])
-    assert (len(found), found.names) == (2, ["base", "one", "two"])
-    assert [pair.a for pair in found] == ["one", "two"]
-    assert {pair.b for pair in found} == {"base"}
-    assert found[-1] is found.pairs[1]
+    assert (len(found), found.names) == (3, ["base", "one", "two"])
+    assert [(pair.a, pair.b) for pair in found] == [("one", "base"), ("two", "base"), ("two", "one")]
+    assert found.against == found.pairs[:2]
+    assert found[-1] is found.pairs[2]
     assert repr(found).splitlines()[0] == found[0].verdict
 
 
@@ -391,3 +397,277 @@ def test_samples_fit_the_budget_or_are_one(question: float, sample: float) -> No
     assert n >= 1
     assert n == 1 or n * sample <= question * (1 + 1e-9)
     assert (n + 1) * sample > question * (1 - 1e-9)
+
+
+# What a verdict may say -------------------------------------------------------------------------------------
+
+
+class Mute(Program):
+    """Right on the first so many questions, and silent on those with the given numbers; makes no call."""
+
+    def __init__(self, right: int, silent: Set[int] = frozenset(), name: str = "mute") -> None:
+        super().__init__()
+        self.right, self.silent, self.name = right, silent, name
+
+    def describe(self) -> dict[str, Any]:
+        return {"program": self.name, "right": self.right, "silent": sorted(self.silent)}
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        number = int(task.question.split()[-1])
+        answer = None if number in self.silent else "A" if number < self.right else "B"
+        return prediction_of(task, answer, "single", [])
+
+
+def mute(right: int, n: int, silent: Set[int] = frozenset(), folder: Path | None = None) -> fm.Evaluation:
+    return fm.evaluate(
+        Mute(right, silent), [ask(i) for i in range(n)], lm=dspy.LM("openai/none"), out=folder, tracking=False
+    )
+
+
+def test_replies_that_were_cut_off_lose_to_nobody(tmp_path: Path) -> None:
+    base = mute(20, 20)
+    mute(20, 20, set(range(20)), tmp_path / "thinker")
+    rows = [json.loads(line) for line in (tmp_path / "thinker" / "results.jsonl").read_text().splitlines()]
+    about = json.loads((tmp_path / "thinker" / "run.json").read_text())
+    about["lms"] = {
+        "*": {"name": "thinker", "endpoint": "t", "profile": {}, "settings": {"max_tokens": 1024}}
+    }
+    (tmp_path / "thinker" / "run.json").write_text(json.dumps(about))
+    (tmp_path / "thinker" / "results.jsonl").write_text(
+        "".join(json.dumps({**row, "finish_reason": "length", "truncated": True}) + "\n" for row in rows)
+    )
+    (pair,) = fm.compare(tmp_path / "thinker", base, names=["thinker", "base"])
+    assert pair.outcome == "not_comparable"
+    cause = "20 of 20 replies of thinker were cut off at 1,024 tokens: raise max_tokens"
+    assert pair.verdict.startswith(cause)
+    assert "beats" not in pair.verdict
+    assert f"{cause}." in pair.notes
+    assert pair.to_dict()["outcome"] == "not_comparable"
+    found = fm.report([tmp_path / "thinker", base], names=["thinker", "base"], out=tmp_path / "r.html")
+    assert found.headline.startswith(cause)
+    assert "beats" not in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("silent", "outcome"),
+    [(0, "a"), (5, "a"), (6, "not_comparable")],  # of 100: up to 5% are the program's own fault
+)
+def test_above_five_percent_unreadable_there_is_no_verdict(silent: int, outcome: str) -> None:
+    team, base = mute(90, 100), mute(50, 100, set(range(100 - silent, 100)))
+    (pair,) = fm.compare(base, team, names=["base", "team"])
+    assert pair.outcome == outcome
+    (turned,) = fm.compare(team, base, names=["team", "base"])
+    assert turned.outcome == {"a": "b"}.get(outcome, outcome)
+    if outcome == "not_comparable":
+        assert pair.verdict.startswith("6 of 100 answers of base were empty or could not be read")
+
+
+def test_unreadable_answers_that_could_undo_a_difference_leave_it_open() -> None:
+    """Ten questions ahead, and five of the loser's answers could not be read: below 5%, and enough."""
+    team, base = mute(60, 100), mute(50, 100, set(range(50, 55)))
+    (pair,) = fm.compare(base, team, names=["base", "team"])
+    assert pair.outcome == "a"  # five to none is still a difference
+    tight = fm.compare(mute(50, 100, set(range(50, 54))), mute(57, 100), names=["base", "team"])[0]
+    assert tight.p_adjusted < 0.05
+    assert tight.outcome == "not_comparable"
+    assert "the difference would be undone" in tight.verdict
+    own = fm.compare(mute(50, 100), mute(57, 100, set(range(90, 94))), names=["base", "team"])[0]
+    assert own.outcome == "a"  # the winner's are wrong already
+
+
+def seated(scripted: Any, tmp_path: Path) -> tuple[fm.Evaluation, fm.Evaluation, list[fm.Question]]:
+    """A weak LM alone, right on a half, and a team of it with a judge on a strong one, who knows all."""
+
+    def reply(body: dict[str, Any]) -> str:
+        number = int(body["messages"][-1]["content"].split("number ")[1].split()[0])
+        knows = body["model"] == "strong" or number % 2 == 0
+        said = ("A" if knows else "B") if "reasoning" in str(body.get("response_format")) else "B"
+        return json.dumps({"reasoning": "so", "answer": "A" if knows else said})
+
+    scripted.reply = reply
+    weak, strong = (fm.lm(f"openai/{name}", api_base=scripted.url) for name in ("weak", "strong"))
+    questions = [ask(i) for i in range(24)]
+    one = fm.evaluate(fm.SingleAgent("cot"), questions, lm=weak, out=tmp_path / "one", tracking=False)
+    program = fm.Deliberation(
+        ["intuitive", "reasoner"], tie_break="judge", max_rounds=1, lms={"judge": strong}
+    )
+    scripted.reply = lambda body: (
+        reply(body)
+        if body["model"] == "strong"
+        else json.dumps({"reasoning": "so", "answer": "AB"[len(scripted.bodies) % 2]})
+    )
+    return (
+        one,
+        fm.evaluate(program, questions, lm=weak, out=tmp_path / "team", tracking=False, concurrency=1),
+        questions,
+    )
+
+
+def test_a_judge_on_a_stronger_lm_is_said_to_be_one(scripted: Any, tmp_path: Path) -> None:
+    one, team, questions = seated(scripted, tmp_path)
+    (pair,) = fm.compare(one, team, names=["one", "team"])
+    assert pair.difference > 0.2
+    assert "differ in LM (team: openai/strong as judge, openai/weak; one: openai/weak)" in pair.verdict
+    assert "the best of its LMs alone, openai/strong or openai/weak" in pair.verdict
+    assert any("differ in LM" in note for note in pair.notes)
+    page = fm.report([one, team], names=["one", "team"], out=tmp_path / "r.html")
+    assert "but they differ in LM" in page.headline
+    assert page.figures["groups"][0]["verdicts"][0]["worth"] == "your call"
+    # The fair opponent: each LM alone for the same tokens, and the best of them.
+    scripted.reply = lambda body: json.dumps(
+        {"reasoning": "so", "answer": "A" if body["model"] == "strong" else "B"}
+    )
+    lms = [fm.lm(f"openai/{name}", api_base=scripted.url) for name in ("weak", "strong")]
+    told: list[Match] = []
+    base = fm.match_budget(team, questions, lm=lms, told=told.append)
+    assert [match.lm for match in told] == ["openai/weak", "openai/strong"]
+    assert base.summary.run["lms"]["*"]["name"] == "openai/strong"
+    fair = fm.compare(base, team, names=["best LM", "team"])[0]
+    assert fair.confounds == ()
+    assert "differ in" not in fair.verdict
+    # It is found again, and not advised again.
+    again = fm.report([one, team], names=["one", "team"], out=tmp_path / "r.html")
+    runs = [run["name"] for run in again.figures["groups"][0]["runs"]]
+    assert runs == ["one", "team", "self-consistency, same budget"]
+    assert "--match-budget" not in json.dumps(
+        [each["advice"] for each in again.figures["groups"][0]["verdicts"][2:]]
+    )
+
+
+def test_a_budget_is_matched_in_dollars_where_prices_are_known(scripted: Any, tmp_path: Path) -> None:
+    """The judge's LM costs ten times as much a token: by tokens one sample too many would be bought."""
+    weak = fm.lm("openai/weak", api_base=scripted.url, price=(1e-6, 1e-6))
+    strong = fm.lm("openai/strong", api_base=scripted.url, price=(1e-5, 1e-5))
+    questions = [ask(i) for i in range(8)]
+    program = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=1)
+    team = fm.evaluate(program, questions, lm=weak, tracking=False)
+    seats = fm.Deliberation(
+        ["intuitive", "reasoner"], tie_break="majority", max_rounds=1, lms={"reasoner": strong}
+    )
+    mixed = fm.evaluate(seats, questions, lm=weak, tracking=False)
+    told: list[Match] = []
+    fm.match_budget(mixed, questions, lm=[weak, strong], told=told.append, out=tmp_path / "mixed")
+    by_weak, by_strong = told
+    assert by_weak.samples == int(by_weak.cost_per_question / by_weak.cost_per_sample) > 5
+    assert by_strong.samples == 1
+    assert "US dollars a question" in by_weak.sentence
+    fm.match_budget(team, questions, lm=weak, told=told.append, out=tmp_path / "team")
+    assert told[-1].samples == int(told[-1].tokens_per_question / told[-1].tokens_per_sample)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"settings": {"temperature": 0.7}}, "differ in sampling (two: temperature 0.7; one: temperature"),
+        ({"profile": {"layout": "plain"}}, 'differ in prompt layout (two: layout "plain"'),
+    ],
+)
+def test_sampling_and_layout_stand_in_the_verdict(
+    tmp_path: Path, changed: dict[str, Any], words: str
+) -> None:
+    for name in ("one", "two"):
+        run({1}, 10, tmp_path / name)
+    about = json.loads((tmp_path / "two" / "run.json").read_text())
+    about["lms"] = {"*": {"name": "x", "endpoint": "x", "profile": {"layout": "chat"}, "settings": {}}}
+    (tmp_path / "one" / "run.json").write_text(json.dumps(about))
+    for key, value in changed.items():
+        about["lms"]["*"][key] = value
+    (tmp_path / "two" / "run.json").write_text(json.dumps(about))
+    (pair,) = fm.compare(tmp_path / "one", tmp_path / "two", names=["one", "two"])
+    assert words in pair.verdict
+    assert any(words in note for note in pair.notes)
+
+
+def test_other_data_under_the_same_ids_is_said(tmp_path: Path) -> None:
+    """Texts, options and gold answers are alike; a passage or a label may not be."""
+    changed = [ask(i, meta={"page": 1}) for i in range(10)]
+    found = fm.compare(run({1}, 10), run({1}, 10, questions=changed))[0]
+    assert "differ in data (their files are not the same)" in found.verdict
+    assert "differ in data (team: 20 questions; base: 10 questions)" in str(
+        fm.compare(run({1}, 10), run({1}, 20), names=["base", "team"])
+    )
+
+
+def priced(name: str, right: int, tokens: int, tmp_path: Path) -> Path:
+    """A run of 100 questions, right on the first so many, for so many tokens each."""
+    folder = tmp_path / name
+    run(set(range(right)), 100, folder)
+    rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    usage = {"calls": 1, "prompt_tokens": tokens, "completion_tokens": 0, "cached_calls": 0, "cost_usd": None}
+    (folder / "results.jsonl").write_text("".join(json.dumps({**row, "usage": usage}) + "\n" for row in rows))
+    return folder
+
+
+def test_the_cheapest_within_the_margin_is_recommended(tmp_path: Path) -> None:
+    runs = [priced(*each, tmp_path) for each in (("one", 50, 100), ("ensemble", 79, 500), ("talk", 80, 1000))]
+    names = ["one", "ensemble", "talk"]
+    found = fm.compare(*runs, names=names).recommendation
+    assert found is not None
+    assert (found.run, found.best) == ("ensemble", "talk")
+    assert found.sentence.startswith(
+        "Recommended: ensemble: 97% of the gain of talk over one at 0.50 times its price in tokens. "
+        "Difference to talk: -1.0 points, one-sided 95% limit "
+    )
+    assert "no more than 2 points is not shown" in found.sentence  # of 100 questions
+    assert 0.5 < found.chosen <= 1
+    assert fm.compare(*runs, names=names, margin=0).recommendation.run == "talk"
+    assert fm.compare(*runs, names=names, margin=0.35).recommendation.run == "one"
+    lines = str(fm.compare(*runs, names=names)).splitlines()
+    assert any(line.startswith("Recommended: ensemble") for line in lines)
+    with pytest.raises(fm.UserError, match="margin"):
+        fm.compare(*runs, margin=-1)
+
+
+def test_every_pair_is_tested_and_shown(tmp_path: Path) -> None:
+    found = fm.compare(
+        run(set(range(50)), 100),
+        run(set(range(51)), 100),
+        run(set(range(80)), 100),
+        names=["base", "same", "best"],
+    )
+    assert [(pair.a, pair.b, pair.outcome) for pair in found] == [
+        ("same", "base", "undecided"),
+        ("best", "base", "a"),
+        ("best", "same", "a"),
+    ]
+    page = fm.report(
+        [run(set(range(50)), 100), run(set(range(51)), 100), run(set(range(80)), 100)],
+        names=["base", "same", "best"],
+        out=tmp_path / "r.html",
+    )
+    assert len(page.figures["groups"][0]["verdicts"]) == 3
+    assert "Every pair" in (tmp_path / "r.html").read_text()
+    assert page.figures["groups"][0]["comparison"]["recommendation"]["run"] == "best"
+
+
+def test_questions_of_a_cluster_count_together() -> None:
+    """40 of 200 questions gained, all of them in two of ten subjects: no evidence for new subjects."""
+    questions = [ask(i, meta={"subject": f"s{i // 20}"}) for i in range(200)]
+    base, team = run(set(), 200, questions=questions), run(set(range(40)), 200, questions=questions)
+    plain = fm.compare(base, team, names=["base", "team"])[0]
+    assert plain.outcome == "a"
+    (pair,) = fm.compare(base, team, names=["base", "team"], cluster="subject")
+    assert pair.clustered is not None
+    assert (pair.clustered.clusters, pair.cluster, pair.outcome) == (10, "subject", "undecided")
+    assert (pair.low, pair.high) == (plain.low, plain.high)  # of these subjects
+    assert pair.interval.low < 0 < pair.low
+    assert pair.p == pair.clustered.p == pytest.approx(0.1679, abs=0.001)
+    assert "for these clusters of subject" in pair.verdict
+    assert any("only 10 clusters" in note for note in pair.notes)
+    for field, words in (("topic", "have no 'topic'"), ("kind", "have no 'kind'")):
+        with pytest.raises(fm.UserError, match=words):
+            fm.compare(base, team, cluster=field)
+
+
+def test_data_sets_declare_what_belongs_together(tmp_path: Path) -> None:
+    """Statements that come in pairs: each names its partner's id."""
+    questions = [ask(i, meta={"pair_id": str(i ^ 1)}) for i in range(40)]
+    for name, right in (("base", set()), ("team", set(range(8)))):
+        run(right, 40, tmp_path / name, questions=questions)
+        about = json.loads((tmp_path / name / "run.json").read_text())
+        about["settings"]["data"] = "com2sense"
+        (tmp_path / name / "run.json").write_text(json.dumps(about))
+    (pair,) = fm.compare(tmp_path / "base", tmp_path / "team")
+    assert pair.clustered is not None
+    assert (pair.cluster, pair.clustered.clusters, pair.test) == ("pair_id", 20, "cluster-robust p")
+    assert fm.compare(tmp_path / "base", tmp_path / "team", cluster="none")[0].clustered is None

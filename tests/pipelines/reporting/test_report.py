@@ -21,9 +21,9 @@ from stores import new_store
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import Program, prediction_of
-from folkmoot.pipelines.comparison.pairs import Compared
+from folkmoot.pipelines.comparison.compared import Compared
+from folkmoot.pipelines.comparison.recommend import front, price_axis
 from folkmoot.pipelines.reporting.dialogues import LONGEST_TEXT, LOST, WON, Picked, shown
-from folkmoot.pipelines.reporting.plots import front, price_axis
 from folkmoot.pipelines.reporting.verdict import judged, lead_of
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
@@ -184,7 +184,7 @@ def test_no_difference_at_a_higher_price_is_not_worth_it_and_says_what_could_be_
 
 
 def test_an_interval_without_zero_is_no_win_while_p_is_not_small() -> None:
-    found = verdict(55, 50, token_ratio=3.0)  # five questions to none: p = 0.06
+    found = verdict(54, 50, token_ratio=3.0)  # four questions to none: p = 0.06
     assert "95% interval +" in found.sure
     assert found.outcome == "no difference shown"
 
@@ -205,10 +205,10 @@ def test_equal_answers_have_no_interval_of_nothing() -> None:
 
 def test_of_several_the_best_that_wins_comes_first() -> None:
     found = fm.compare(run(50, 100), run(75, 100), run(90, 100), run(51, 100), names=["base", "x", "y", "z"])
-    verdicts = [judged(pair, found.runs[place + 1], found.runs[0]) for place, pair in enumerate(found)]
+    verdicts = [judged(pair, found.runs[1], found.runs[0]) for pair in found]
     assert lead_of(found, verdicts).headline.startswith("y beats base by 40.0 points")
     none = fm.compare(run(50, 100), run(51, 100), run(52, 100), names=["base", "x", "y"])
-    verdicts = [judged(pair, none.runs[place + 1], none.runs[0]) for place, pair in enumerate(none)]
+    verdicts = [judged(pair, none.runs[1], none.runs[0]) for pair in none]
     assert lead_of(none, verdicts).headline == "None of the 2 others is shown to beat base"
 
 
@@ -532,9 +532,9 @@ def test_a_compilation_whose_runs_failed_claims_nothing(tmp_path: Path) -> None:
 
 
 def test_so_few_questions_show_nothing(tmp_path: Path) -> None:
-    found = fm.report([run(0, 5, name="base"), run(5, 5, name="five")], out=tmp_path / "r.html")
-    assert found.headline.startswith("No difference shown between five and base (+100.0 points)")
-    assert "5 questions can show no difference at all." in page(found).said
+    found = fm.report([run(0, 4, name="base"), run(4, 4, name="four")], out=tmp_path / "r.html")
+    assert found.headline.startswith("No difference shown between four and base (+100.0 points)")
+    assert "4 questions can show no difference at all." in page(found).said
     same = fm.report([run(2, 3, name="base"), run(2, 3, name="same")], out=tmp_path / "r.html")
     assert "+0.0 to +0.0" not in page(same).said
 

@@ -1,0 +1,58 @@
+"""Differences over questions that come in clusters: passages, templates, subjects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple, SupportsFloat
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from .statistics import mcnemar_midp
+
+FEW = 20
+"""With fewer clusters the interval is too narrow: about 7% of true differences lie outside it, not 5%."""
+
+
+class Clustered(NamedTuple):
+    """A mean over so many clusters, with the ends of its interval and its two-sided p against 0."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    clusters: int
+
+
+def clustered_mean(
+    values: Sequence[SupportsFloat], clusters: Sequence[Hashable], confidence: float = 0.95
+) -> Clustered:
+    """The mean of `values` (any unit) whose errors may go together within a cluster.
+
+    The cluster-robust variance CR1 of a regression on a constant, with Student's t of G - 1 degrees of
+    freedom (Cameron and Miller 2015, "A practitioner's guide to cluster-robust inference"):
+
+        se^2 = G / (G - 1) / n^2 * sum over clusters of (sum of values[i] - mean)^2
+
+    as statsmodels' OLS with `cov_type="cluster"`, `use_correction` and `use_t`. Where every cluster has the
+    same mean other than 0, se is 0, and p is that of as many clusters all on one side (`mcnemar_midp`).
+
+    Raises ValueError for lengths that differ, fewer than two clusters, or a confidence outside 0 to 1.
+    """
+    if len(values) != len(clusters):
+        raise ValueError(f"{len(values)} values need as many clusters, not {len(clusters)}")
+    places = {cluster: place for place, cluster in enumerate(dict.fromkeys(clusters))}
+    if len(places) < 2:
+        raise ValueError("at least two clusters are needed")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
+    scores = np.asarray([float(value) for value in values])
+    groups, n, mean = len(places), len(scores), float(math.fsum(scores) / len(scores))
+    residuals = np.bincount([places[cluster] for cluster in clusters], weights=scores - mean)
+    error = math.sqrt(groups / (groups - 1) * math.fsum(residuals**2)) / n
+    if error <= 1e-12 * max(1.0, abs(mean)):
+        return Clustered(mean, mean, mean, mcnemar_midp(groups, 0) if mean else 1.0, groups)
+    around = error * float(stdtrit(groups - 1, (1 + confidence) / 2))
+    p = 2 * float(stdtr(groups - 1, -abs(mean) / error))
+    return Clustered(mean, mean - around, mean + around, p, groups)

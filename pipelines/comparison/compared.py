@@ -1,0 +1,50 @@
+"""One run of a comparison: how often it is right on the shared questions, and what that took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...modules.base.calls import UsageFields, tokens_of
+from ..base.wording import mostly_failed
+
+MOST_UNREAD = 0.05
+"""Above this share of answers that could not be read there is no verdict."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One run, as far as it is compared: every figure is over the shared questions alone.
+
+    `questions` were asked for and `rows` finished, `left_out` of them not shared. `accuracy` and `f1` (None
+    without span questions) are `{"value", "low", "high", "n"}` with a 95% interval. `cut_off` of the
+    `unreadable` answers ended at the token limit. Tokens and cost in `usage` are those of calls really made;
+    `seconds` is the mean of a question.
+    """
+
+    name: str
+    folder: str
+    questions: int
+    rows: int
+    left_out: int
+    accuracy: dict[str, float]
+    f1: dict[str, float] | None
+    errors: int
+    unreadable: int
+    usage: UsageFields
+    seconds: float
+    cut_off: int = 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether so many of the compared questions failed that the scores are not the program's."""
+        return mostly_failed(self.errors, round(self.accuracy["n"]))
+
+    @property
+    def tokens(self) -> int | None:
+        """Of prompts and completions together; None where they are not known."""
+        return tokens_of(self.usage)
+
+    @property
+    def mostly_unread(self) -> bool:
+        """Whether so many answers could not be read that the score is not the program's."""
+        return self.unreadable > MOST_UNREAD * self.accuracy["n"]

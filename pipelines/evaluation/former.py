@@ -1,0 +1,109 @@
+"""What runs made before tell a plan: what a question takes, and on how many two programs are apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import combinations, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...modules.protocols.program import Program
+from ...modules.protocols.saved import hashes
+from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
+from ..base.journal import as_json, read_object, records
+from ..base.wording import Apart
+from ..data.load import fingerprint
+from ..runs.manifest import MANIFEST, lms_of
+from ..runs.rows import RESULTS
+
+FEWEST_SHARED = 30
+"""Of fewer shared questions the share on which two programs are apart says little."""
+
+MOST_RUNS, MOST_ROWS = 8, 2_000
+WIDEST = 3.0  # times less and times more, however few questions there are
+
+
+class Pilot(NamedTuple):
+    """What a question took, on average over some: tokens, dollars (None: not known), and how far off, as a
+    factor, the mean of others may be."""
+
+    prompt: float
+    completion: float
+    cost: float | None
+    factor: float
+    seen: str
+
+
+def former_runs(out: Path) -> list[tuple[Path, Mapping[str, Any]]]:
+    """The run in a folder, if there is one, and those beside it, youngest first, each with its manifest."""
+    beside: list[Path] = []
+    with suppress(OSError):
+        beside = [path.parent for path in out.parent.glob(f"*/{MANIFEST}") if path.parent != out]
+        beside.sort(key=lambda folder: -(folder / MANIFEST).stat().st_mtime)
+    found: list[tuple[Path, Mapping[str, Any]]] = [
+        (folder, read_object(folder / MANIFEST) or {}) for folder in [out, *beside]
+    ]
+    return [(folder, run) for folder, run in found if "lms" in run][: MOST_RUNS + 1]
+
+
+def pilot_of(runs: Sequence[tuple[Path, Mapping[str, Any]]], program: Program, lm: Any) -> Pilot | None:
+    """What a question took in the first of the runs of the same program and LMs that paid for any."""
+    wanted = as_json({**hashes(program), "lms": lms_of(program, lm)}) if runs else {}
+    for folder, run in runs:
+        if any(run.get(name) != wanted[name] for name in ("program_hash", "lms")):
+            continue
+        spent = [row["usage"] for row in _rows(folder) if _paid(row)]
+        known = [(usage["prompt_tokens"], usage["completion_tokens"]) for usage in spent]
+        tokens = np.array([each for each in known if None not in each], dtype=float)
+        if not tokens.any():
+            continue
+        n, totals = len(tokens), tokens.sum(axis=1)
+        error = float(totals.std(ddof=1) / math.sqrt(n) / totals.mean()) if n > 1 else WIDEST
+        prompt, completion = (float(mean) for mean in tokens.mean(axis=0))
+        costs = [cost for usage in spent if (cost := usage["cost_usd"]) is not None]
+        cost = math.fsum(costs) / len(costs) if len(costs) == len(spent) else None
+        seen = f"{n:,} question{'s' if n > 1 else ''} of {folder}"
+        return Pilot(prompt, completion, cost, min(WIDEST, 1.1 + 2 * error), seen)
+    return None
+
+
+def apart_of(
+    runs: Sequence[tuple[Path, Mapping[str, Any]]], out: Path, questions: Sequence[Question]
+) -> Apart | None:
+    """On which share of the questions two runs of this data were apart: with the run itself, if it has
+    answered as many as it takes, else the mean over pairs of the others; None where there are no two."""
+    asked = fingerprint(questions) if runs else ""
+    right = {
+        folder: {row["id"]: bool(row["correct"]) for row in _rows(folder)}
+        for folder, run in runs
+        if run.get("data_fingerprint") == asked
+    }
+    shares = {}
+    for one, other in combinations(right, 2):
+        shared = right[one].keys() & right[other].keys()
+        if len(shared) >= FEWEST_SHARED:
+            shares[one, other] = sum(right[one][name] != right[other][name] for name in shared) / len(shared)
+    own = {pair: share for pair, share in shares.items() if out in pair}
+    chosen = own or shares
+    if not chosen:
+        return None
+    between = " and ".join(str(folder) for folder in next(iter(chosen)))
+    more = f" and {len(chosen) - 1} more pairs" if len(chosen) > 1 else ""
+    # Two runs that never part still say no more than that the share is small.
+    return Apart(max(sum(chosen.values()) / len(chosen), 0.01), f"{between}{more} were")
+
+
+def _rows(folder: Path) -> Iterator[ResultRow]:
+    with suppress(OSError):
+        rows: Any = records(folder / RESULTS, ("id", "correct", "usage", "error"))
+        yield from islice(rows, MOST_ROWS)
+
+
+def _paid(row: ResultRow) -> bool:
+    usage = row["usage"]
+    return isinstance(usage, dict) and bool(usage["calls"]) and not usage["cached_calls"] and not row["error"]
