@@ -84,12 +84,14 @@ def verdict_on(
     if pair is None:
         why = "no held-out questions were given" if not held_out else "none was answered by both programs"
         return None, f"a candidate did better on the selection questions, but {why}: a gain is not shown"
+    if pair.unread:
+        return None, f"{pair.unread}: whether there is a gain is not known"
     found = pair.f1 if pair.f1 is not None else pair
     what = "F1" if pair.f1 is not None else "accuracy"
     difference = (
         f"{what} {100 * found.difference:+.1f} points [{100 * found.low:+.1f}, {100 * found.high:+.1f}] on "
         f"{f'{pair.n:,} of ' if pair.n < held_out else ''}{counted(held_out, 'held-out question')} "
-        f"(exact McNemar p = {pair.p:.3g})"
+        f"({pair.test} = {pair.p:.3g})"
     )
     if found.low > 0:
         return True, f"a gain: {difference}"

@@ -729,7 +729,7 @@ def test_the_dry_run_tells_the_price_and_asks_nobody(home: Path, scripted: Scrip
     assert [run["calls"] for run in told["runs"]] == [[6, 18], [6, 18], [6, 21], [6, 21]]
     assert told["total"]["calls"] == [24, 78]
     assert told["total"]["cost_usd"][1] == pytest.approx(sum(run["cost_usd"][1] for run in told["runs"]))
-    assert told["runs"][0]["smallest_difference"] == 1.0
+    assert told["runs"][0]["smallest_difference"] == [1.0, 1.0]
     assert not scripted.bodies
     assert not Path("out").exists()
     shown = reproduce(scripted, "agents-of-commonsense/table-2", *words).stderr
