@@ -15,6 +15,9 @@ import aiohttp
 
 T = TypeVar("T")
 
+SENSIBLE_SECONDS = 86_400.0
+"""The longest wait that a server may ask for; what is beyond a day is a fault of its clock or its words."""
+
 
 def of_loop(held: WeakKeyDictionary[asyncio.AbstractEventLoop, T], make: Callable[[], T]) -> T:
     """The value that belongs to the running event loop, made when it is first asked for."""
@@ -135,15 +138,27 @@ def back_off(attempt: int, retry_after: float | None, *, first: float = 0.5, lon
 
 
 def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
-    """`Retry-After` in seconds; a date in it is answered with the time until then."""
-    value = headers.get("Retry-After") or headers.get("retry-after")
-    if not value:
-        return None
+    """`Retry-After` in seconds, a date as the time until then; None where it is missing or makes no sense."""
+    value = headers.get("Retry-After") or headers.get("retry-after") or ""
     try:
-        return max(0.0, float(value))
+        seconds = float(value)
     except ValueError:
-        pass
-    try:
-        return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
-        return None
+        try:
+            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return seconds if 0 < seconds <= SENSIBLE_SECONDS else None
+
+
+class AnswerTooLargeError(Exception):
+    """An answer of more than so many bytes."""
+
+
+async def read_body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
+    """The body of an answer, unpacked piece by piece. Raises AnswerTooLargeError."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > most_bytes:
+            raise AnswerTooLargeError(f"more than {most_bytes >> 20} MB")
+    return bytes(body)

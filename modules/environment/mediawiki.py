@@ -14,7 +14,14 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from ..base.calls import CallError, FatalCallError
-from ..base.connections import LoopSessions, back_off, of_loop, seconds_to_wait
+from ..base.connections import (
+    AnswerTooLargeError,
+    LoopSessions,
+    back_off,
+    of_loop,
+    read_body,
+    seconds_to_wait,
+)
 from ..base.fence import cut, one_line
 from .addresses import CheckedResolver, Hosts, PrivateAddressError
 
@@ -100,7 +107,7 @@ class MediaWiki:
             try:
                 return self._read(await self._follow(url, min(self.timeout, end - clock())))
             except _PassingError as problem:
-                wait = back_off(attempt, problem.retry_after or None, first=FIRST_WAIT)
+                wait = back_off(attempt, problem.retry_after, first=FIRST_WAIT)
                 attempt += 1
                 if attempt > MOST_RETRIES or clock() + wait >= end:
                     asked = f" and asks to wait {problem.retry_after:.0f} s" if problem.retry_after else ""
@@ -162,12 +169,10 @@ class MediaWiki:
             if response.content_type != "application/json":
                 kind = cut(one_line(response.content_type), 60)
                 raise CallError(f"{self.name} answered with {kind}, not JSON: is it a MediaWiki's API?")
-            body = bytearray()
-            async for chunk in response.content.iter_any():  # unpacked piece by piece
-                body += chunk
-                if len(body) > MOST_BYTES:
-                    raise CallError(f"{self.name} answered with more than {MOST_BYTES >> 20} MB")
-            return _Answer(bytes(body), seconds_to_wait(headers))
+            try:
+                return _Answer(await read_body(response, MOST_BYTES), seconds_to_wait(headers))
+            except AnswerTooLargeError as problem:
+                raise CallError(f"{self.name} answered with {problem}") from None
 
     def _read(self, answer: _Answer) -> dict[str, Any]:
         try:

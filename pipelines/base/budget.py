@@ -102,6 +102,12 @@ class Account:
                     raise BudgetSpent(over)
             await asyncio.sleep(POLL_SECONDS)  # polled, since calls may end on other event loops
 
+    def check(self) -> None:
+        """Raise BudgetSpent if no further call may start."""
+        over = self._over()
+        if over is not None:
+            raise BudgetSpent(over)
+
     def leave(self) -> None:
         with self._lock:
             self.in_flight -= 1

@@ -35,6 +35,7 @@ class Settings(BaseSettings):
     calls_mb: int = Field(
         default=2000, ge=0, description="largest size of the call cache in MB; 0 keeps none"
     )
+    reply_mb: int = Field(default=8, ge=1, description="largest reply of an LM in MB, once it is unpacked")
     threads: int | None = Field(
         default=None, ge=1, description="threads of the embedded LM; None: its own choice"
     )

@@ -149,8 +149,12 @@ class Relay:
             self.learn([call])
             self._events.put_nowait(call)
 
-    def add(self, entry: Entry) -> None:
-        self._events.put_nowait(Paid(entry))
+    def send(self, entry: Entry) -> int:
+        return 0
+
+    def settle(self, place: int, entry: Entry | None) -> None:
+        if entry is not None:
+            self._events.put_nowait(Paid(entry))
 
     def learn(self, calls: Sequence[Call]) -> None:
         self._own.update((call.key, call.reply) for call in calls)

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import base64
+import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import aiohttp
 
 from ...modules.base.calls import FatalCallError
-from ...modules.base.connections import LoopSessions, seconds_to_wait
+from ...modules.base.connections import AnswerTooLargeError, LoopSessions, read_body, seconds_to_wait
 from ...modules.base.errors import UserError
+from ...modules.base.fence import one_line
 from ..base.journal import to_json
 from ..base.settings import settings
-from .endpoint import Reply, TransientError, failure_of, plain_address, read_completion
+from .endpoint import (
+    Reply,
+    TooLargeError,
+    TransientError,
+    Trouble,
+    failure_of,
+    origin,
+    plain_address,
+    rate_limit_pause,
+    read_completion,
+)
 from .secrets import hiding
 
 CONNECT_SECONDS = 10.0
@@ -42,16 +55,24 @@ class HttpEndpoint:
         key_hint: str = "OPENAI_API_KEY",
         timeout: float = 120.0,
     ) -> None:
-        self.base_url = base_url.rstrip("/")
+        self.base_url = base_url
         self.model = model
         self.timeout = timeout
-        self.name = plain_address(self.base_url)
+        self.name = plain_address(base_url)
+        self.address = origin(base_url)
+        self.quiet_until = 0.0
         self._hide = hiding([api_key], base_url)
         self._keyed = bool(api_key)
         self._headers = {"Content-Type": "application/json"}
-        if api_key:
+        parts = urlsplit(base_url)
+        self._url = f"{self.name}/chat/completions" + (f"?{parts.query}" if parts.query else "")
+        if parts.username is not None:  # what stands in the address is meant for it, a key may be another's
+            user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
+        elif api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
         self._key_hint = key_hint
+        self._most_bytes = settings().reply_mb << 20
         self._sessions = LoopSessions(partial(_session, timeout))
         self._takes_schema = True
 
@@ -68,13 +89,16 @@ class HttpEndpoint:
         body = {"model": self.model, **payload}
         if not self._takes_schema:
             body.pop("response_format", None)
-        status, headers, text = await self._post("/chat/completions", body)
+        status, headers, text = await self._post(body)
         if status == 400 and "response_format" in body and _about_schema(text):
             # Perhaps the endpoint cannot hold answers to a schema; if it answers without one, the prompt's
             # own words must do from here on.
             body.pop("response_format")
-            status, headers, text = await self._post("/chat/completions", body)
+            status, headers, text = await self._post(body)
             self._takes_schema = status != 200
+        pause = rate_limit_pause(headers)
+        if pause is not None:
+            self.quiet_until = time.monotonic() + pause
         if status == 200:
             return read_completion(text, self.name)
         raise failure_of(
@@ -83,31 +107,41 @@ class HttpEndpoint:
             name=self.name,
             model=self.model,
             key=self._key_hint,
-            retry_after=seconds_to_wait(headers),
+            retry_after=seconds_to_wait(headers) or pause,
         )
 
     async def aclose(self) -> None:
         """Close this event loop's connections; a loop run by `asyncio.run` does so when it ends."""
         await self._sessions.close()
 
-    async def _post(self, path: str, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], str]:
+    async def _post(self, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], str]:
         try:
             session = await self._sessions.session()
             async with session.post(
-                self.base_url + path, data=to_json(body), headers=self._headers, allow_redirects=False
+                self._url, data=to_json(body), headers=self._headers, allow_redirects=False
             ) as response:
-                said = (await response.read()).decode("utf-8", "replace")
-                return response.status, response.headers, self._hide(said)
+                said = await read_body(response, self._most_bytes)
+                return response.status, response.headers, self._hide(said.decode("utf-8", "replace"))
+        except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as problem:
+            raise self._broken(problem, "unreachable") from None
         except TimeoutError:
-            raise TransientError(f"no answer from {self.name} within {self.timeout:g} s") from None
+            raise TransientError(
+                f"no answer from {self.name} within {self.timeout:g} s", "timed out"
+            ) from None
+        except AnswerTooLargeError as problem:
+            raise TooLargeError(
+                f"the reply of {self.name} has {problem}: lower max_tokens, or raise FOLKMOOT_REPLY_MB"
+            ) from None
         except ValueError:  # what aiohttp says of a host or user info that cannot stand in an address
             raise FatalCallError(
                 f"{self.name} is no address: give --api-base as http://HOST:PORT/v1"
             ) from None
         except (aiohttp.ClientError, OSError) as problem:
-            raise TransientError(
-                f"no connection to {self.name} ({type(problem).__name__}: {problem})"
-            ) from None
+            raise self._broken(problem, "cut off") from None
+
+    def _broken(self, problem: Exception, kind: Trouble) -> TransientError:
+        said = one_line(f"{type(problem).__name__}: {problem}")
+        return TransientError(f"no connection to {self.name} ({said})", kind)
 
 
 def _made_again(base_url: str, model: str, keyed: bool, key_hint: str, timeout: float) -> HttpEndpoint:

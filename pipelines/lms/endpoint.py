@@ -3,31 +3,49 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 from urllib.parse import urlsplit
 
 from ...modules.base.calls import CallError, FatalCallError
 from ...modules.base.errors import UserError
+from ...modules.base.fence import one_line
 
 MOST_TOKENS = 10**9  # no reply has more: a larger count is no count
+MOST_PAUSE = 60.0
+"""Seconds waited at most because an endpoint asks for it."""
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")  # 6m0s, 250ms, 12
+_DURATIONS = re.compile(rf"(?:{_DURATION.pattern})+")
+_UNITS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}
 _NO_MODEL = ("model_not_found", "model not exist", "invalid model")  # said with a 400 by some providers
 
 
+Trouble = Literal["refused", "unreadable", "failed", "down", "cut off", "timed out", "unreachable"]
+"""Why a try failed: a 429; an answer, billed, that cannot be read; another status of 500 and above; one that
+a gateway gives for a server behind it; a connection that broke, or no answer in time, after the request was
+sent (the endpoint may bill these two); no connection at all."""
+
+SILENT: frozenset[Trouble] = frozenset(("down", "cut off", "timed out", "unreachable"))
+"""The troubles of an endpoint that may not be there."""
+
+MAY_BE_BILLED: frozenset[Trouble] = frozenset(("cut off", "timed out"))
+"""The troubles after which nobody knows whether there was an answer."""
+
+
 class TransientError(Exception):
-    """A failure worth another try: 429 (`refused`), 5xx, a time-out or a broken connection.
+    """A failure worth another try, after `retry_after` seconds if the endpoint asks for that."""
 
-    `paid`: the endpoint gave, and so billed, an answer that cannot be read.
-    """
-
-    def __init__(
-        self, reason: str, *, refused: bool = False, paid: bool = False, retry_after: float | None = None
-    ) -> None:
+    def __init__(self, reason: str, kind: Trouble, *, retry_after: float | None = None) -> None:
         super().__init__(reason)
-        self.refused = refused
-        self.paid = paid
+        self.kind = kind
         self.retry_after = retry_after
+
+
+class TooLargeError(CallError):
+    """An answer, billed, of more bytes than are read; another try would be no smaller."""
 
 
 class TokenCounts(TypedDict):
@@ -72,6 +90,21 @@ class Endpoint(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def address(self) -> str:
+        """The host that all endpoints of one provider or server share; "" inside this process."""
+        ...
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that one attempt may take."""
+        ...
+
+    @property
+    def quiet_until(self) -> float:
+        """When, on the monotonic clock, the rate limit that the endpoint spoke of allows the next request."""
+        ...
+
     async def send(self, payload: Mapping[str, Any]) -> Reply: ...
 
     async def aclose(self) -> None: ...
@@ -83,9 +116,10 @@ def failure_of(
     """What an answer with this HTTP status means for the call; `key` names the key to correct."""
     said = error_in(text)
     if status == 429 and "insufficient_quota" not in text:
-        return TransientError(f"{name} answered 429 ({said})", refused=True, retry_after=retry_after)
+        return TransientError(f"{name} answered 429 ({said})", "refused", retry_after=retry_after)
     if status >= 500 or status == 408:
-        return TransientError(f"{name} answered {status} ({said})", retry_after=retry_after)
+        kind: Trouble = "down" if status in (502, 503, 504) else "failed"
+        return TransientError(f"{name} answered {status} ({said})", kind, retry_after=retry_after)
     if status in (401, 403):
         return FatalCallError(f"{name} refused the key ({status}: {said}): set {key} to a valid key")
     if status == 404 or (status == 400 and any(mark in text.casefold() for mark in _NO_MODEL)):
@@ -108,8 +142,7 @@ def read_completion(text: str, name: str) -> Reply:
         return Reply(said, reason, **tokens_in(body.get("usage")))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise TransientError(
-            f"{name} answered 200 with something that is no chat completion ({error_in(text)})",
-            paid=True,
+            f"{name} answered 200 with something that is no chat completion ({error_in(text)})", "unreadable"
         ) from None
 
 
@@ -169,14 +202,30 @@ def _tokens(usage: Any, *places: str) -> int | None:
 def plain_address(base_url: str) -> str:
     """Where it is, without user info or query: safe to log, and part of the cache key."""
     parts = urlsplit(base_url)
+    place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     try:
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
-    place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     if not usable:
         raise UserError(f"{place} is no address of an endpoint: give --api-base as http://HOST:PORT/v1")
-    return place
+    return place.rstrip("/")
+
+
+def origin(base_url: str) -> str:
+    """The scheme and host of an address."""
+    return "/".join(plain_address(base_url).split("/", 3)[:3])
+
+
+def rate_limit_pause(headers: Mapping[str, str]) -> float | None:
+    """Seconds until a used-up rate limit (`x-ratelimit-remaining-…: 0`) starts anew, at most `MOST_PAUSE`."""
+    pauses = []
+    for what in ("-requests", "-tokens", ""):
+        if headers.get(f"x-ratelimit-remaining{what}", "").strip() == "0":
+            reset = headers.get(f"x-ratelimit-reset{what}", "").strip()
+            parts = _DURATION.findall(reset if _DURATIONS.fullmatch(reset) else "")
+            pauses.append(sum(float(number) * _UNITS[unit] for number, unit in parts))
+    return min(max(pauses), MOST_PAUSE) if pauses and max(pauses) > 0 else None
 
 
 def error_in(text: str) -> str:
@@ -187,5 +236,4 @@ def error_in(text: str) -> str:
         said = error.get("message", error) if isinstance(error, dict) else error
     except (ValueError, AttributeError, RecursionError):
         said = text
-    line = " ".join(str(said).split())
-    return line[:200] or "no message"
+    return one_line(str(said))[:200] or "no message"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from dspy.lm15 import Config, Message, Request, Response, TextPart
 from dspy.lm15 import Usage as LMUsage
@@ -16,23 +16,26 @@ from dspy.lm15 import Usage as LMUsage
 from ...modules.agents.profile import DEFAULT_PROFILE, Profile
 from ...modules.agents.prompt import json_schema
 from ...modules.base.calls import ASKER, CallError, FatalCallError, Usage, record_call
-from ...modules.base.connections import SingleFlight, back_off, of_loop
+from ...modules.base.connections import SingleFlight, back_off
 from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
 from ..base.budget import ACCOUNTS, Account, BudgetSpent
 from ..base.settings import settings
 from .cache import ACTIVE_CACHE, CallCache
 from .client import HttpEndpoint
-from .endpoint import Endpoint, Reply, TransientError
+from .endpoint import MAY_BE_BILLED, MOST_PAUSE, SILENT, Endpoint, Reply, TooLargeError, TransientError
 from .hosted import LiteLLMEndpoint
-from .ledger import LEDGERS, Entry, usage_of
-from .limits import AdaptiveLimit
+from .ledger import LEDGERS, Entry, Ledger, usage_of
+from .limits import MAX_RETRIES, gate_to
 from .local import DEFAULT_LM, LOCAL_PROFILE, LocalEndpoint
 from .prices import Prices, price_per_token
 from .seen import WATCHED, watch
 from .store import ACTIVE, CallStore
 
-MAX_RETRIES = 6
+MOST_UNREADABLE = 3  # answers, each billed, that cannot be read
+LONGEST_UNREACHED = 2.0  # seconds between tries to reach an endpoint that is not there
+GRACE_SECONDS = 5.0  # for calls that are under way when the time is over
+LONGEST_REPLY = 4096  # tokens that a lost call without a limit of its own is booked with
 DEADLINE_SECONDS = 600.0
 KEEPABLE = frozenset(
     {"stop", "stop_sequence", "end_turn", "eos", "eos_token", "tool_calls"}
@@ -83,18 +86,17 @@ class Engine:
         self.cached = cached
         self.max_retries = max_retries
         self.deadline = deadline
-        self._limits: WeakKeyDictionary[asyncio.AbstractEventLoop, AdaptiveLimit] = WeakKeyDictionary()
         self._flights = SingleFlight(own=BudgetSpent)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
         return self  # connections and limits belong to the endpoint, not to a program's copy
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process: limits and calls in flight belong to this one."""
-        return {**vars(self), "_limits": None, "_flights": None}
+        """For another process: calls in flight belong to this one."""
+        return {**vars(self), "_flights": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _limits=WeakKeyDictionary(), _flights=SingleFlight(own=BudgetSpent))
+        vars(self).update(state, _flights=SingleFlight(own=BudgetSpent))
 
     async def complete(self, request: Request) -> Response:
         reply = await self._reply(*self.payload(request))
@@ -278,60 +280,102 @@ class Engine:
         return reply, made
 
     async def _call(self, payload: Mapping[str, Any], key: str) -> Reply:
-        clock = asyncio.get_running_loop().time
-        limit = of_loop(self._limits, lambda: AdaptiveLimit(self.concurrency))
-        spent = 0.0  # seconds of attempts and back-off; waiting for a slot is nobody's failure
-        attempt = 0
-        while True:
-            try:
-                async with limit.slot():
-                    began = clock()
-                    reply = await self._attempt(payload, key, attempt + 1)
-                limit.report(refused=False)
-                return reply
-            except TransientError as problem:
-                if problem.refused:  # other troubles say nothing about how much the endpoint takes
-                    limit.report(refused=True)
-                wait = back_off(attempt, problem.retry_after)
-                spent += clock() - began + wait
-                attempt += 1
-                if attempt > self.max_retries or spent > self.deadline:
-                    tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
-                    raise CallError(f"{problem}; given up after {tries}") from None
-                left = [account.seconds_left for account in ACCOUNTS.get()]
-                await asyncio.sleep(min([wait, *(seconds for seconds in left if seconds is not None)]))
-
-    async def _attempt(self, payload: Mapping[str, Any], key: str, number: int) -> Reply:
-        """One paid try, if the budgets allow it; what was billed is on the ledgers before it is used."""
         if self.endpoint is None:
             raise CallError(
                 f"the record of {self.model} has no answer to this request ({key[:12]}): "
                 "the program, the questions or the settings differ from those recorded"
             )
+        clock = asyncio.get_running_loop().time
+        gate = gate_to(self.endpoint.address, self.concurrency)
+        spent = 0.0  # seconds of attempts and back-off; waiting for a slot is nobody's failure
+        attempt = unreadable = 0
+        began = clock()
+        while True:
+            try:
+                async with gate.limit.slot(self.concurrency), gate.attempt(self.endpoint.timeout) as began:
+                    await asyncio.sleep(min(MOST_PAUSE, self.endpoint.quiet_until - time.monotonic()))
+                    reply = await self._attempt(self.endpoint, payload, key, attempt + 1)
+                gate.limit.report(refused=False)
+                return reply
+            except TransientError as problem:
+                if problem.kind == "refused":  # other troubles say nothing about how much the endpoint takes
+                    gate.limit.report(refused=True)
+                failed = max(attempt, gate.rounds - 1)
+                wait = back_off(failed, problem.retry_after and min(problem.retry_after, MOST_PAUSE))
+                if problem.kind == "unreachable" and gate.answered_at is None:
+                    wait = min(wait, LONGEST_UNREACHED)
+                spent += clock() - began + wait
+                attempt += 1
+                unreadable += problem.kind == "unreadable"
+                tired = attempt > self.max_retries or unreadable == MOST_UNREADABLE or gate.given_up
+                if tired or spent > self.deadline:
+                    tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
+                    raise CallError(f"{problem}; given up after {tries}") from None
+                wait = min([wait, *_seconds_left()])
+                if problem.kind in SILENT:
+                    gate.pause(wait)
+                await asyncio.sleep(wait)
+
+    async def _attempt(self, endpoint: Endpoint, payload: Mapping[str, Any], key: str, number: int) -> Reply:
+        """One paid try, if the budgets allow it.
+
+        The ledgers know that it is in flight before it is sent, and what it took before its reply is used.
+        What was sent and has no known end counts as spent.
+        """
         admitted: list[Account] = []
+        booked: Entry | None = None
+        sent: list[tuple[Ledger, int]] = []
         try:
             for account in ACCOUNTS.get():
                 await account.admit()
                 admitted.append(account)
+            lost = self._entry(key, self._most(payload), number) | {"lost": True}
+            for ledger in LEDGERS.get():
+                sent.append((ledger, ledger.send(lost)))
+            booked = lost
             try:
-                reply = await self.endpoint.send(payload)
+                async with asyncio.timeout(min(_seconds_left(GRACE_SECONDS), default=None)) as time_budget:
+                    reply = await endpoint.send(payload)
+                booked = self._entry(key, reply, number)
+                return reply
             except TransientError as problem:
-                if problem.paid:
-                    self._enter(key, Reply("", "", None, None), number)
+                if problem.kind == "unreadable":
+                    booked = self._entry(key, Reply("", "", None, None), number)
+                elif problem.kind not in MAY_BE_BILLED:
+                    booked = None
                 raise
-            self._enter(key, reply, number)
-            return reply
+            except CallError as problem:
+                if not isinstance(problem, TooLargeError):
+                    booked = None
+                raise
+            except TimeoutError:
+                if time_budget.expired():
+                    for account in admitted:
+                        account.check()
+                raise
         finally:
+            if booked is not None:
+                for account in ACCOUNTS.get():
+                    account.charge(usage_of(booked), self.model)
+            for ledger, place in sent:
+                ledger.settle(place, booked)
             for account in reversed(admitted):
                 account.leave()
 
-    def _enter(self, key: str, reply: Reply, attempts: int) -> None:
+    def _most(self, payload: Mapping[str, Any]) -> Reply:
+        """What a call without a known end is booked as: a token for three bytes, and as long as it may be."""
+        prompt = sum(len(message["content"].encode("utf-8", "replace")) for message in payload["messages"])
+        limits = (payload.get(name) for name in ("max_tokens", "max_completion_tokens"))
+        most = next((most for most in limits if most), LONGEST_REPLY)
+        return Reply("", "", prompt // 3 + 1, most, 0, 0, 0)
+
+    def _entry(self, key: str, reply: Reply, attempts: int) -> Entry:
         asker = ASKER.get()
-        entry = Entry(
+        return Entry(
             endpoint=self.endpoint.name if self.endpoint else "",
             model=self.model,
             key=key,
-            **reply.tokens,
+            **reply.tokens,  # type: ignore[typeddict-item]
             cost_usd=self._cost(reply),
             seat=asker.seat,
             question=asker.question,
@@ -339,10 +383,6 @@ class Engine:
             kept=_complete(reply),
             finish_reason=reply.finish_reason,
         )
-        for account in ACCOUNTS.get():
-            account.charge(usage_of(entry), self.model)
-        for ledger in LEDGERS.get():
-            ledger.add(entry)
 
     def _keep(self, stores: list[CallStore | CallCache], key: str, reply: Reply) -> None:
         if not _complete(reply):
@@ -385,6 +425,12 @@ class SyncEngine:
     @classmethod
     def load_state(cls, state: Mapping[str, Any]) -> SyncEngine:
         return cls(Engine.load_state(state))
+
+
+def _seconds_left(grace: float = 0.0) -> list[float]:
+    """What the time budgets leave, each with the grace added."""
+    left = [account.seconds_left for account in ACCOUNTS.get()]
+    return [seconds + grace for seconds in left if seconds is not None]
 
 
 def _complete(reply: Reply) -> bool:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from ...modules.base.connections import seconds_to_wait
 from ...modules.base.errors import UserError
 from ..base.settings import settings
-from .endpoint import Reply, TransientError, failure_of, plain_address, read_completion
+from .endpoint import Reply, TransientError, failure_of, origin, plain_address, read_completion
 from .secrets import hiding
 
 
@@ -50,9 +50,15 @@ class LiteLLMEndpoint:
         if missing["missing_keys"] and not api_base:
             raise UserError(f"{model} needs a key: set {' and '.join(missing['missing_keys'])}")
 
+    quiet_until = 0.0
+
     @property
     def name(self) -> str:
         return plain_address(self.api_base) if self.api_base else "litellm"
+
+    @property
+    def address(self) -> str:
+        return origin(self.api_base) if self.api_base else self.model.partition("/")[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For another process, which finds the keys in its own environment."""
@@ -67,7 +73,9 @@ class LiteLLMEndpoint:
         try:
             reply = await self._complete(payload)
         except TimeoutError:
-            raise TransientError(f"no answer from {self.model} within {self.timeout:g} s") from None
+            raise TransientError(
+                f"no answer from {self.model} within {self.timeout:g} s", "timed out"
+            ) from None
         except _litellm().exceptions.openai.OpenAIError as problem:  # the base of LiteLLM's own errors
             raise failure_of(
                 getattr(problem, "status_code", None) or 500,

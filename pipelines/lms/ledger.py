@@ -11,6 +11,7 @@ from typing import Any, TypedDict, cast
 
 from ...modules.base.calls import Usage
 from ..base.journal import Journal, records
+from .in_flight import InFlight, abandoned
 
 LEDGER = "ledger.jsonl"
 
@@ -32,7 +33,8 @@ class Entry(_Entry, total=False):
     """One paid call: tokens as the endpoint counted them (or None), cost in USD (None: price unknown).
 
     `key` is the hash of the request, `attempts` counts the failed tries before it too, and `kept` says
-    whether the reply was complete, so that a record or cache may give it again. Ledgers of earlier versions
+    whether the reply was complete, so that a record or cache may give it again. A `lost` call was sent and
+    has no known end: its tokens and cost are the most that it may have taken. Ledgers of earlier versions
     lack the fields that are named here.
     """
 
@@ -40,6 +42,8 @@ class Entry(_Entry, total=False):
     cache_write_tokens: int | None
     reasoning_tokens: int | None
     finish_reason: str
+    time: str
+    lost: bool
 
 
 def usage_of(entry: Mapping[str, Any]) -> Usage:
@@ -54,21 +58,65 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.total = totals(folder)
+        self.total = Usage()
         self._lock = threading.Lock()
         self._journal = Journal(folder / LEDGER)
-        self.close = self._journal.close
+        self._in_flight = InFlight(folder)
+        for entry in _lines(folder):
+            self.total.add(usage_of(entry))
+        for calls in abandoned(folder, take=True):
+            for entry in _unsettled(folder, calls):
+                self.add(entry)
+
+    def send(self, entry: Entry) -> int:
+        """Write down a call that is about to be sent, as what it counts if its end is never known; its place.
+
+        Raises UserError when the disk takes no more.
+        """
+        return self._in_flight.begin(_timed(entry))
+
+    def settle(self, place: int, entry: Entry | None) -> None:
+        """The end of a call that was sent: what it was, None for one that was surely not billed."""
+        try:
+            if entry is not None:
+                self.add(entry)
+        finally:
+            self._in_flight.end(place)
 
     def add(self, entry: Entry) -> None:
         """Write a paid call down. Raises UserError when the disk takes no more."""
         with self._lock:
             self.total.add(usage_of(entry))  # paid for, whether or not the disk takes it
-        self._journal.append({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **entry})
+        self._journal.append(_timed(entry))
+
+    def close(self) -> None:
+        self._in_flight.close()
+        self._journal.close()
+
+
+def _timed(entry: Entry) -> dict[str, Any]:
+    return {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **entry}
+
+
+def _lines(folder: Path) -> Iterator[Entry]:
+    return cast(Iterator[Entry], records(folder / LEDGER, Entry.__required_keys__))
+
+
+def _unsettled(folder: Path, calls: list[dict[str, Any]]) -> list[Entry]:
+    """Those of the calls in flight that did not get as far as the ledger before their process was killed."""
+    settled = {(line["key"], line["attempts"]): line.get("time", "") for line in _lines(folder)}
+    return [
+        cast(Entry, call)
+        for call in calls
+        if settled.get((call["key"], call["attempts"]), "") < call.get("time", "")
+    ]
 
 
 def read_ledger(folder: Path) -> Iterator[Entry]:
-    """The ledger's lines in order, the torn ones left out; none when there is no ledger."""
-    return cast(Iterator[Entry], records(folder / LEDGER, Entry.__required_keys__))
+    """The ledger's lines in order, the torn ones left out, then the calls that a killed run lost."""
+    yield from _lines(folder)
+    for calls in abandoned(folder):
+        yield from _unsettled(folder, calls)
 
 
 def totals(folder: Path) -> Usage:

@@ -1,14 +1,33 @@
-"""How many calls an endpoint gets at once, and how long a failed one waits before the next try."""
+"""How many calls an address gets at once, and what becomes of calls while it does not answer."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import resource
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from weakref import WeakKeyDictionary
+
+from ...modules.base.calls import CallError
+from ...modules.base.connections import of_loop
+from .endpoint import SILENT, TransientError
 
 SHRINK = 0.7  # factor on the limit when an endpoint keeps answering 429
 GROW = 1.1
 TOLERATED = 0.2  # share of 429s in a window up to which they count as chance
 WINDOW = 16  # fewest calls to judge by
+
+MAX_RETRIES = 6
+SUSPECT = 2  # failed rounds from which on one attempt at a time goes out
+TIMED_OUT = 3  # failed rounds that a time-out stands for: it costs as much time
+PATIENCE_SECONDS = 120.0
+REST_SECONDS = 30.0
+WORD_SECONDS = 2.5
+SPARE_FILES = 128  # descriptors for all that is no connection to an LM
+
+_LOG = logging.getLogger("folkmoot")
 
 
 class AdaptiveLimit:
@@ -25,13 +44,28 @@ class AdaptiveLimit:
         self.maximum = maximum
         self.limit = float(maximum)
         self.in_flight = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
         self._finished = 0
         self._refused = 0
 
-    def slot(self) -> _Slot:
-        """A block that waits for its place among the calls in flight, and then holds it."""
-        return _Slot(self)
+    @asynccontextmanager
+    async def slot(self, most: float = float("inf")) -> AsyncIterator[None]:
+        """Wait for a place among the calls in flight, of which there are then `most` at most, and hold it."""
+        if self._waiting or not self._free(most):
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((turn, most))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._leave()
+                raise
+        else:
+            self.in_flight += 1
+        try:
+            yield
+        finally:
+            self._leave()
 
     def report(self, *, refused: bool) -> None:
         """Note the outcome of one call: `refused` for a 429."""
@@ -47,35 +81,174 @@ class AdaptiveLimit:
         self._finished = self._refused = 0
         self._wake()
 
-    async def _acquire(self) -> None:
-        if self.in_flight < int(self.limit) and not self._waiting:
-            self.in_flight += 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.in_flight -= 1
-                self._wake()
-            raise
+    def raise_to(self, maximum: int) -> None:
+        """Let an LM that may have more calls in flight have them; a limit that 429s have shrunk stays."""
+        if maximum > self.maximum:
+            self.limit += (maximum - self.maximum) * (self.limit == self.maximum)
+            self.maximum = maximum
+
+    def _free(self, most: float) -> bool:
+        return self.in_flight < min(int(self.limit), most)
+
+    def _leave(self) -> None:
+        self.in_flight -= 1
+        self._wake()
 
     def _wake(self) -> None:
-        while self._waiting and self.in_flight < int(self.limit):
-            turn = self._waiting.popleft()
+        while self._waiting and (self._waiting[0][0].done() or self._free(self._waiting[0][1])):
+            turn, _ = self._waiting.popleft()
             if not turn.done():
                 self.in_flight += 1
                 turn.set_result(None)
 
 
-class _Slot:
-    def __init__(self, limit: AdaptiveLimit) -> None:
-        self._limit = limit
+class Gate:
+    """One event loop's calls to one address, whatever LMs stand behind it: a limit and a circuit breaker.
 
-    async def __aenter__(self) -> None:
-        await self._limit._acquire()
+    Failures without an answer in between are counted in rounds: attempts that ran side by side are one. From
+    `SUSPECT` rounds on one attempt at a time goes out, after a pause, and the others wait for what it finds.
+    After more than `MAX_RETRIES` rounds, and `PATIENCE_SECONDS` after the last answer, all of them fail; then
+    one attempt is made at once, and further ones every `REST_SECONDS`. An answer of any kind, a refusal too,
+    ends the count.
 
-    async def __aexit__(self, *_: object) -> None:
-        self._limit.in_flight -= 1
-        self._limit._wake()
+    Args:
+        address: what is called so in messages; "" (the embedded LM) is never spoken of.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.limit = AdaptiveLimit(1)
+        self.asked = 0  # most calls in flight that an LM wants
+        self.rounds = 0
+        self.answered_at: float | None = None
+        self._spoken = False
+        self._round_ended = self._next_try = 0.0
+        self._probe: asyncio.Future[None] | None = None
+        self._why = ""
+
+    @property
+    def given_up(self) -> bool:
+        if self.answered_at is not None and self._round_ended - self.answered_at < PATIENCE_SECONDS:
+            return False
+        return self.rounds > MAX_RETRIES
+
+    @asynccontextmanager
+    async def attempt(self, most_seconds: float) -> AsyncIterator[float]:
+        """One attempt, once it may be made, with the time at which it began.
+
+        Raises CallError instead while the address is given up.
+        """
+        loop = asyncio.get_running_loop()
+        probe = await self._turn()
+        began = loop.time()
+        word = None if self._spoken else loop.call_later(WORD_SECONDS, self._say_waiting, most_seconds)
+        try:
+            yield began
+            self._answered()
+        except TransientError as problem:
+            if problem.kind not in SILENT:
+                self._answered()
+            elif began >= self._round_ended:
+                self._failed(problem)
+            raise
+        except CallError:
+            self._answered()
+            raise
+        finally:
+            if word is not None:
+                word.cancel()
+            if probe is not None:
+                self._release(probe)
+
+    def pause(self, seconds: float) -> None:
+        """Let the next round begin no sooner than in so many seconds."""
+        self._next_try = max(self._next_try, asyncio.get_running_loop().time() + seconds)
+
+    async def _turn(self) -> asyncio.Future[None] | None:
+        """Wait until an attempt may be made; where it is the only one, what the others wait for."""
+        loop = asyncio.get_running_loop()
+        while self.rounds >= SUSPECT:
+            if self._probe is not None:
+                await asyncio.wait([self._probe])
+                if self.given_up:
+                    raise self._gone()
+            elif self.given_up and loop.time() < self._next_try:
+                raise self._gone()
+            else:
+                probe = self._probe = loop.create_future()
+                try:
+                    await asyncio.sleep(self._next_try - loop.time())
+                except asyncio.CancelledError:
+                    self._release(probe)
+                    raise
+                return probe
+        return None
+
+    def _release(self, probe: asyncio.Future[None]) -> None:
+        self._probe = None
+        probe.set_result(None)
+
+    def _answered(self) -> None:
+        self.answered_at, self.rounds, self._spoken = asyncio.get_running_loop().time(), 0, True
+
+    def _failed(self, problem: TransientError) -> None:
+        late = self.given_up or problem.kind == "timed out"
+        self.rounds += TIMED_OUT if problem.kind == "timed out" else 1
+        self._why = str(problem)
+        self._round_ended = asyncio.get_running_loop().time()
+        if self.given_up:
+            # The first call after that tries once more: perhaps only this one's request was at fault.
+            self._next_try = self._round_ended + (REST_SECONDS if late else 0)
+        elif self.address and self.rounds >= SUSPECT:
+            self._spoken = True
+            _LOG.warning(
+                "no answer from %s, retrying, %d of %d: %s", self.address, self.rounds, MAX_RETRIES, problem
+            )
+
+    def _gone(self) -> CallError:
+        return CallError(f"{self._why}; not tried again so soon after {MAX_RETRIES} retries of others")
+
+    def _say_waiting(self, most_seconds: float) -> None:
+        if self.address and not self._spoken:
+            self._spoken = True
+            _LOG.warning(
+                "no answer from %s yet: an attempt may take %g s (--timeout)", self.address, most_seconds
+            )
+
+
+_GATES: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Gate]] = WeakKeyDictionary()
+
+
+def gate_to(address: str, concurrency: int) -> Gate:
+    """The running loop's gate to an address, with room for so many calls in flight."""
+    gates = of_loop(_GATES, dict)
+    gate = gates.get(address) or gates.setdefault(address, Gate(address))
+    if concurrency > gate.asked:
+        gate.asked = concurrency
+        others = sum(other.limit.maximum for other in gates.values() if other is not gate)
+        gate.limit.raise_to(connections_for(concurrency, others, address))
+    return gate
+
+
+def connections_for(concurrency: int, others: int, address: str) -> int:
+    """How many of these connections the process may open, beside `others`: files are never short.
+
+    The soft limit on open files is raised where that is allowed.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = concurrency + others + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and wanted > soft:
+        top = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (top, hard))
+            soft = top
+        except (ValueError, OSError):
+            pass
+        fitting = max(1, min(concurrency, soft - others - SPARE_FILES))
+        if fitting < concurrency:
+            _LOG.warning(
+                "%d calls in flight to %s instead of %d: this machine allows %d open files (ulimit -n)",
+                *(fitting, address, concurrency, soft),
+            )
+            return fitting
+    return concurrency

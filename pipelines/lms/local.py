@@ -35,6 +35,10 @@ def shared_server(threads: int, cache: Path) -> EmbeddedServer:
 class LocalEndpoint:
     """Gemma 3 270M in this process. The server starts with the first request."""
 
+    address = ""
+    timeout = 120.0
+    quiet_until = 0.0
+
     def __init__(self, threads: int, cache: Path) -> None:
         self._threads = threads
         self._server = shared_server(threads, cache)

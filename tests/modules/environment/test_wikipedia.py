@@ -276,7 +276,7 @@ def test_retry_after_is_waited_for(server: MediaWikiServer) -> None:
         ([status(503)] * 9, "answered 503; given up after 6 attempts", 6),
         ([reset] * 19, "cannot be reached .*; given up after 6 attempts", 12),
         ([status(429, Retry_After="3600")], "answered 429 and asks to wait 3600 s", 1),
-        ([status(429, Retry_After="inf")], "answered 429 and asks to wait inf s", 1),
+        ([status(429, Retry_After="inf")] * 9, "answered 429; given up after 6 attempts", 6),
         ([error("maxlag", Retry_After="900")], "the error maxlag and asks to wait 900 s", 1),
         ([status(400)], "refused the request", 1),
         ([status(204)], "refused the request", 1),

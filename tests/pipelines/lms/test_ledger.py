@@ -281,9 +281,12 @@ def test_killed_at_random_points_the_bill_stays_exact(tmp_path: Path) -> None:
         result = deliberate(server.url, tmp_path, 80)
         answered = len(server.requests)
         paid = totals(tmp_path).calls
-        assert answered - 8 * killed <= paid <= answered
+        # What was in flight when the process died counts, too, also where it had not reached the server yet.
+        assert answered <= paid <= answered + 8 * killed
         assert result.summary.paid["calls"] == paid
-        keys = Counter(line["key"] for line in read_ledger(tmp_path))
+        lines = list(read_ledger(tmp_path))
+        assert sum(line.get("lost", False) for line in lines) <= 8 * killed
+        keys = Counter(line["key"] for line in lines if not line.get("lost"))
         assert len(keys) == result.summary.usage["calls"] == 160
         # A request is on the bill twice only if it really was answered twice.
         asked = Counter(json.dumps(body, sort_keys=True) for body in server.bodies)

@@ -34,7 +34,7 @@ from folkmoot.modules.base.connections import back_off
 from folkmoot.modules.base.sync import run_sync
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms.hosted import LiteLLMEndpoint
-from folkmoot.pipelines.lms.limits import AdaptiveLimit
+from folkmoot.pipelines.lms.limits import _GATES, AdaptiveLimit, Gate
 from folkmoot.pipelines.lms.named import engine_of, lm_identity
 from folkmoot.pipelines.lms.prices import price_per_token
 from folkmoot.pipelines.lms.store import CallStore
@@ -60,6 +60,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def scripted_lm(server: Any, model: str = "scripted", **settings: Any) -> Any:
     return fm.lm(f"openai/{model}", api_base=server.url, **settings)
+
+
+def gate_of(engine: Any) -> Gate:
+    """The gate to the address of an engine, of which one event loop alone made calls."""
+    address = engine.endpoint.address
+    (gate,) = (gates[address] for gates in _GATES.values() if address in gates)
+    return gate
 
 
 def ask(lm: Any, question: dict[str, Any] = QUESTION, strategy: str = "simple") -> Any:
@@ -466,19 +473,22 @@ def test_retry_after_as_a_date_is_waited_for() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("value", ["soon", "-5", "nan", "Mon, 99 Foo 2026", "Thu, 01 Jan 1970 00:00:00 GMT"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "soon",
+        "-5",
+        "nan",
+        "inf",
+        "9e9",
+        "Mon, 99 Foo 2026",
+        "Thu, 01 Jan 1970 00:00:00 GMT",
+        "Fri, 31 Dec 9999 23:59:59 GMT",
+    ],
+)
 def test_a_senseless_retry_after_is_no_obstacle(value: str) -> None:
     with RawServer(http({}, 429, Retry_After=value), GOOD) as server:
         assert ask(scripted_lm(server)).answer == "A"
-
-
-@pytest.mark.parametrize("value", ["86400", "inf"])
-def test_a_wait_beyond_the_deadline_is_not_begun(value: str) -> None:
-    with RawServer(http({}, 429, Retry_After=value), GOOD) as server:
-        began = time.monotonic()
-        with pytest.raises(CallError, match="given up after 1 attempt"):
-            ask(scripted_lm(server))
-        assert time.monotonic() - began < 5
 
 
 @pytest.mark.usefixtures("quick")
@@ -555,7 +565,7 @@ def test_the_limit_shrinks_under_429_and_grows_back(scripted: Any) -> None:
     engine.max_retries = 1000
     first = fm.evaluate(fm.SingleAgent(), questions(100), lm=lm, concurrency=32, tracking=False)
     assert first.accuracy == 1.0
-    (limit,) = engine._limits.values()
+    limit = gate_of(engine).limit
     shrunk = limit.limit
     assert shrunk < 16
     takes, scripted.delay = 1000, 0.0
@@ -572,7 +582,7 @@ def test_other_troubles_do_not_shrink_the_limit() -> None:
         assert engine is not None
         engine.max_retries = 100
         assert ask(lm).answer == "A"
-        (limit,) = engine._limits.values()
+        limit = gate_of(engine).limit
         assert limit.limit == 4
 
 
@@ -584,7 +594,7 @@ def test_other_troubles_do_not_grow_the_limit() -> None:
         assert engine is not None
         engine.max_retries = 100
         assert ask(lm).answer == "A"
-        (limit,) = engine._limits.values()
+        limit = gate_of(engine).limit
         assert limit.limit < 3
 
 

@@ -1,0 +1,447 @@
+"""What a dead, slow or hostile endpoint can do to a run, and to its bill."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from children import Forked, in_child
+from mortal import questions
+from wire_children import answers_with_few_files, ten_calls_at_once
+
+import folkmoot as fm
+from folkmoot.modules.base.calls import CallError
+from folkmoot.modules.base.connections import back_off, seconds_to_wait
+from folkmoot.pipelines.lms import engine as engine_module
+from folkmoot.pipelines.lms.endpoint import rate_limit_pause
+from folkmoot.pipelines.lms.ledger import Ledger, read_ledger, totals
+from folkmoot.pipelines.testing.server import ScriptedServer, first_option
+
+GOOD = {
+    "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": '{"answer": "A"}'}, "finish_reason": "stop"}
+    ],
+    "usage": {"prompt_tokens": 10, "completion_tokens": 2},
+}
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Back-off in milliseconds."""
+    monkeypatch.setattr(
+        engine_module, "back_off", lambda attempt, after: back_off(attempt, after, first=0.004, longest=0.02)
+    )
+
+
+class Server:
+    """Answers POST requests with what `answer` gives: status, headers, and the bytes of the body."""
+
+    def __init__(self, answer: Any) -> None:
+        self.paths: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self.arrivals: list[float] = []
+        self.released = threading.Event()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                outer.arrivals.append(time.monotonic())
+                outer.paths.append(self.path)
+                outer.headers.append({name.lower(): value for name, value in self.headers.items()})
+                said = answer(self)
+                if said is None:
+                    outer.released.wait(30)
+                    self.close_connection = True
+                    return
+                status, headers, body = said
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                try:
+                    self.wfile.write(body)
+                except OSError:
+                    self.close_connection = True
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        class Listener(ThreadingHTTPServer):
+            request_queue_size = 128
+            daemon_threads = True
+
+        self._server = Listener(("127.0.0.1", 0), Handler)
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        self.origin = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.url = f"{self.origin}/v1"
+
+    def __enter__(self) -> Server:
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.released.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def good(_: Any = None) -> tuple[int, dict[str, str], bytes]:
+    return 200, {"Content-Type": "application/json"}, json.dumps(GOOD).encode()
+
+
+def hang(_: Any) -> None:
+    return None
+
+
+def run(url: str, out: Path | None = None, n: int = 3, timeout: float = 120.0, **options: Any) -> Any:
+    lm = fm.lm("openai/x", api_base=url, timeout=timeout, price=(1e-6, 1e-6))
+    return fm.evaluate(fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, **options)
+
+
+@contextmanager
+def nobody_there() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    yield f"http://127.0.0.1:{port}/v1"
+
+
+# One address --------------------------------------------------------------------------------------------
+
+
+def test_the_calls_in_flight_are_limited_by_address_and_not_by_name() -> None:
+    with ScriptedServer(delay=0.02) as server:
+        lms = [fm.lm(f"openai/{name}", api_base=server.url, concurrency=16) for name in "abc"]
+        program = fm.Ensemble(["simple", "cot", "self_ask"])
+        program.assign(dict(zip(program.seats(), lms, strict=True)))
+        fm.evaluate(program, questions(40), concurrency=64, tracking=False)
+        assert len(server.bodies) == 120
+        assert server.most_at_once == 16
+
+
+def test_an_lm_keeps_its_own_limit_beside_a_larger_one() -> None:
+    with ScriptedServer(delay=0.01) as server:
+        wide, narrow = (fm.lm("openai/x", api_base=server.url, concurrency=most) for most in (32, 2))
+        fm.evaluate(fm.SingleAgent(lm=wide), questions(40), concurrency=64, tracking=False)
+        assert server.most_at_once == 32
+        server.most_at_once = 0
+        fm.evaluate(fm.SingleAgent("cot", lm=narrow), questions(10), concurrency=64, tracking=False)
+        assert server.most_at_once == 2
+
+
+# Nobody there -------------------------------------------------------------------------------------------
+
+
+def test_a_dead_endpoint_speaks_within_seconds_and_is_paid_for_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Three questions took 28 s, in silence."""
+    with nobody_there() as url, caplog.at_level(logging.WARNING, "folkmoot"):
+        began = time.monotonic()
+        result = run(url, n=3)
+        took = time.monotonic() - began
+        assert result.summary.counts["errors"] == 3
+        assert took < 14
+        said = [record.getMessage() for record in caplog.records if record.name == "folkmoot"]
+        assert said[0].startswith(
+            f"no answer from {url.removesuffix('/v1')}, retrying, 2 of 6: no connection to"
+        )
+        assert [text.split(": ")[0].split(", ")[-1] for text in said] == [f"{n} of 6" for n in range(2, 7)]
+        first = next(record for record in caplog.records if record.name == "folkmoot")
+        assert first.created - (time.time() - (time.monotonic() - began)) < 3
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_endpoint_that_is_given_up_is_not_asked_for_every_question() -> None:
+    with Server(lambda _: (503, {}, b"")) as server:
+        result = run(server.url, n=100, concurrency=10)
+        assert result.summary.counts["errors"] == 100
+        # Two rounds of ten, five single tries, and one more after that: not 700.
+        assert len(server.arrivals) <= 10 + 10 + 5 + 1
+        messages = {row["error"] for row in result.rows}
+        assert all("503" in text for text in messages)
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_endpoint_that_comes_back_is_asked_again() -> None:
+    down = 12
+    with Server(lambda _: (503, {}, b"") if len(server.arrivals) <= down else good()) as server:
+        result = run(server.url, n=100, concurrency=10)
+        assert result.summary.counts["errors"] == 0
+        assert len(server.arrivals) == 100 + down
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_outage_in_the_middle_of_a_run_costs_the_calls_that_try_alone() -> None:
+    with Server(lambda _: (503, {}, b"") if 50 < len(server.arrivals) <= 80 else good()) as server:
+        result = run(server.url, n=200, concurrency=10)
+        assert result.summary.counts["errors"] <= 3
+        assert result.summary.counts["rows"] == 200
+
+
+@pytest.mark.usefixtures("quick")
+def test_one_question_that_brings_the_endpoint_down_is_the_only_one_to_fail() -> None:
+    def reply(body: dict[str, Any]) -> Any:
+        return (503, {}, {}) if "Question 3?" in str(body) else first_option(body)
+
+    with ScriptedServer() as server:
+        server.reply = reply
+        result = run(server.url, n=8, concurrency=1)
+        assert [row["id"] for row in result.rows if row["error"]] == ["q3"]
+
+
+def test_a_hanging_endpoint_speaks_and_is_not_asked_again_and_again(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """20 questions made 140 requests, without a word and without an entry on the ledger."""
+    with Server(hang) as server, caplog.at_level(logging.WARNING, "folkmoot"):
+        result = run(server.url, tmp_path, n=20, timeout=3.0)
+        assert result.summary.counts["errors"] == 20
+        assert len(server.arrivals) == 20 + 2
+        first = next(record for record in caplog.records if record.name == "folkmoot")
+        assert (
+            first.getMessage() == f"no answer from {server.origin} yet: an attempt may take 3 s (--timeout)"
+        )
+        lines = list(read_ledger(tmp_path))
+        assert len(lines) == len(server.arrivals) == result.summary.paid["calls"]
+        assert all(line["lost"] and line["cost_usd"] > 0 for line in lines)
+
+
+def test_a_budget_of_time_ends_calls_that_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "GRACE_SECONDS", 0.5)
+    with Server(hang) as server:
+        began = time.monotonic()
+        result = run(server.url, tmp_path, budget="1 s")
+        assert time.monotonic() - began < 4
+        assert "time is over" in result.summary.stopped
+        assert result.summary.counts["rows"] == 0
+        assert totals(tmp_path).calls == 3
+
+
+# What a server asks for ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("7", 7.0),
+        ("0.5", 0.5),
+        *((text, None) for text in ("", "0", "-5", "inf", "nan", "1e300", "soon", "86401")),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", None),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", None),
+        ("Mon, 99 Foo 2026", None),
+    ],
+)
+def test_retry_after(value: str, seconds: float | None) -> None:
+    assert seconds_to_wait({"Retry-After": value}) == seconds
+
+
+def test_retry_after_as_a_date() -> None:
+    until = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
+    assert 27 < (seconds_to_wait({"retry-after": until}) or 0) <= 30
+
+
+def test_nobody_waits_longer_than_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[Any] = []
+    monkeypatch.setattr(engine_module, "back_off", lambda attempt, after: waits.append(after) or 0.001)
+    with Server(
+        lambda _: (429, {"Retry-After": "3600"}, b"") if len(server.arrivals) == 1 else good()
+    ) as server:
+        assert run(server.url, n=1).accuracy == 1.0
+    assert waits == [60.0]
+
+
+@pytest.mark.parametrize(
+    ("remaining", "reset", "seconds"),
+    [
+        ("0", "6m0s", 60.0),
+        ("0", "1.5s", 1.5),
+        ("0", "250ms", 0.25),
+        ("0", "2m59.56s", 60.0),
+        ("0", "12", 12.0),
+        *(("0", text, None) for text in ("", "soon", "-3s", "0s", "inf")),
+        ("3", "20s", None),
+        ("", "20s", None),
+    ],
+)
+@pytest.mark.parametrize("what", ["-requests", "-tokens", ""])
+def test_what_rate_limit_headers_say(what: str, remaining: str, reset: str, seconds: float | None) -> None:
+    headers = {f"x-ratelimit-remaining{what}": remaining, f"x-ratelimit-reset{what}": reset}
+    assert rate_limit_pause(headers) == seconds
+
+
+def test_a_used_up_rate_limit_is_waited_for() -> None:
+    spent = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "700ms"}
+    with Server(lambda _: (200, spent, good()[2])) as server:
+        lm = fm.lm("openai/x", api_base=server.url)
+        fm.evaluate(fm.SingleAgent(), questions(3), lm=lm, concurrency=1, tracking=False)
+        gaps = [b - a for a, b in zip(server.arrivals, server.arrivals[1:], strict=False)]
+        assert len(gaps) == 2
+        assert all(gap > 0.65 for gap in gaps)
+
+
+# The bill -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    "cut",
+    [
+        pytest.param(lambda _: (200, {"Content-Length": "9000"}, b'{"choices": ['), id="cut in mid-body"),
+        pytest.param(hang, id="hangs"),
+    ],
+)
+def test_tries_that_may_have_been_billed_count_against_the_calls(cut: Any, tmp_path: Path) -> None:
+    """A budget of 25 calls let 140 requests through, none of them on the ledger."""
+
+    def answer(handler: Any) -> Any:
+        said = cut(handler)
+        if said is not None:
+            handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n{")
+            handler.close_connection = True
+            handler.connection.shutdown(socket.SHUT_RDWR)
+        return said
+
+    with Server(answer) as server:
+        result = run(server.url, tmp_path, n=20, timeout=0.3, budget="25 calls")
+        assert len(server.arrivals) <= 25
+        assert totals(tmp_path).calls == result.summary.paid["calls"] == len(server.arrivals)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_tries_that_were_surely_not_billed_cost_nothing(status: int, tmp_path: Path) -> None:
+    with Server(lambda _: (status, {}, b"") if len(server.arrivals) < 4 else good()) as server:
+        run(server.url, tmp_path, n=1, budget="1 calls")
+        assert totals(tmp_path).calls == 1
+    with nobody_there() as url:
+        run(url, tmp_path / "dead", n=1, budget="1 calls")
+        assert totals(tmp_path / "dead").calls == 0
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_unreadable_answer_is_billed_and_asked_for_three_times_at_most(tmp_path: Path) -> None:
+    with Server(lambda _: (200, {}, b"<html>")) as server:
+        result = run(server.url, tmp_path, n=1)
+        assert len(server.arrivals) == totals(tmp_path).calls == 3
+        assert "given up after 3 attempts" in next(iter(result.rows))["error"]
+
+
+@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGINT])
+def test_calls_in_flight_when_a_run_is_stopped_are_spent(way: signal.Signals, tmp_path: Path) -> None:
+    """Six stops with 64 calls in flight let 484 of 100 calls through."""
+    with Server(hang) as server:
+        for stop in range(1, 4):
+            process = Forked(target=ten_calls_at_once, args=(server.url, tmp_path))
+            process.start()
+            while len(server.arrivals) < 10 * stop and process.is_alive():
+                time.sleep(0.02)
+            os.kill(process.pid, way)
+            process.join(30)
+            assert len(server.arrivals) == 10 * stop
+            assert totals(tmp_path).calls == 10 * stop
+        result = run(server.url, tmp_path, n=80, timeout=2.0, budget="35 calls")
+        assert result.summary.counts["rows"] == 0
+        assert len(server.arrivals) == 35
+        assert totals(tmp_path).calls == result.summary.paid["calls"] == 35
+        assert not [path for path in tmp_path.iterdir() if path.name.startswith(".in-flight")]
+
+
+def test_what_was_settled_before_the_kill_is_not_booked_twice(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    entry: Any = {
+        "endpoint": "e",
+        "model": "m",
+        "seat": None,
+        "question": "q" * 5000,
+        "attempts": 1,
+        "kept": True,
+    }
+    entry |= {"prompt_tokens": 1, "completion_tokens": 1, "cost_usd": 0.5}
+    places = [ledger.send({**entry, "key": key, "lost": True}) for key in ("a", "b", "c")]
+    ledger.settle(places[0], {**entry, "key": "a"})
+    ledger.add({**entry, "key": "b"})  # killed between the entry and the end of the call
+    assert totals(tmp_path).calls == 2  # of a living process nothing is lost
+    left = next(path for path in tmp_path.iterdir() if path.name.startswith(".in-flight"))
+    copy = left.read_bytes()
+    ledger.close()
+    assert not left.exists()
+    left.write_bytes(copy)
+    assert totals(tmp_path).calls == 3
+    for _ in range(2):
+        again = Ledger(tmp_path)
+        again.close()
+        assert Counter(line["key"] for line in read_ledger(tmp_path)) == {"a": 1, "b": 1, "c": 1}
+    assert again.total.calls == 3
+
+
+# Sizes --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_reply_has_a_size_limit(packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 MB of gzip that unpacks to 1 GB ended in a segfault."""
+    monkeypatch.setenv("FOLKMOOT_REPLY_MB", "2")
+    body = json.dumps(GOOD).encode() + b" " * (200 << 20 if packed else 3 << 20)
+    sent = gzip.compress(body, 1) if packed else body
+    headers = {"Content-Encoding": "gzip"} if packed else {}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with Server(lambda _: (200, headers, sent)) as server:
+        result = run(server.url, tmp_path, n=1)
+        assert len(server.arrivals) == 1
+    (row,) = result.rows
+    assert row["error"] == (
+        f"the reply of {server.url} has more than 2 MB: lower max_tokens, or raise FOLKMOOT_REPLY_MB"
+    )
+    assert totals(tmp_path).calls == 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 100 << 10
+
+
+def test_more_calls_at_once_than_open_files(tmp_path: Path) -> None:
+    """1,014 answers were paid for and lost: no file was left to write them to."""
+    with ScriptedServer(delay=0.05) as server:
+        rows, said, soft = in_child(answers_with_few_files, server.url, tmp_path)
+        assert rows == 300
+        assert soft == 256
+        assert server.most_at_once <= 256 - 128
+    assert any("128 calls in flight to" in text and "256 open files" in text for text in said)
+
+
+# Addresses and words ------------------------------------------------------------------------------------
+
+
+def test_user_info_and_a_query_in_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-another-endpoints-key")
+    with Server(good) as server:
+        address = server.url.replace("//", "//me:pass%20word@") + "/?api-version=2&x=1"
+        assert run(address, n=1).accuracy == 1.0
+        assert server.paths == ["/v1/chat/completions?api-version=2&x=1"]
+        assert server.headers[0]["authorization"] == "Basic bWU6cGFzcyB3b3Jk"
+
+
+def test_control_characters_of_a_server_reach_no_message() -> None:
+    evil = "\x1b]0;title\x07\x1b[2J\u202eback\r\nline\x9b1m\u2028end"
+    with Server(lambda _: (400, {}, json.dumps({"error": {"message": evil}}).encode())) as server:
+        lm = fm.lm("openai/x", api_base=server.url)
+        with pytest.raises(CallError) as failed:
+            fm.SingleAgent(lm=lm)(question="Why?", choices={"A": "a", "B": "b"})
+    said = str(failed.value)
+    assert said.isprintable()
+    assert "]0;title[2Jback line1m end" in said
