@@ -45,8 +45,8 @@ class Usage:
     `calls` counts every answer used; `cached_calls` are those of them that came from a record or cache and
     cost nothing. Tokens and `cost_usd` are those of the calls that were really made: `cached_prompt_tokens`
     of the `prompt_tokens` came from the provider's cache and `cache_write_tokens` went into it, and
-    `reasoning_tokens` are those of the `completion_tokens` that nobody sees. `truncated_calls` ended at the
-    token limit; `finish_reason` is how the last call ended, and is no part of the bill.
+    `reasoning_tokens` are those of the `completion_tokens` that nobody sees. `truncated_calls` ended at a
+    token limit. `finish_reason` is no part of the bill: how the calls ended, and of several ways the worst.
     """
 
     calls: int = 0
@@ -75,7 +75,7 @@ class Usage:
     def add(self, other: Usage) -> None:
         for name in UsageFields.__annotations__:
             setattr(self, name, plus(getattr(self, name), getattr(other, name)))
-        self.finish_reason = other.finish_reason or self.finish_reason
+        self.finish_reason = max(self.finish_reason, other.finish_reason, key=_badness)
 
     def without(self, part: Usage) -> Usage:
         """What is left of a sum without one of its parts."""
@@ -90,6 +90,15 @@ class Usage:
         known = {name: getattr(self, name) for name in UsageFields.__annotations__}
         return cast(UsageFields, {**known, "cost_usd": cost})
 
+
+def _badness(finish_reason: str | None) -> tuple[int, str]:
+    """Sorts ways to end: none, the usual one, others, cut off; the same whatever the order of calls."""
+    known = (None, "stop").index(finish_reason) if finish_reason in (None, "stop") else 2
+    return (3 if finish_reason in CUT_OFF else known), finish_reason or ""
+
+
+CUT_OFF = ("length", "max_tokens")
+"""What endpoints call the end of a reply at a token limit."""
 
 DETAILS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens")
 

@@ -16,9 +16,11 @@ class ResultRow(TypedDict):
     is False in both cases; `em` and `f1` are in 0 … 1, None but for questions of the kind `span`; `strict` is
     there for those of the kind `number`: whether the answer was right and stated in the data's own form.
     `transcript` has the turns as `Turn.to_dict` gives them, `meta` the fields of the question's `meta` that
-    are text or numbers. `seconds` is how long the question took. `worth` is there in the trials of a study:
-    (prompt tokens, completion tokens, cost in USD) of each call, in the order in which they ended, as if none
-    had come from a record or cache.
+    are text or numbers. `seconds` is how long the question took. `truncated` says whether any of its replies
+    was cut off at a token limit, and `finish_reason`, in the endpoint's own words, how they ended: `length`
+    if one was cut off, None for a failed question; rows of earlier versions have neither. `worth` is there in
+    the trials of a study: (prompt tokens, completion tokens, cost in USD) of each call, in the order in which
+    they ended, as if none had come from a record or cache.
     """
 
     id: str
@@ -38,5 +40,7 @@ class ResultRow(TypedDict):
     seconds: float
     error: str | None
     meta: dict[str, Any]
+    finish_reason: NotRequired[str | None]
+    truncated: NotRequired[bool]
     strict: NotRequired[bool]
     worth: NotRequired[list[list[Any]]]

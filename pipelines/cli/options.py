@@ -59,7 +59,7 @@ Sets = Annotated[
     list[str], Option("--set", metavar="KEY=VALUE", help="Constructor parameter, such as max_rounds=2.")
 ]
 Temperature = Annotated[float | None, Option(min=0.0, help="Sampling temperature. Default: 0.")]
-MaxTokens = Annotated[Whole, Option(min=1, help="Most tokens of a reply. Default: 1024.")]
+MaxTokens = Annotated[Whole, Option(min=1, help="Most tokens of a reply. Default: none.")]
 AnswerForm = Annotated[
     Text, Option(metavar="label|text", help="Whether a choice is answered by its label or its text.")
 ]

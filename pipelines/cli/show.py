@@ -177,7 +177,8 @@ def result_lines(summary: Mapping[str, Any], seconds: float) -> dict[str, str]:
     lines["questions"] = f"{counts['correct']:,} right of {counts['rows']:,}"
     if counts["rows"] < counts["questions"]:
         lines["questions"] += f" finished ({counts['questions']:,} asked for)"
-    lines["unreadable"] = f"{counts['unreadable']:,}"
+    cut_off = f"; {counts['truncated']:,} cut off: raise --max-tokens" if counts.get("truncated") else ""
+    lines["unreadable"] = f"{counts['unreadable']:,}{cut_off}"
     lines["errors"] = f"{counts['errors']:,}"
     lines["used"] = used(usage)
     paid = summary.get("paid")

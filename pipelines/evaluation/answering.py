@@ -48,17 +48,21 @@ async def answer_row(program: Program, question: Question) -> ResultRow:
     with asking(question=question.id), metered() as usage:
         try:
             prediction = await program.acall(**question.inputs())
-            return row_of(question, prediction, time.monotonic() - began)
+            row = row_of(question, prediction, time.monotonic() - began)
         except FatalCallError:
             raise
         except LMError as problem:
             said = without_keys(said_by(problem), _seated(program))
             if isinstance(problem, _HOPELESS):  # of an LM that is not ours
                 raise UserError(f"the LM cannot be used ({said}): check its name and key") from None
-            return error_row(question, said, usage.to_dict(), time.monotonic() - began)
+            row = error_row(question, said, usage.to_dict(), time.monotonic() - began)
         except Exception as problem:
             problem.add_note(f"This happened at question {question.id!r}; finished rows are kept.")
             raise
+    # How far a failed question came before it failed depends on the order in which replies came.
+    row["finish_reason"] = None if row["error"] else usage.finish_reason
+    row["truncated"] = row["error"] is None and usage.truncated_calls > 0
+    return row
 
 
 def taken_at_once(program: Program, language_model: Any) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TABLE = "rows.json"
 TABLE_ROWS = 2_000
+_COUNTS = ("rows", "errors", "unreadable", "truncated")
 COLUMNS = ["id", "question", "answer", "gold", "correct", "decided_by", "rounds", "calls", "seconds", "error"]
 
 
@@ -75,7 +76,7 @@ def evaluation_metrics(summary: Summary) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, score in summary.scores.items():
         found |= {name: score["value"], f"{name}_low": score["low"], f"{name}_high": score["high"]}
-    found |= {name: summary.counts[name] for name in ("rows", "errors", "unreadable")}
+    found |= {name: summary.counts.get(name, 0) for name in _COUNTS}
     found |= numbers_of(summary.usage)
     found |= {f"seconds_{name}": summary.seconds[name] for name in ("p50", "p90") if name in summary.seconds}
     for group, values in summary.groups.items():
@@ -92,11 +93,12 @@ def evaluation_metrics(summary: Summary) -> dict[str, float]:
 def evaluation_note(summary: Summary) -> str:
     """The run's description, in Markdown."""
     accuracy, counts, usage = summary.scores["accuracy"], summary.counts, summary.usage
-    tokens = tokens_of(usage)
+    tokens, cut_off = tokens_of(usage), counts.get("truncated", 0)
     cost = "unknown cost" if usage["cost_usd"] is None else f"${usage['cost_usd']:,.4f}"
     return (
         f"**{accuracy['value']:.1%} right** (95% interval {accuracy['low']:.1%} to {accuracy['high']:.1%}) "
         f"on {counts['rows']:,} of {counts['questions']:,} questions; {counts['errors']:,} failed, "
-        f"{counts['unreadable']:,} unreadable. {usage['calls']:,} calls, {usage['cached_calls']:,} of them "
+        f"{counts['unreadable']:,} unreadable, {cut_off:,} cut off. {usage['calls']:,} calls, "
+        f"{usage['cached_calls']:,} of them "
         f"from record; {'unknown' if tokens is None else f'{tokens:,}'} tokens; {cost}."
     )

@@ -21,7 +21,7 @@ from ..base.budget import Account, open_account
 from ..base.journal import records
 from ..base.wording import Apart, smallest_differences
 from ..lms.ledger import totals
-from ..lms.named import engine_of
+from ..lms.named import engine_of, thinks
 from ..runs.rows import RESULTS
 from .former import apart_of, former_runs, pilot_of
 
@@ -30,7 +30,7 @@ SAMPLE = 200  # questions whose requests are written out; more would say the sam
 PASSAGES = 3  # that an agent with evidence is assumed to be shown
 ANSWER_TOKENS = (5, 30)  # of a reply that is an answer only …
 ARGUED_TOKENS = (40, 400)  # … that argues first …
-THOUGHT_TOKENS = (200, 3000)  # … or comes from an LM without a limit on tokens, which may think
+THOUGHT_TOKENS = (200, 3000)  # … or comes from an LM that thinks, without a limit on tokens
 
 Range = tuple[float, float]
 
@@ -158,10 +158,10 @@ def _texts(seat: Seat, lm: Any, question: Question) -> Iterator[str]:
 def _reply_tokens(seat: Seat, lm: Any) -> tuple[float, float]:
     settings = {**getattr(lm, "kwargs", {}), **seat.predict.config}
     limit = settings.get("max_tokens")
-    if limit is None:
+    if limit is None and lm is not None and thinks(lm.model):
         return THOUGHT_TOKENS
     low, high = ARGUED_TOKENS if len(seat.predict.signature.output_fields) > 1 else ANSWER_TOKENS
-    return min(low, limit), min(high, limit)
+    return (low, high) if limit is None else (min(low, limit), min(high, limit))
 
 
 def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypedDict
 from urllib.parse import urlsplit
 
-from ...modules.base.calls import CallError, FatalCallError
+from ...modules.base.calls import CUT_OFF, CallError, FatalCallError
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 
@@ -77,7 +77,7 @@ class Reply:
     @property
     def truncated(self) -> bool:
         """Whether it was cut off at a token limit."""
-        return self.finish_reason in ("length", "max_tokens")
+        return self.finish_reason in CUT_OFF
 
     @property
     def tokens(self) -> TokenCounts:

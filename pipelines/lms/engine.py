@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from .limits import MAX_RETRIES, gate_to
 from .local import DEFAULT_LM, LOCAL_PROFILE, LocalEndpoint
 from .prices import Prices, price_per_token
 from .seen import WATCHED, watch
-from .store import ACTIVE, CallStore
+from .store import ACTIVE, EARLIER_MAX_TOKENS, CallStore
 
 MOST_UNREADABLE = 3  # answers, each billed, that cannot be read
 LONGEST_UNREACHED = 2.0  # seconds between tries to reach an endpoint that is not there
@@ -239,6 +239,12 @@ class Engine:
         parts = [self.identity, payload, rollout]
         return hashlib.sha256(_KEY_TEXT(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
+    def _known_as(self, key: str, payload: Mapping[str, Any], rollout: int | None) -> Iterator[str]:
+        """The keys under which this version, or an earlier one, may have kept an answer to the request."""
+        yield key
+        if "max_tokens" not in payload:
+            yield self.key({**payload, "max_tokens": EARLIER_MAX_TOKENS}, rollout)
+
     async def _reply(self, payload: Mapping[str, Any], rollout: int | None) -> Reply:
         """The reply to a request, counted on the asker's meters and shown to whoever watches."""
         seen = WATCHED.get()
@@ -248,7 +254,7 @@ class Engine:
 
     async def _billed(self, payload: Mapping[str, Any], rollout: int | None) -> tuple[Reply, Usage]:
         try:
-            reply, made = await self._answer(self.key(payload, rollout), payload)
+            reply, made = await self._answer(payload, rollout)
         except FatalCallError:
             raise
         except UserError as problem:  # DSPy would take it for a fault of this one call
@@ -257,16 +263,17 @@ class Engine:
         record_call(usage, self._bill(reply, True))
         return reply, usage
 
-    async def _answer(self, key: str, payload: Mapping[str, Any]) -> tuple[Reply, bool]:
+    async def _answer(self, payload: Mapping[str, Any], rollout: int | None) -> tuple[Reply, bool]:
         """The reply, and whether this very request paid for it."""
+        key = self.key(payload, rollout)
         cache = ACTIVE_CACHE.get() if self.cached else None
         given = (self.store, *ACTIVE.get(), cache)
         stores: list[CallStore | CallCache] = [store for store in given if store is not None]
-        for store in stores:
-            found = store.get(key)
-            if found is not None:
+        names = self._known_as(key, payload, rollout)
+        for name, store in ((name, store) for name in names for store in stores):
+            if (found := store.get(name)) is not None:
                 reply = Reply(**found)
-                self._keep(stores, key, reply)
+                self._keep(stores, name, reply)
                 return reply, False
 
         async def call() -> Reply:

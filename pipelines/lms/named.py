@@ -14,10 +14,9 @@ from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
 from .engine import Engine, SyncEngine
 from .local import DEFAULT_LM
-from .prices import Prices
-from .store import CallStore, lm_record, read_lms
+from .prices import Prices, known_model
+from .store import EARLIER_MAX_TOKENS, CallStore, lm_record, read_lms
 
-MAX_TOKENS = 1024
 REASONING_TAKES = ("seed",)
 
 __all__ = ["DEFAULT_LM", "SAMPLING", "engine_of", "lm", "lm_identity"]
@@ -49,7 +48,8 @@ def lm(
         profile: how the LM wants to be asked; `answer_form` and `list_options` change single settings of it.
         price: USD per prompt token and per completion token, where the price table does not know the model; a
             third price is that of prompt tokens from the provider's cache.
-        sampling: temperature (default 0), max_tokens (default 1024), top_p, top_k, seed, stop. OpenAI's
+        sampling: temperature (default 0), max_tokens (default: what the endpoint allows, since thoughts count
+            as tokens of a reply; the embedded LM has 1024), top_p, top_k, seed, stop. OpenAI's
             reasoning models take a seed alone.
 
     Keys come from the environment only (`OPENAI_API_KEY`, or the provider's own variable).
@@ -80,7 +80,8 @@ def lm(
         concurrency=concurrency,
         prices=prices,
     )
-    made = _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": MAX_TOKENS, **sampling})
+    limit = EARLIER_MAX_TOKENS if provider == "local" else None
+    made = _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": limit, **sampling})
     made.addressed = api_base is not None  # a saved program says so, and not where
     return made
 
@@ -149,6 +150,11 @@ def _dspy_lm(name: str, engine: Engine, sampling: dict[str, Any]) -> dspy.LM:
     made.takes = takes
     made.direct = engine  # lets the adapter skip DSPy's bookkeeping when nothing of it is switched on
     return made
+
+
+def thinks(name: str) -> bool:
+    """Whether its replies are known to begin with thoughts that count as tokens and that nobody sees."""
+    return _reasons(name) or bool(known_model(name).get("supports_reasoning"))
 
 
 def _reasons(name: str) -> bool:

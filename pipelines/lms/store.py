@@ -21,6 +21,8 @@ from .endpoint import Reply
 
 CALLS = "calls.jsonl"
 LMS = "lms.json"
+EARLIER_MAX_TOKENS = 1024
+"""What earlier versions limited every LM's replies to unless told otherwise. Their folders still go on."""
 _FIELDS = frozenset(field.name for field in fields(Reply))
 _NEEDED = frozenset(field.name for field in fields(Reply) if field.default is MISSING)
 
@@ -131,9 +133,25 @@ def is_reply(found: Any) -> bool:
     return isinstance(found, dict) and _NEEDED <= found.keys() <= _FIELDS
 
 
+def same_lms(known: Any, now: Any) -> bool:
+    """Whether two notes of LMs say the same: the limit that earlier versions set is as good as none."""
+    return bool(as_before(known) == as_before(now))
+
+
+def as_before(noted: Any) -> Any:
+    """Notes of LMs as earlier versions made them, for what is found again by them: with the limit of then."""
+    if not isinstance(noted, dict):
+        return noted
+    settings = noted.get("settings")
+    if noted.get("profile") and isinstance(settings, dict) and "temperature" in settings:
+        limit = {"temperature": settings["temperature"], "max_tokens": EARLIER_MAX_TOKENS}
+        return {**noted, "settings": limit | settings}
+    return {name: as_before(part) for name, part in noted.items()}
+
+
 def write_lms(folder: Path, lms: Mapping[str, Mapping[str, Any]]) -> None:
     """Note which LM answered in which seat (`*`: all others), so that `replay/DIR` asks the same way."""
-    if (folder / LMS).exists() and read_lms(folder) != as_json(lms):
+    if (folder / LMS).exists() and not same_lms(read_lms(folder), as_json(lms)):
         raise UserError(f"{folder} is the record of a run with other LMs: choose another folder to record to")
     write_json(folder / LMS, lms)
 

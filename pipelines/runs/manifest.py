@@ -21,6 +21,7 @@ from ...modules.reading.question import Question
 from ..base.journal import as_json, parsed, write_json
 from ..data.load import fingerprint
 from ..lms.named import SAMPLING, lm_identity
+from ..lms.store import same_lms
 from .folder import claimed, unwritable
 from .rows import RESULTS
 
@@ -61,7 +62,7 @@ class RunFolder:
             raise UserError(f"{path} is damaged: choose another --out, or delete the folder")
         now = as_json(about)
         for key, differs in self.same.items():
-            if known.get(key) != now.get(key):
+            if not same_lms(known.get(key), now.get(key)):
                 raise UserError(
                     f"{folder} holds another {self.what} ({differs}): choose another --out, or delete it"
                 )

@@ -55,8 +55,9 @@ def summarise(
 ) -> Summary:
     """One pass over the rows; `report` sees each of them too.
 
-    Counts: `questions` asked for, `rows` finished, `correct`, `errors` (failed calls) and `unreadable` (no
-    answer could be read); errors and unreadable answers are wrong in every score.
+    Counts: `questions` asked for, `rows` finished, `correct`, `errors` (failed calls), `unreadable` (no
+    answer could be read) and `truncated` (a reply was cut off at a token limit). Errors and unreadable
+    answers are wrong in every score.
     """
     tally, forensic = _Tally(), ForensicTally(run.get("program"))
     counted = tally.through(rows, forensic)
@@ -71,6 +72,7 @@ def summarise(
             "correct": sum(tally.correct),
             "errors": tally.errors,
             "unreadable": tally.unreadable,
+            "truncated": tally.truncated,
         },
         usage=tally.usage.to_dict(),
         seconds=_percentiles(tally.seconds),
@@ -97,6 +99,7 @@ class _Tally:
         self.usage = Usage()
         self.errors = 0
         self.unreadable = 0
+        self.truncated = 0
         self._pairs: dict[frozenset[str], list[bool]] = {}
         self._groups: dict[str, dict[str, list[int]]] = {}
 
@@ -112,6 +115,7 @@ class _Tally:
         self.usage.add(Usage.of(row["usage"]))
         self.errors += row["error"] is not None
         self.unreadable += row["error"] is None and row["answer"] is None
+        self.truncated += bool(row.get("truncated"))
         if row["kind"] == "span":
             self.em.append(row["em"] or 0.0)
             self.f1.append(row["f1"] or 0.0)

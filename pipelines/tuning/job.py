@@ -22,6 +22,7 @@ from ..base.journal import as_json, parsed
 from ..data import load as data
 from ..lms.ledger import LEDGER, totals, usage_of
 from ..lms.named import engine_of, lm_identity
+from ..lms.store import same_lms
 from ..runs.folder import unwritable
 from .network import halves
 from .recovery import Crew
@@ -137,7 +138,7 @@ class Job:
             study.set_user_attr("home", self.home)
             study.set_user_attr("identity", mine)
             known = mine
-        differs = next((name for name in mine if known.get(name) != mine[name]), None)
+        differs = next((name for name in mine if not same_lms(known.get(name), mine[name])), None)
         if differs is not None:
             what = {"train": "training data", "lm": "LM"}.get(differs, differs)
             raise UserError(

@@ -21,7 +21,7 @@ from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ..data import load as data
 from ..data.embeddings import Embedder
-from ..lms.store import CallStore
+from ..lms.store import CallStore, as_before
 from ..programs.networks import Untrained
 from ..runs.books import open_books
 from ..runs.manifest import lms_of
@@ -129,7 +129,8 @@ class Networks:
         return self._last[name]
 
     def _name(self, program: Untrained) -> str:
-        known = [hashes(program)["program_hash"], lms_of(program, self.lm), data.fingerprint(self.questions)]
+        lms = as_before(lms_of(program, self.lm))
+        known = [hashes(program)["program_hash"], lms, data.fingerprint(self.questions)]
         text = json.dumps(known, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import math
 import random
@@ -31,7 +32,10 @@ from mortal import (
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
+from folkmoot.modules.base.calls import Usage, UsageFields
 from folkmoot.modules.protocols.program import Program, prediction_of
+from folkmoot.pipelines.evaluation.logged import evaluation_metrics, evaluation_note
+from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.runs.progress import Progress
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -99,14 +103,14 @@ def test_a_row_has_the_fields_of_the_specification(scripted: Any, tmp_path: Path
     run(scripted, questions(2), fm.SingleAgent("cot"), out=tmp_path)
     right, wrong = lines(tmp_path)
     assert [key for key in right if key in KEYS] == KEYS
-    assert set(right) - set(KEYS) <= {"meta", "question", "choices"}
+    assert set(right) - set(KEYS) <= {"meta", "question", "choices", "finish_reason", "truncated"}
     assert right["id"] == "q0"
     assert (right["kind"], right["answer"], right["gold"], right["correct"]) == ("choice", "A", "A", True)
     assert (right["em"], right["f1"], right["error"]) == (None, None, None)
     assert (right["decided_by"], right["rounds"], right["consensus_round"]) == ("single", 1, None)
     (turn,) = right["transcript"]
     assert (turn["agent"], turn["round"], turn["answer"], turn["text"]) == ("cot", 1, "A", "so")
-    assert set(right["usage"]) == {"calls", "prompt_tokens", "completion_tokens", "cached_calls", "cost_usd"}
+    assert set(right["usage"]) == set(UsageFields.__annotations__)
     assert right["usage"]["calls"] == 1
     assert right["seconds"] > 0
     assert (wrong["answer"], wrong["gold"], wrong["correct"]) == ("A", "B", False)
@@ -170,7 +174,8 @@ def test_unreadable_is_neither_right_nor_an_error(scripted: Any, tmp_path: Path)
     assert (unreadable["answer"], unreadable["correct"], unreadable["error"]) == (None, False, None)
     assert (unreadable["decided_by"], unreadable["usage"]["calls"]) == ("none", 2)
     assert (right["correct"], wrong["correct"]) == (True, False)
-    assert result.summary.counts == {"questions": 4, "rows": 4, "correct": 1, "errors": 1, "unreadable": 1}
+    counts = {"questions": 4, "rows": 4, "correct": 1, "errors": 1, "unreadable": 1, "truncated": 0}
+    assert result.summary.counts == counts
     assert result.accuracy == 0.25
 
 
@@ -192,6 +197,52 @@ def wilson_by_hand(k: int, n: int) -> tuple[float, float]:
     return (p + z * z / (2 * n)) / d - half, (p + z * z / (2 * n)) / d + half
 
 
+def cut_off_below(limit: int) -> Callable[[dict[str, Any]], Any]:
+    """An LM that thinks for so many tokens before it says a word."""
+
+    def reply(body: dict[str, Any]) -> Any:
+        cut = body.get("max_tokens", limit) < limit
+        said = {"content": "" if cut else '{"reasoning": "so", "answer": "A"}', "role": "assistant"}
+        choice = {"index": 0, "message": said, "finish_reason": "length" if cut else "stop"}
+        thoughts = {"reasoning_tokens": min(limit, body.get("max_tokens", limit))}
+        usage = {"prompt_tokens": 50, "completion_tokens": 10 + limit, "completion_tokens_details": thoughts}
+        return 200, {}, {"choices": [choice], "usage": usage}
+
+    return reply
+
+
+def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = cut_off_below(2000)
+    lm = fm.lm("openai/scripted", api_base=scripted.url, max_tokens=1024)
+    result = fm.evaluate(
+        fm.SingleAgent("cot"), questions(5), lm=lm, out=tmp_path, tracking=False, cache=False
+    )
+    for row in lines(tmp_path):
+        assert (row["answer"], row["correct"], row["error"]) == (None, False, None)
+        assert (row["finish_reason"], row["truncated"]) == ("length", True)
+        assert row["usage"]["truncated_calls"] == row["transcript"][0]["usage"]["truncated_calls"] == 2
+    assert (result.summary.counts["unreadable"], result.summary.counts["truncated"]) == (5, 5)
+    assert evaluation_metrics(result.summary)["truncated"] == 5
+    assert "5 cut off" in evaluation_note(result.summary)
+    assert {entry["finish_reason"] for entry in read_ledger(tmp_path)} == {"length"}
+
+
+def test_by_default_an_lm_that_thinks_is_not_cut_off(scripted: Any) -> None:
+    scripted.reply = cut_off_below(30_000)
+    result = run(scripted, questions(3), fm.SingleAgent("cot"))
+    assert [(row["finish_reason"], row["truncated"]) for row in result.rows] == [("stop", False)] * 3
+    assert (result.summary.counts["unreadable"], result.summary.counts["truncated"]) == (0, 0)
+    assert fm.lm().kwargs["max_tokens"] == 1024  # the embedded one does not think
+
+
+def test_how_a_question_ended_does_not_depend_on_the_order_of_its_replies() -> None:
+    for order in itertools.permutations(["stop", "length", "content_filter", None]):
+        usage = Usage()
+        for reason in order:
+            usage.add(Usage(finish_reason=reason))
+        assert usage.finish_reason == "length"
+
+
 def test_the_summary(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = of_question(lambda i: "A")
     asked = questions(30, subject=lambda i: "odd" if i % 2 else "even", grade=lambda i: 5)
@@ -201,7 +252,8 @@ def test_the_summary(scripted: Any, tmp_path: Path) -> None:
     low, high = wilson_by_hand(10, 30)
     assert (accuracy["value"], accuracy["n"]) == (pytest.approx(1 / 3), 30)
     assert (accuracy["low"], accuracy["high"]) == (pytest.approx(low), pytest.approx(high))
-    assert summary["counts"] == {"questions": 30, "rows": 30, "correct": 10, "errors": 0, "unreadable": 0}
+    counts = {"questions": 30, "rows": 30, "correct": 10, "errors": 0, "unreadable": 0, "truncated": 0}
+    assert summary["counts"] == counts
     assert summary["usage"]["calls"] == 30
     assert summary["usage"]["prompt_tokens"] == sum(row["usage"]["prompt_tokens"] for row in result.rows) > 0
     assert 0 < summary["seconds"]["p50"] <= summary["seconds"]["p90"] <= summary["seconds"]["p99"]
@@ -309,6 +361,7 @@ def test_too_many_failures_stop_the_run_and_keep_its_rows(scripted: Any, tmp_pat
         "correct": 1,
         "errors": 3,
         "unreadable": 0,
+        "truncated": 0,
     }
 
 
