@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
+from ..base.budget import Budget
 from ..data import load as data
 from ..evaluation.plan import Forecast, forecast
 from ..programs.resolve import parse_sets
 from ..programs.seats import EVERY, LMOptions
-from ..tuning.check import checked_goals
-from ..tuning.network import halves, most_turns
-from ..tuning.space import TuneSpace
+from ..tuning.job import Job
+from ..tuning.network import most_turns
 from ..tuning.storage import is_local, safe_url
-from ..tuning.tune import Study, StudyProgress
-from ..tuning.tune import tune as tune_space
+from ..tuning.tune import Study, StudyProgress, run_study
 from ..tuning.yaml_space import space_of
 from .guard import resumable, warned
 from .options import TuneOptions
@@ -29,19 +29,18 @@ def tune(options: TuneOptions) -> None:
         raise UserError("--out is missing: name the folder that the study is kept in")
     if options.register and not options.track:
         raise UserError("--register needs MLflow: drop --no-track")
-    planned = plan(options)
+    with warned():
+        planned = planned_study(options)
     confirm(options, planned.lines(), planned.to_dict, planned.cost)
     with resumable(options.out), warned(), live(options, "tune", _progress) as progress:
-        study = tune_space(
-            planned.space,
-            planned.train,
+        study = run_study(
+            planned.job,
             planned.validation,
-            lm=planned.lm,
-            settings=planned.settings,
+            options.out,
+            workers=options.workers,
             tracking=options.track,
             register=options.register,
             progress=progress,
-            **planned.given,
         )
     found = shown(study)
 
@@ -53,19 +52,27 @@ def tune(options: TuneOptions) -> None:
 
 @dataclass
 class StudyPlan:
-    """A study that is checked; no LM has been called. `given` are options of `fm.tune`."""
+    """A study that is checked; no LM has been called.
+
+    `most_turns` are the most calls that a question takes, and that training a network can ask of one.
+    """
 
     options: TuneOptions
-    given: dict[str, Any]
-    space: TuneSpace
-    lm: Any
-    train: list[Question]
+    job: Job
     validation: list[Question]
-    settings: dict[str, Any]
     forecast: Forecast
-    most_calls: int
-    learnt: list[Question] = field(default_factory=list)
-    most_training: int = 0
+    most_turns: tuple[int, int]
+
+    @property
+    def most_training(self) -> int:
+        """The most calls of one training."""
+        return self.most_turns[1] * len(self.job.questions[1])
+
+    @property
+    def most_calls(self) -> int:
+        scored, _ = self.job.questions
+        calls = self.most_turns[0] * (len(scored) * self.job.trials + 2 * len(self.validation))
+        return calls + self.most_training * (self.job.trials + 1)  # the default may be no trial
 
     @property
     def cost(self) -> tuple[float, float] | None:
@@ -74,56 +81,44 @@ class StudyPlan:
         if cost is None:
             return None
         turns = self.forecast.calls[1]  # a training asks as the trial does, for as much a call
-        more = self.most_training * len(self.learnt) / turns if turns else 0.0
-        times = (1 + more) * self.options.trials
+        times = (1 + (self.most_training / turns if turns else 0.0)) * self.job.trials
         return cost[0] * times, cost[1] * times
 
     def to_dict(self) -> dict[str, Any]:
-        known = {name: str(value) for name, value in self.given.items() if name != "storage"}
-        known["storage"] = safe_url(self.options.storage)
-        learnt = {"most_training_calls": self.most_training * len(self.learnt)} if self.learnt else {}
+        known = ("trials", "sampler", "seed", "out", "study", "workers", "budget", "concurrency", "cache")
+        training = {"most_training_calls": self.most_training} if self.job.questions[1] else {}
         return {
-            **known,
+            **{name: str(getattr(self.options, name)) for name in known},
+            "objectives": str(self.job.objectives),
+            "storage": safe_url(self.job.storage),
             "most_calls": self.most_calls,
-            **learnt,
+            **training,
             "default_trial": self.forecast.to_dict(),
-            "space": self.space.to_dict(),
+            "space": self.job.space.to_dict(),
         }
 
     def lines(self) -> list[str]:
         """The plan in words."""
-        options = self.options
-        goals = ", ".join(self.given["objectives"])
-        scored = len(self.train) - len(self.learnt)
+        job, (scored, learnt) = self.job, self.job.questions
         _, estimated, shows = forecast_lines(self.forecast, None)
         found = [
-            f"{options.trials} trials by {options.sampler} for {goals}; {scored:,} questions each, "
-            f"{len(self.validation):,} others for the winner and the default",
-            *(
-                [
-                    f"{len(self.learnt):,} more to train networks on: at most "
-                    f"{self.most_training * len(self.learnt):,} calls a setting"
-                ]
-                if self.learnt
-                else []
-            ),
+            f"{job.trials} trials by {job.sampler} for {', '.join(job.objectives)}; {len(scored):,} "
+            f"questions each, {len(self.validation):,} others for the winner and the default",
             f"at most {self.most_calls:,} calls, if no two trials shared one and none was stopped early",
             f"a trial of the default: {estimated}",
             shows,
         ]
-        if options.budget:
-            held = "" if is_local(options.storage) else "; machines that join have budgets of their own"
-            found.append(f"budget: {options.budget}, a fifth of it kept for the validation{held}")
+        if learnt:
+            most = f"at most {self.most_training:,} calls a setting"
+            found.insert(1, f"{len(learnt):,} more to train networks on: {most}")
+        if self.options.budget:
+            held = "" if is_local(job.storage) else "; machines that join have budgets of their own"
+            found.append(f"budget: {self.options.budget}, a fifth of it kept for the validation{held}")
         return found
 
 
-def plan(options: TuneOptions) -> StudyPlan:
-    """Read and check all input, and say what it warns of. Raises UserError before any LM is called."""
-    with warned():
-        return _planned(options)
-
-
-def _planned(options: TuneOptions) -> StudyPlan:
+def planned_study(options: TuneOptions) -> StudyPlan:
+    """Read and check all input. Raises UserError before any LM is called."""
     lms = options.into(LMOptions)
     if lms.replays is not None:
         raise UserError("a recorded run cannot answer what a study asks: name an LM instead of replay/DIR")
@@ -138,45 +133,39 @@ def _planned(options: TuneOptions) -> StudyPlan:
     for name in lms.priced:
         if not any(name in one for one in used):
             raise UserError(f"--price names {name!r}, which is no LM of this study: correct it")
-    train = _load(options, options.train, options.train_split, options.train_limit)
     validation = _load(options, options.validation, options.validation_split, options.validation_limit)
-    goals = checked_goals(
-        space,
-        train,
-        validation,
-        language_model,
-        [name.strip() for name in options.objective.split(",")],
-        options.sampler,
-        options.trials,
-        options.workers,
-        options.concurrency,
-        options.seed,
-    )
-    same = ("sampler", "seed", "out", "storage", "study", "workers", "budget", "concurrency", "cache")
-    given = {"trials": options.trials, "objectives": goals, **{name: getattr(options, name) for name in same}}
+    job = Job(
+        space=space,
+        train=_load(options, options.train, options.train_split, options.train_limit),
+        lm=language_model,
+        objectives=[name.strip() for name in options.objective.split(",")],
+        folder=options.out or Path(),
+        storage=options.storage,
+        study=options.study,
+        trials=options.trials,
+        sampler=options.sampler,
+        seed=options.seed,
+        budget=Budget.parse(options.budget) if options.budget else None,
+        concurrency=options.concurrency,
+        cache=options.cache,
+        settings={
+            "command": "tune",
+            "data": options.train,
+            "split": options.train_split,
+            "limit": options.train_limit,
+            "kind": options.kind,
+            "columns": list(options.columns),
+            "validation": options.validation,
+            "validation_split": options.validation_split,
+            "validation_limit": options.validation_limit,
+            "space": options.space,
+            "sets": list(options.sets),
+            "budget": options.budget,
+        },
+    ).checked(validation, options.workers)
     _, default = space.default()
-    learnt, scored = halves(train) if space.trains else ([], train)
-    one = forecast(default, scored, language_model, concurrency=options.concurrency)
-    most, most_training = most_turns(space)
-    calls = most * (len(scored) * options.trials + 2 * len(validation))
-    calls += most_training * len(learnt) * (options.trials + 1)  # the default may be no trial
-    settings = {
-        "command": "tune",
-        "data": options.train,
-        "split": options.train_split,
-        "limit": options.train_limit,
-        "kind": options.kind,
-        "columns": list(options.columns),
-        "validation": options.validation,
-        "validation_split": options.validation_split,
-        "validation_limit": options.validation_limit,
-        "space": options.space,
-        "sets": list(options.sets),
-        "budget": options.budget,
-    }
-    return StudyPlan(
-        options, given, space, language_model, train, validation, settings, one, calls, learnt, most_training
-    )
+    one = forecast(default, job.questions[0], job.lm, concurrency=job.concurrency)
+    return StudyPlan(options, job, validation, one, most_turns(space))
 
 
 def shown(study: Study) -> dict[str, Any]:

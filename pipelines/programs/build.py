@@ -64,6 +64,12 @@ def takes(protocol: Protocol) -> list[str]:
     return [name for name in _signature(protocol) if name not in _GIVEN]
 
 
+def takes_list(protocol: Protocol, name: str) -> bool:
+    """Whether a parameter is a list itself, as its annotation says."""
+    known = _signature(protocol).get(name)
+    return known is not None and str(known.annotation).startswith(("Sequence[", "list[", "tuple["))
+
+
 def check_names(protocol: Protocol, parameters: Mapping[str, Any]) -> None:
     """Raise UserError for a parameter that the protocol does not have, and one that is missing."""
     known = takes(protocol)

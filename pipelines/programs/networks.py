@@ -102,10 +102,14 @@ class _ToTrain:
         from ...modules.network.config import NetworkConfig
         from ...optimizers.policy.settings import TrainingSettings
 
-        of = (field.name for kind in (NetworkConfig, TrainingSettings) for field in fields(kind))
-        names = dict.fromkeys((*of, *OF_PROGRAM))
+        of = {field.name: field.type for kind in (NetworkConfig, TrainingSettings) for field in fields(kind)}
         kind = inspect.Parameter.KEYWORD_ONLY
-        return inspect.Signature([inspect.Parameter(name, kind, default=None) for name in names])
+        return inspect.Signature(
+            [
+                inspect.Parameter(name, kind, default=None, annotation=annotation)
+                for name, annotation in {**of, **dict.fromkeys(OF_PROGRAM)}.items()
+            ]
+        )
 
     def __call__(self, **settings: Any) -> Untrained:
         """Raises UserError for impossible settings."""

@@ -1,10 +1,11 @@
-"""A study as its workers get it: what to try on which questions, where it is kept, and what it may cost."""
+"""A study as its workers get it: what to try on which questions, where it is kept, what it may cost."""
 
 from __future__ import annotations
 
 import uuid
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,17 @@ from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked, whole_lines
 from ...modules.reading.question import Question
-from ...optimizers.structure.search import DIRECTIONS, grid, parameters_of
+from ...optimizers.structure.search import DIRECTIONS, SAMPLERS, grid, parameters_of
 from ..base.budget import Account, Budget, open_account
 from ..base.journal import as_json, parsed
 from ..data import load as data
+from ..evaluation.check import check_train
 from ..lms.ledger import LEDGER, totals, usage_of
 from ..lms.named import engine_of, lm_identity
 from ..lms.store import same_lms
 from ..runs.folder import unwritable
-from .network import halves
+from ..runs.manifest import lms_of
+from .network import check_networks, halves
 from .recovery import Crew
 from .space import TuneSpace, made_lm
 from .storage import open_storage, safe_url
@@ -71,7 +74,7 @@ class SharedAccount(Account):
 
 @dataclass
 class Job:
-    """A study as its workers get it."""
+    """A study as its workers get it; `fm.tune` says what the fields are."""
 
     space: TuneSpace
     train: list[Question]
@@ -87,6 +90,62 @@ class Job:
     concurrency: int
     cache: bool
     settings: dict[str, Any] = field(default_factory=dict)
+
+    def checked(self, validation: Sequence[Question], workers: int) -> Job:
+        """The study with its objectives in order, the one to be made large first.
+
+        Where no price is known, or there is none, tokens take the place of the cost, with a warning. Raises
+        UserError for what cannot be a study, before anything is spent.
+        """
+        for name in self.objectives:
+            if name not in DIRECTIONS:
+                raise UserError(f"there is no objective {name!r}: choose among {', '.join(DIRECTIONS)}")
+            if self.objectives.count(name) > 1:
+                raise UserError(f"the objective {name!r} is named twice: keep one of them")
+        quality = [name for name in self.objectives if DIRECTIONS[name] == "maximize"]
+        if len(quality) != 1:
+            raise UserError("the objectives need accuracy or f1, one of them: add it")
+        if self.sampler not in SAMPLERS:
+            raise UserError(f"there is no sampler {self.sampler!r}: choose among {', '.join(SAMPLERS)}")
+        counts = {"trials": self.trials, "workers": workers, "concurrency": self.concurrency}
+        for what, number, least in [*((what, n, 1) for what, n in counts.items()), ("seed", self.seed, 0)]:
+            if isinstance(number, bool) or not isinstance(number, int) or number < least:
+                raise UserError(f"{what} is {number!r}: give a whole number from {least} up")
+        for what, questions in (("training", self.train), ("validation", validation)):
+            if not questions:
+                raise UserError(f"there are no {what} questions: name some")
+            data.check_labelled(questions)
+            data.check_contexts(questions)
+            data.check_ids(questions)
+        if quality == ["f1"] and any(question.kind != "span" for question in (*self.train, *validation)):
+            raise UserError("f1 is for short answers (kind span): take accuracy for these questions")
+        for warning in check_train(self.train, validation):
+            warnings.warn(warning, stacklevel=3)
+        _, default = self.space.default()
+        lms_of(default, self.lm)
+        small = self._countable([name for name in self.objectives if name not in quality])
+        check_networks(self.space, self.train)
+        return replace(self, objectives=[*quality, *small])
+
+    def _countable(self, small: list[str]) -> list[str]:
+        """The objectives to be made small, with tokens in place of a cost that nobody knows."""
+        engines = engines_of(self.space, self.lm)
+        counted = [name for name in small if name in ("cost", "calls", "tokens")]
+        if counted and None in engines:
+            raise UserError(
+                f"the objective {counted[0]} needs LMs made by fm.lm: those of others are not counted"
+            )
+        if "cost" not in small:
+            return small
+        unpriced = [one.model for one in engines if one.endpoint is not None and one.prices is None]
+        if unpriced:
+            why = f'the price of {unpriced[0]} is unknown (--price "{unpriced[0]}=IN,OUT" gives it)'
+        elif not any(one.prices and any(one.prices) for one in engines):
+            why = "every LM here is free"
+        else:
+            return small
+        warnings.warn(f"{why}: tokens are the objective in place of cost", stacklevel=4)
+        return list(dict.fromkeys("tokens" if name == "cost" else name for name in small))
 
     @property
     def questions(self) -> tuple[list[Question], list[Question]]:

@@ -18,7 +18,6 @@ from ...modules.base.space import (
     Setting,
     Space,
     Values,
-    When,
     Whole,
     constructed,
     draw_setting,
@@ -30,14 +29,13 @@ from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
 from ..lms.named import lm
-from ..programs.build import MakeLM, made
+from ..programs.build import MakeLM, made, takes_list
 from ..programs.networks import TO_TRAIN
 from ..programs.resolve import program_of
 
 PROGRAM = "program"
 LMS = "lms."
 CHECKED = 200  # values of one parameter that are tried out before anything is spent
-LISTS = ("roles", "workers", "members", "without", "strategies", "weights")
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class Branch:
     @property
     def trains(self) -> bool:
         """Whether it is a strategy network to train, rather than one that a folder holds."""
-        return self.spec == "network" and "folder" not in (*self.fixed, *self.space)
+        return self.spec == TO_TRAIN.name and "folder" not in (*self.fixed, *self.space)
 
     @property
     def protocol(self) -> Protocol | None:
@@ -65,19 +63,18 @@ class Branch:
 
     def parameters(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """The constructor's parameters for a point of this branch."""
-        made = constructed(self.space, {k: v for k, v in setting.items() if k in self.space})
+        found = constructed(self.space, {k: v for k, v in setting.items() if k in self.space})
         for name, value in self.fixed.items():
-            made[name] = {**value, **made.get(name, {})} if isinstance(value, Mapping) else value
-        return made
+            found[name] = {**value, **found.get(name, {})} if isinstance(value, Mapping) else value
+        return found
 
     def build(self, parameters: Mapping[str, Any], lms: Mapping[str, Any], make_lm: MakeLM) -> Program:
         """The program; LMs for seats that it does not have are passed over."""
-        if self.protocol is None:
-            program = program_of(self.spec, make_lm=make_lm)
-        elif self.trains:
+        if self.trains:
             program = made(self.spec, self.spec, parameters, TO_TRAIN)
         else:
-            program = program_of({PROGRAM: self.spec, **parameters}, make_lm=make_lm)
+            spec = self.spec if self.protocol is None else {PROGRAM: self.spec, **parameters}
+            program = program_of(spec, make_lm=make_lm)
         for seat, wanted in lms.items():
             if has_seat(program, seat):
                 program.assign({seat: made_lm(wanted, make_lm)})
@@ -106,12 +103,11 @@ class TuneSpace:
         prefix = self.prefix(branch)
         own = draw_setting(branch.space, lambda name, values: draw(prefix + name, values))
         setting |= {prefix + name: value for name, value in own.items()}
-        if branch.lms:
-            program = branch.build(branch.parameters(own), {}, self.make_lm)
-            for seat, choices in branch.lms.items():
-                if has_seat(program, seat):
-                    name = f"{prefix}{LMS}{seat}"
-                    setting[name] = choices[0] if len(choices) == 1 else draw(name, Choice(choices))
+        program = branch.build(branch.parameters(own), {}, self.make_lm) if branch.lms else None
+        for seat, choices in branch.lms.items():
+            if has_seat(program, seat):
+                name = f"{prefix}{LMS}{seat}"
+                setting[name] = choices[0] if len(choices) == 1 else draw(name, Choice(choices))
         return setting
 
     def branch(self, setting: Mapping[str, Any]) -> Branch:
@@ -121,10 +117,13 @@ class TuneSpace:
     def prefix(self, branch: Branch) -> str:
         return f"{branch.label}/" if len(self.branches) > 1 else ""
 
-    def whole(self, branch: Branch, own: Mapping[str, Any]) -> Setting:
-        """A point of the branch as one of the whole space."""
+    def whole(
+        self, branch: Branch, own: Mapping[str, Any], lms: Mapping[str, Any], program: Program
+    ) -> Setting:
+        """A point of the branch as one of the whole space, with the LMs of seats that its program has."""
         named: Setting = {PROGRAM: branch.label} if len(self.branches) > 1 else {}
-        return named | {self.prefix(branch) + name: value for name, value in own.items()}
+        seated = {f"{LMS}{seat}": wanted for seat, wanted in lms.items() if has_seat(program, seat)}
+        return named | {self.prefix(branch) + name: value for name, value in {**own, **seated}.items()}
 
     def own(self, setting: Mapping[str, Any]) -> tuple[Branch, Setting, dict[str, Any]]:
         """(branch, its parameters without the prefix, LM by seat) of a point."""
@@ -142,32 +141,24 @@ class TuneSpace:
         """The first program as it is without tuning, and its point; None where the space leaves it out."""
         branch = self.branches[0]
         lms = {seat: choices[0] for seat, choices in branch.lms.items()}
-        if branch.protocol is None:
-            return self.whole(branch, {}), branch.build({}, lms, self.make_lm)
-        parameters = self._default_parameters(branch, branch.protocol)
+        parameters = self._default_parameters(branch, branch.protocol) if branch.protocol else {}
         program = branch.build(parameters, lms, self.make_lm)
         own = located(branch.space, {**program.describe(), **parameters})
         if own is None:
             return None, program
         if branch.trains:  # what depends on a condition that does not hold is left out, as in a trial
             program = branch.build(branch.parameters(own), lms, self.make_lm)
-        setting = self.whole(branch, own)
-        for seat, wanted in lms.items():
-            if has_seat(program, seat):
-                setting[f"{self.prefix(branch)}{LMS}{seat}"] = wanted
-        return setting, program
+        return self.whole(branch, own, lms, program), program
 
     def _default_parameters(self, branch: Branch, protocol: Protocol) -> dict[str, Any]:
         """The constructor's defaults, and the example's where it has none, with all that the space fixes."""
-        fixed = {name: _only(known.values) for name, known in branch.space.items() if known.joins is None}
-        given = {name: found[0] for name, found in fixed.items() if found is not None}
-        first = {**constructed({}, given), **branch.fixed}
-        for parameter in (*LISTS[:3], "strategies"):
-            known = branch.space.get(parameter)
-            if known is not None and parameter not in first:
-                example = protocol.read(protocol.example.split(":", 2)[1:]).get(parameter)
-                allowed = options_of(known.values)
-                first[parameter] = example if example in allowed else allowed[0]
+        allowed = {n: options_of(known.values) for n, known in branch.space.items() if known.joins is None}
+        only = {name: values[0] for name, values in allowed.items() if len(values) == 1}
+        first = {**constructed({}, only), **branch.fixed}
+        example = protocol.read(protocol.example.split(":", 2)[1:])
+        for name, values in allowed.items():
+            if name in protocol.space and name not in first and takes_list(protocol, name):
+                first[name] = example[name] if example.get(name) in values else values[0]
         for known in branch.space.values():  # what completes another parameter, which it is a member of
             if known.joins and isinstance(known.values, Member) and known.when and known.when.holds(first):
                 first[known.joins] = f"{first[known.joins]}:{first[known.values.of][0]}"
@@ -176,7 +167,7 @@ class TuneSpace:
     def check(self) -> None:
         """Build a program with every value of every parameter. Raises UserError naming file and parameter."""
         for branch in self.branches:
-            seats: set[str] = set()
+            unseated = set(branch.lms)
             for name, chosen in _tries(branch.space):
                 setting = draw_setting(branch.space, chosen)
                 try:
@@ -184,14 +175,13 @@ class TuneSpace:
                 except UserError as problem:
                     what = f"{name}: " if name else ""
                     raise UserError(f"{self.where}: {branch.label}: {what}{problem}") from None
-                seats |= {seat for seat in branch.lms if has_seat(program, seat)}
-            for seat in branch.lms:
-                if seat not in seats:
+                unseated -= {seat for seat in unseated if has_seat(program, seat)}
+            for seat, choices in branch.lms.items():
+                if seat in unseated:
                     raise UserError(
                         f"{self.where}: {branch.label}: lms: no setting has a seat {seat!r}: "
                         f"the seats are {', '.join(program.seats())}"
                     )
-            for seat, choices in branch.lms.items():
                 for wanted in choices:
                     try:
                         made_lm(wanted, self.make_lm)
@@ -223,19 +213,15 @@ def made_lm(wanted: Any, make_lm: MakeLM) -> Any:
     return make_lm(**wanted) if isinstance(wanted, Mapping) else make_lm(wanted)
 
 
-def has_seat(program: Program, seat: str) -> bool:
-    return any(name == seat or name.startswith(f"{seat}.") for name in program.seats())
+def has_seat(program: Program | None, seat: str) -> bool:
+    seats = program.seats() if program else ()
+    return any(name == seat or name.startswith(f"{seat}.") for name in seats)
 
 
 def options_of(values: Values) -> list[Any]:
     """All values, of endless ones the first."""
     known = options(values)
     return [values.low] if known is None else known  # type: ignore[union-attr]
-
-
-def _only(values: Values) -> list[Any] | None:
-    known = options_of(values)
-    return known if len(known) == 1 else None
 
 
 def _tries(space: Space) -> list[tuple[str, Draw]]:
@@ -266,8 +252,5 @@ def _tries(space: Space) -> list[tuple[str, Draw]]:
 
 
 def _shown(parameter: Parameter) -> dict[str, Any]:
-    when: When | None = parameter.when
-    return {
-        type(parameter.values).__name__.lower(): asdict(parameter.values),
-        **({"when": asdict(when)} if when else {}),
-    }
+    when = {"when": asdict(parameter.when)} if parameter.when else {}
+    return {type(parameter.values).__name__.lower(): asdict(parameter.values), **when}

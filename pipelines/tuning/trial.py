@@ -34,7 +34,7 @@ from ..runs.manifest import MANIFEST, lms_of, open_run, save_run
 from ..runs.rows import RESULTS, RowFile, read_rows
 from .job import Job
 from .network import CALLS, Networks
-from .space import LMS, Branch, has_seat
+from .space import Branch
 
 RUNS = "runs"
 LATENCY = "latency"
@@ -102,7 +102,7 @@ class Scorer:
         program = self._program(branch, recorded, lms)
         others: dict[str, tuple[Setting, dict[str, Any]]] = {}
         for given, sibling in self._siblings(branch, own, replays):
-            full = self._whole(branch, sibling, lms, program)
+            full = self.space.whole(branch, sibling, lms, program)
             if replays.tell([], given) is not None and key_of(full) not in (*known, key_of(setting)):
                 others[key_of(full)] = full, given
         outcomes = replays.tell([], parameters)
@@ -156,13 +156,6 @@ class Scorer:
         }
         for setting in grid_settings(lambda draw: draw_setting(narrowed, draw)):
             yield branch.parameters(setting), setting
-
-    def _whole(self, branch: Branch, own: Setting, lms: Mapping[str, Any], program: Program) -> Setting:
-        """A setting of the whole space: with the branch's prefix, and the LMs of seats that there are."""
-        whole = self.space.whole(branch, own)
-        prefix = self.space.prefix(branch)
-        seats = [seat for seat in lms if has_seat(program, seat)]
-        return whole | {f"{prefix}{LMS}{seat}": lms[seat] for seat in seats}
 
     def _program(self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any]) -> Program:
         program = branch.build(parameters, lms, self.space.make_lm)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from ..runs.folder import out_folder
 from ..runs.manifest import lms_of, made_with, versions
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import ModelUpload, NoTracker, Tracker
-from .check import checked_goals
 from .job import Job
 from .logged import study_uploads, trials_of
 from .network import training_calls
@@ -143,85 +142,89 @@ def tune(
             that cannot be used. What was finished is kept.
         KeyboardInterrupt: likewise, after the report so far has been written.
     """
-    found = space if isinstance(space, TuneSpace) else space_of(space, make_lm=make_lm)
-    language_model = lm or dspy.settings.lm
-    train, validation = listed(train, "train"), listed(validation, "validation")
-    goals = checked_goals(
-        found, train, validation, language_model, objectives, sampler, trials, workers, concurrency, seed
+    job = Job(
+        space=space if isinstance(space, TuneSpace) else space_of(space, make_lm=make_lm),
+        train=listed(train, "train"),
+        lm=lm or dspy.settings.lm,
+        objectives=[objectives] if isinstance(objectives, str) else list(objectives),
+        folder=Path(),
+        storage=storage,
+        study=study,
+        trials=trials,
+        sampler=sampler,
+        seed=seed,
+        budget=budget if budget is None or isinstance(budget, Budget) else Budget.parse(budget),
+        concurrency=concurrency,
+        cache=cache,
+        settings=dict(settings or {}),
     )
-    with out_folder(out) as (folder, keep):
-        job = Job(
-            space=found,
-            train=train,
-            lm=language_model,
-            objectives=goals,
-            folder=folder,
-            storage=storage,
-            study=study,
-            trials=trials,
-            sampler=sampler,
-            seed=seed,
-            budget=budget if budget is None or isinstance(budget, Budget) else Budget.parse(budget),
-            concurrency=concurrency,
-            cache=cache,
-            settings=dict(settings or {}),
-        )
-        job.account()  # refused now rather than after a trial
-        return _carried_out(job, validation, workers, tracking, register, progress, keep)
+    held_out = listed(validation, "validation")
+    return run_study(
+        job.checked(held_out, workers),
+        held_out,
+        out,
+        workers=workers,
+        tracking=tracking,
+        register=register,
+        progress=progress,
+    )
 
 
-def _carried_out(
+def run_study(
     job: Job,
     validation: Sequence[Question],
+    out: str | Path | None,
+    *,
     workers: int,
     tracking: bool,
     register: str | None,
     progress: Callable[[StudyProgress], None] | None,
-    keep: Any,
 ) -> Study:
-    study, crew = job.opened()
-    tracker: Tracker = NoTracker()
-    if tracking:
-        known = read_object(job.folder / TRACKED) or {}
-        tracker = start_tracking(_described(job, validation) | {"mlflow_run_id": known.get("run_id")})
-        write_json(job.folder / TRACKED, {"run_id": tracker.run_id})
-    stopped: str | None = None
-    problem: BaseException | None = None
-    total, _ = job.planned()
+    """Do what `tune` does, of a study that is checked."""
+    with out_folder(out) as (folder, keep):
+        job = replace(job, folder=folder)
+        job.account()  # refused now rather than after a trial
+        study, crew = job.opened()
+        tracker: Tracker = NoTracker()
+        if tracking:
+            known = read_object(folder / TRACKED) or {}
+            tracker = start_tracking(_described(job, validation) | {"mlflow_run_id": known.get("run_id")})
+            write_json(folder / TRACKED, {"run_id": tracker.run_id})
+        stopped: str | None = None
+        problem: KeyboardInterrupt | UserError | None = None
+        total, _ = job.planned()
 
-    def watch(_: Any = None) -> None:
-        known = entries(study, job.objectives)
-        tracker.live(lambda: trials_of(known, job.home))
-        if progress is not None:
-            progress(_progress(study, known, job, total))
+        def watch(_: Any = None) -> None:
+            table = entries(study, job.objectives)
+            tracker.live(lambda: trials_of(table, job.home))
+            if progress is not None:
+                progress(_progress(study, table, job, total))
 
-    try:
-        watch()
-        if workers > 1:
-            ended = in_processes(workers, work, job, watch)
-            wrong = next((one.problem for one in ended if one.problem), None)
-            if wrong:
+        try:
+            watch()
+            ended = in_processes(workers, work, job, watch) if workers > 1 else []
+            if wrong := next((one.problem for one in ended if one.problem), None):
                 raise UserError(wrong)
             stopped = next((one.stopped for one in ended if one.stopped), None)
-        if stopped is None:
-            work(job, watch)  # all of it, or the trials that processes left when they died
-    except BudgetSpent as spent:
-        stopped = str(spent)
-    except (KeyboardInterrupt, UserError) as met:
-        stopped, problem = "interrupted" if isinstance(met, KeyboardInterrupt) else str(met), met
-    with crew.asking():
-        crew.sweep()
-    result = _finish(job, study, validation, stopped, problem is None, tracker, keep)
-    winner = None
-    if result.winner is not None:
-        winner = ModelUpload(result.winner, name="winner", lm=job.lm, registered=register)
-    status = "KILLED" if result.report["stopped"] else "FINISHED"
-    tracker.end(study_uploads(result.report, job), status, result.folder, winner)
-    if tracker.run_id is not None:
-        write_json(job.folder / TRACKED, {"run_id": tracker.run_id})
-    if problem is not None:
-        raise problem
-    return result
+            if stopped is None:
+                work(job, watch)  # all of it, or the trials that processes left when they died
+        except BudgetSpent as spent:
+            stopped = str(spent)
+        except (KeyboardInterrupt, UserError) as met:
+            stopped, problem = "interrupted" if isinstance(met, KeyboardInterrupt) else str(met), met
+        with crew.asking():
+            crew.sweep()
+        result = _finish(job, study, validation, stopped, problem is None, tracker, keep)
+        winner = None
+        if result.winner is not None:
+            winner = ModelUpload(result.winner, name="winner", lm=job.lm, registered=register)
+        status = "KILLED" if result.report["stopped"] else "FINISHED"
+        tracker.end(study_uploads(result.report, job), status, folder, winner)
+        if tracker.run_id is not None:
+            write_json(folder / TRACKED, {"run_id": tracker.run_id})
+        if problem is not None:
+            raise problem
+        return result
 
 
 def _finish(

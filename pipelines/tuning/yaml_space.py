@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ...modules.base.space import Choice, Parameter, Pick, Real, Values, Whole
+from ...modules.base.space import Choice, Parameter, Pick, Real, Values, Whole, constructed
+from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.registry import PROTOCOLS, written
 from ..lms.named import lm
-from ..programs.build import MakeLM, takes
+from ..programs.build import MakeLM, takes, takes_list
 from ..programs.networks import TO_TRAIN, default_embedding
 from ..programs.resolve import YAML_SUFFIXES, read_yaml
-from .space import LISTS, PROGRAM, Branch, TuneSpace
+from .space import PROGRAM, Branch, TuneSpace
 
-_RANGE = ("from", "to", "step")
-_PICK = ("of", "least", "most")
-_UNORDERED = ("strategies",)
+_WRITTEN = {"from", "to", "step", "of", "least", "most"}
 
 
 def space_of(
@@ -78,49 +77,56 @@ def _branch(where: str, entry: Any, sets: Mapping[str, Any], seated: Mapping[str
     name, *parts = (part.strip() for part in spec.split(":", 2))
     protocol = PROTOCOLS.find(name)
     if protocol is None or not protocol.example:
-        if Path(spec).expanduser().is_dir():
-            if fields:
-                raise UserError(f"{where}: {spec} is a saved program, which has no parameters: drop them")
-            return Branch(spec, spec)
-        raise UserError(
-            f"{where}: there is no program {spec!r}: give one of {', '.join(written())}, a YAML file or a "
-            "saved program's folder"
-        )
-    if name == "network" and parts == [""]:
+        if not Path(spec).expanduser().is_dir():
+            raise UserError(
+                f"{where}: there is no program {spec!r}: give one of {', '.join(written())}, a YAML file or "
+                "a saved program's folder"
+            )
+        if fields:
+            raise UserError(f"{where}: {spec} is a saved program, which has no parameters: drop them")
+        return Branch(spec, spec)
+    if name == TO_TRAIN.name and parts == [""]:
         raise UserError(f"{where}: {spec!r} names no folder: write network:FOLDER, or network to train some")
-    trains = name == "network" and not parts and "folder" not in (*fields, *sets)
+    lms = _lm_choices(where, seated) | _lm_choices(where, fields.pop("lms", None))
+    given = protocol.read(parts) | fields if any(parts) else fields
+    trains = Branch(name, name, {**given, **sets}).trains
     protocol = TO_TRAIN if trains else protocol
-    lms = {**_lm_choices(where, dict(seated)), **_lm_choices(where, fields.pop("lms", None))}
-    read = protocol.read(parts) if any(parts) else {}
-    mine = {key: value for key, value in sets.items() if key.partition(".")[0] in takes(protocol)}
-    given = _flat({**read, **fields, **mine})
+    own = {key: value for key, value in sets.items() if key.partition(".")[0] in takes(protocol)}
+    given = _flat({**given, **own})
     if trains and "embedding" not in given:
         given["embedding"], warning = default_embedding()
         if warning is not None:
             warnings.warn(warning.replace("--embedding ", "embedding="), stacklevel=4)
     space, fixed = dict(protocol.space), {}
     for parameter, value in given.items():
-        values = _values(f"{where}: {parameter}", parameter, value, protocol.space.get(parameter))
-        declared = protocol.space.get(parameter)
+        values = _values(f"{where}: {parameter}", protocol, parameter, value)
         if values is None:
             fixed[parameter] = value
-            space.pop(parameter, None)
         else:
+            declared = space.get(parameter)
             space[parameter] = Parameter(values, declared.when if declared else None)
-    order = dict.fromkeys((*protocol.space, *space))
-    return Branch(name, name, _nested(fixed), {name: space[name] for name in order if name in space}, lms)
+    return Branch(name, name, constructed({}, fixed), space, lms)
 
 
-def _values(where: str, name: str, value: Any, declared: Parameter | None) -> Values | None:
+def _values(where: str, protocol: Protocol, name: str, value: Any) -> Values | None:
     """The values that a spec gives a parameter; None for a fixed value that the space does not declare."""
+    declared = protocol.space.get(name)
     if declared is not None and declared.joins is not None:
         raise UserError(f"{where} follows from {declared.joins}: write there for example {name}:VALUE")
     if isinstance(value, Mapping):
-        return _written(where, name, value, declared)
-    if isinstance(value, list) and (name not in LISTS or any(isinstance(item, list) for item in value)):
+        if value.keys() <= _WRITTEN and "of" in value:
+            return _pick(where, value, declared.values if declared else None)
+        if value.keys() <= _WRITTEN and {"from", "to"} <= value.keys():
+            return _range(where, **value)
+        raise UserError(
+            f"{where} is {dict(value)!r}: write a value, a list of values, {{from: 1, to: 5}}, or "
+            "{of: [a, b, c], least: 1, most: 2}"
+        )
+    lists = [isinstance(item, list) for item in value] if isinstance(value, list) else []
+    if isinstance(value, list) and (any(lists) or not takes_list(protocol, name)):
         if not value:
             raise UserError(f"{where} is an empty list: give the values to choose from")
-        if name in LISTS and not all(isinstance(item, list) for item in value):
+        if takes_list(protocol, name) and not all(lists):
             raise UserError(f"{where} mixes lists and values: give a list of lists to choose from")
         if any(value.count(item) > 1 for item in value):
             raise UserError(f"{where} names a value twice: keep one of them")
@@ -128,28 +134,23 @@ def _values(where: str, name: str, value: Any, declared: Parameter | None) -> Va
     return Choice((value,)) if declared is not None else None
 
 
-def _written(where: str, name: str, value: Mapping[str, Any], declared: Parameter | None) -> Values:
-    unknown = [key for key in value if key not in (*_RANGE, *_PICK)]
-    if unknown or not ({"from", "to"} <= value.keys() or "of" in value):
-        raise UserError(
-            f"{where} is {dict(value)!r}: write a value, a list of values, {{from: 1, to: 5}}, or "
-            "{of: [a, b, c], least: 1, most: 2}"
-        )
-    if "of" in value:
-        known = declared.values if declared is not None else None
-        items, least = value["of"], value.get("least", 1)
-        most = value.get("most", len(items) if isinstance(items, list) else 0)
-        if not isinstance(items, list) or not items or not all(map(_whole, (least, most))):
-            raise UserError(f"{where}: of is a list of items, least and most are whole numbers")
-        repeated = isinstance(known, Pick) and known.repeated
-        if not 1 <= least <= most or (most > len(items) and not repeated):
-            raise UserError(f"{where}: no list of {least} to {most} can be made of {len(items)} items")
-        ordered = known.ordered if isinstance(known, Pick) else name not in _UNORDERED
-        return Pick(tuple(items), least, most, ordered, repeated)
-    low, high, step = value["from"], value["to"], value.get("step")
-    for key, number in (("from", low), ("to", high), ("step", step)):
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
+def _pick(where: str, value: Mapping[str, Any], declared: Values | None) -> Pick:
+    items, least = value["of"], value.get("least", 1)
+    most = value.get("most", len(items) if isinstance(items, list) else 0)
+    if not isinstance(items, list) or not items or not all(map(_whole, (least, most))):
+        raise UserError(f"{where}: of is a list of items, least and most are whole numbers")
+    # Where lists are declared one by one, as a network's strategies are, their order does not count.
+    like = declared if isinstance(declared, Pick) else Pick((), ordered=declared is None)
+    if not 1 <= least <= most or (most > len(items) and not like.repeated):
+        raise UserError(f"{where}: no list of {least} to {most} can be made of {len(items)} items")
+    return Pick(tuple(items), least, most, like.ordered, like.repeated)
+
+
+def _range(where: str, **value: Any) -> Whole | Real:
+    for key, number in value.items():
+        if not (_whole(number) or isinstance(number, float) or (key == "step" and number is None)):
             raise UserError(f"{where}: {key} is {number!r}: give a number")
+    low, high, step = value["from"], value["to"], value.get("step")
     if low > high or (step is not None and step <= 0):
         raise UserError(f"{where}: a range goes from the smaller to the larger number in steps above 0")
     if all(map(_whole, (low, high))) and (step is None or _whole(step)):
@@ -172,33 +173,16 @@ def _flat(given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _nested(fixed: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in fixed.items():
-        owner, _, entry = name.partition(".")
-        if entry:
-            found.setdefault(owner, {})[entry] = value
-        else:
-            found[name] = value
-    return found
-
-
 def _lm_choices(where: str, given: Any) -> dict[str, tuple[Any, ...]]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(given, Mapping | None):
         raise UserError(
             f"{where}: lms is {given!r}: write seats and LMs, such as {{judge: [openai/a, openai/b]}}"
         )
     found: dict[str, tuple[Any, ...]] = {}
-    for seat, wanted in given.items():
+    for seat, wanted in (given or {}).items():
         choices = wanted if isinstance(wanted, list) else [wanted]
-        named = [
-            item
-            for item in choices
-            if isinstance(item, str) or (isinstance(item, Mapping) and "name" in item)
-        ]
-        if not choices or len(named) != len(choices):
+        named = [isinstance(one, str) or (isinstance(one, Mapping) and "name" in one) for one in choices]
+        if not choices or not all(named):
             raise UserError(f"{where}: lms.{seat} is {wanted!r}: give LM names such as openai/gpt-4o-mini")
         found[str(seat)] = tuple(choices)
     return found
