@@ -47,7 +47,8 @@ def tune(options: TuneOptions) -> None:
     def show() -> None:
         show_result(console(), options.space, study_lines(found, quiet=options.quiet, track=options.track))
 
-    finish(options, found, show, found["stopped"])
+    why = found["verdict"] if found["best"] is None else None
+    finish(options, found, show, found["stopped"] or why)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from ...modules.base.errors import UserError
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
+from ..base.journal import read_object
 from ..data import catalogue
 from ..data import load as data
 from ..evaluation.answering import CONCURRENCY
@@ -22,8 +23,9 @@ from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
 from ..lms.named import SAMPLING, lm, lm_identity
 from ..programs.seats import EVERY, LMOptions
-from ..runs.manifest import lms_of
+from ..runs.manifest import MANIFEST, lms_of
 from ..runs.progress import Progress
+from ..tracking.values import run_name
 from .confounds import ARMS
 
 PILOT = 8
@@ -76,7 +78,7 @@ def match_budget(
     out: str | Path | None = None,
     pilot: int = PILOT,
     concurrency: int = CONCURRENCY,
-    tracking: bool = False,
+    tracking: bool | None = None,
     settings: Mapping[str, Any] | None = None,
     progress: Show | None = None,
     told: Callable[[Match], None] | None = None,
@@ -92,7 +94,8 @@ def match_budget(
         out: folder for the pilot and the baseline; by default `match-budget` in that of the run. The same
             call resumes.
         pilot: how many questions are asked once to learn what a sample takes; they are spread evenly.
-        concurrency, tracking, settings, progress: as in `evaluate`, of the baseline.
+        concurrency, settings, progress: as in `evaluate`, of the baseline.
+        tracking: log the baseline beside the run; None does where the run was tracked.
         told: called with the match after the pilot, before the baseline starts.
 
     Raises:
@@ -120,6 +123,7 @@ def match_budget(
     shared: dict[str, Any] = {"concurrency": concurrency}
     notes = {**described["settings"], **_BASELINE, **(settings or {})}
     notes[ARMS] = [known["endpoint"] for known in used]
+    tracking = _is_tracked(matched) if tracking is None else tracking
     found = []
     for one, known in zip(lms, used, strict=True):
         folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", known["name"])
@@ -141,11 +145,14 @@ def match_budget(
             told(match)
         program = SingleAgent(SELF_CONSISTENCY, samples=match.samples)
         place = folder / f"{match.samples}-samples"
-        about = {**notes, MATCH: asdict(match)}
+        title = f"{SELF_CONSISTENCY} × {match.samples} for the budget of {run_name(described)}"
+        title += f", on {name}" if name else ""
+        about = {**notes, "run_name": title, **(settings or {}), MATCH: asdict(match)}
         found.append(
             evaluate(
                 *(program, questions),
                 **{"lm": one, "out": place, "tracking": tracking, "settings": about, **shared},
+                parent=described.get("mlflow_parent_id"),
                 progress=progress,
             )
         )
@@ -179,6 +186,10 @@ def is_match(run: Evaluation) -> bool:
 
 
 _BASELINE = {"command": "compare", "program_spec": f"single:{SELF_CONSISTENCY}", "sets": [], "demos": 0}
+
+
+def _is_tracked(run: Evaluation) -> bool:
+    return (read_object(run.folder / MANIFEST) or {}).get("mlflow_run_id") is not None
 
 
 def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:

@@ -313,7 +313,8 @@ class Work:
         program.save(self.folder / PROGRAM)
         document = {**about, "mlflow_run_id": self.tracker.run_id, "result": result.to_dict()}
         write_json(self.folder / COMPILE, document)
-        status = "FINISHED" if self.stopped is None else "KILLED"
+        found = self.problem is None and result.selection["winner"] is not None
+        status = "FINISHED" if self.stopped is None or found else "KILLED"
         uploads, model = compilation_uploads(result, self._rows), ModelUpload(program, lm=self.lm)
         self.tracker.end(uploads, status, self.folder, model)
         result.mlflow_run_id = self.tracker.run_id

@@ -28,7 +28,7 @@ from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
 from ..runs.manifest import RunFolder, lms_of, made_with
 from ..tracking.tracker import start_tracking
-from ..tracking.uploads import NoTracker
+from ..tracking.uploads import Tracker
 from .attempt import COMPILE, Compiling, Work
 from .logged import compilation_run
 
@@ -138,7 +138,7 @@ def compile(
         _disk_errors(folder),
         open_books(folder, records=[folder], cache=cache, budget=budget, engines=engines) as books,
     ):
-        tracker = start_tracking(compilation_run(about)) if tracking else NoTracker()
+        tracker = start_tracking(compilation_run(about)) if tracking else Tracker()
         about["mlflow_run_id"] = tracker.run_id or about["mlflow_run_id"]
         write_json(folder / COMPILE, {**about, "result": None})
         work = Work(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...modules.base.calls import numbers_of
-from ..tracking.uploads import Child, Upload, Uploads, existing
+from ..tracking.uploads import STOPPED_TAG, Child, Upload, Uploads, existing
 from ..tracking.values import rounded
 from .record import CANDIDATES, PROMPTS, prompts_page
 
@@ -68,7 +68,7 @@ def compilation_uploads(result: Compilation, rows: Iterable[Mapping[str, Any]]) 
         "scores": lambda: Upload(
             metrics=rounded(compilation_metrics(result)),
             note=compilation_note(result),
-            tags={"folkmoot.winner": result.winner},
+            tags={"folkmoot.winner": result.winner, STOPPED_TAG: result.stopped or "no"},
         ),
         "prompts": lambda: Upload(files=existing(result.folder, files)),
     }

@@ -31,7 +31,7 @@ from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.tracker import start_tracking
-from ..tracking.uploads import ModelUpload, NoTracker, Tracker
+from ..tracking.uploads import ModelUpload, Tracker
 from .answering import CONCURRENCY, answer_row, each_in_turn, seat_engines, taken_at_once
 from .check import ASYNCIO, RAY, check_concurrency, check_engine, check_program, checked
 from .earlier import Evaluation
@@ -115,7 +115,7 @@ def evaluate(
         ) as books,
         _files(folder, run, wanted, retry_errors) as (rows, traced),
     ):
-        tracker: Tracker = NoTracker()
+        tracker = Tracker()
         if tracking:
             tracker = start_tracking(run, folder, traces=len(wanted), keep=keep)
         state = Progress(total=len(questions))

@@ -11,7 +11,7 @@ from typing import Any
 from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent
-from ..base.journal import write_json
+from ..base.journal import read_object, write_json
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
 from ..programs.build import made
@@ -192,6 +192,7 @@ def _evaluated(one: Run, request: Request, parent: str | None, show: Show) -> Ev
                 preset=one.training.preset,
                 given=one.training.given,
                 data=one.training.source,
+                parent=parent,
                 **shared,
             )
     elif one.training is not None:
@@ -199,6 +200,8 @@ def _evaluated(one: Run, request: Request, parent: str | None, show: Show) -> Ev
         for name, seat in trained.seats().items():
             seat.predict.lm = one.program.seats()[name].predict.lm
         one.program = trained
+    training = read_object(one.folder / "training.json") if one.training is not None else None
+    linked = {"training_run": training["mlflow_run_id"]} if training else {}
     with show(f"{one.row.table}/{one.row.id}") as told:
         return evaluate(
             one.program,
@@ -207,7 +210,7 @@ def _evaluated(one: Run, request: Request, parent: str | None, show: Show) -> Ev
             concurrency=request.concurrency,
             retry_errors=request.retry_errors,
             parent=parent,
-            settings=one.settings,
+            settings={**one.settings, **linked},
             progress=told,
             **shared,
         )

@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,15 +21,15 @@ from ..runs.traces import TRACES
 from .send_traces import TraceSender, send_traces
 from .store import artifact_location, current_store, missing_store, open_client, quiet
 from .unsent import SAVED, TRACES_LEFT, keep_copy, note_sent, note_unsent
-from .uploads import END, Child, Content, ModelUpload, TableUpload, Upload, Uploads
+from .uploads import END, Child, Content, ModelUpload, TableUpload, Tracker, Upload, Uploads
 from .values import (
     LONGEST_NAME,
     LONGEST_PARAM,
     LONGEST_TAG,
     experiment_name,
-    masked,
     named,
     params_of,
+    problem_line,
     run_name,
     scrubbed,
     tags_of,
@@ -38,6 +38,7 @@ from .values import (
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 START_SECONDS = 30.0
 PROMPT_SECONDS = 3.0  # what an evaluation waits, which can begin without the store
@@ -50,7 +51,7 @@ LONGEST_DIGEST = 36
 AT_ONCE = 900  # metrics in one request; MLflow takes 1,000
 
 
-class MlflowTracker:
+class MlflowTracker(Tracker):
     """One MLflow run. At most one thread at a time talks to the store; nobody waits for it beyond a limit.
 
     See `start_tracking` for the arguments.
@@ -81,13 +82,14 @@ class MlflowTracker:
         self._faults: dict[str, Exception] = {}
         self._next_live = time.monotonic() + LIVE_SECONDS
         self._sent_to: int | None = None  # the step up to which the store has the curve
-        self._children: set[tuple[str, str]] | None = None  # tags of the children that there are
+        self._children: set[tuple[str, str]] = set()  # tags of the children that the store has whole
+        self._marked = False  # whether the folder notes what is to be sent
 
     def open(self) -> None:
         self._do(self._opened, START_SECONDS if self._folder is None else PROMPT_SECONDS)
 
     def live(self, make: Callable[[], Upload]) -> None:
-        """Log how it stands, every LIVE_SECONDS at most; while the store is busy this moment is skipped."""
+        """While the store is busy this moment is skipped."""
         now = time.monotonic()
         if now < self._next_live or (self._thread is not None and self._thread.is_alive()):
             return
@@ -104,14 +106,13 @@ class MlflowTracker:
         *,
         warn: bool = True,
     ) -> list[str]:
-        """Log everything and end the run; an evaluation's folder notes what the store did not take."""
         missing = self._sent(uploads, status, model)
-        place, how = folder, "the same command with the same folder logs it"
-        if self._folder is not None:
-            place, how = self._settle(missing, status, model), ""
+        place = folder if self._folder is None else self._settle(missing, status, model)
+        how = "the same command with the same folder logs it"
+        if self._marked:
             how = f"`folkmoot push {place}` or the next run tracked there sends it"
         if warn and missing:
-            reason = _line(self._problem) if self._problem else "it does not answer in time"
+            reason = problem_line(self._problem) if self._problem else "it does not answer in time"
             warnings.warn(
                 f"MLflow did not take {', '.join(missing)} ({reason}): {place} has everything, and {how} "
                 "once the store is back",
@@ -175,30 +176,31 @@ class MlflowTracker:
 
     def _created(self, client: MlflowClient) -> tuple[str, dict[str, str]]:
         """The id and parameters of a new run, or of one that an attempt made whose answer never came."""
-        experiment = experiment_of(client, experiment_name(self._run))
-        if self._tried:
-            for run in client.search_runs([experiment], f"tags.`{KEY_TAG}` = '{self._key}'", max_results=1):
-                return str(run.info.run_id), dict(run.data.params)
-        self._tried = True
-        tags = {**tags_of(self._run), KEY_TAG: self._key}
-        created = client.create_run(experiment, tags=tags, run_name=run_name(self._run))
-        return str(created.info.run_id), {}
+        experiment = self._experiment(client)
+        query = f"tags.`{KEY_TAG}` = '{self._key}'"
+        found = list(_runs(client, experiment, query)) if self._tried else []
+        if not found:
+            self._tried = True
+            tags = {**tags_of(self._run), KEY_TAG: self._key}
+            client.create_run(experiment, tags=tags, run_name=run_name(self._run))
+            found = list(_runs(client, experiment, query))
+        run, *others = found
+        for other in others:  # MLflow repeats a request whose answer was lost, and so makes two
+            client.delete_run(other.info.run_id)
+        return str(run.info.run_id), dict(run.data.params)
+
+    def _experiment(self, client: MlflowClient) -> str:
+        """That of the run that this one is shown under, since no other shows it; else that of the data."""
+        parent = self._run.get("mlflow_parent_id")
+        known = _run_in(client, parent) if parent else None
+        return str(known.info.experiment_id) if known else experiment_of(client, experiment_name(self._run))
 
     def _resumed(self, client: MlflowClient) -> dict[str, str] | None:
         """The parameters that the earlier run has; None when there is none, or it is gone from this store."""
-        from mlflow import MlflowException
-
-        if self.run_id is None:
+        run = _run_in(client, self.run_id) if self.run_id else None
+        if run is None:
             return None
-        try:
-            run = client.get_run(self.run_id)
-        except MlflowException as problem:
-            if problem.error_code == "RESOURCE_DOES_NOT_EXIST":
-                return None
-            raise
-        if run.info.lifecycle_stage != "active":
-            return None
-        client.update_run(self.run_id, status="RUNNING")
+        client.update_run(str(self.run_id), status="RUNNING")
         return dict(run.data.params)
 
     def _describe(self, client: MlflowClient, logged: Mapping[str, str]) -> None:
@@ -243,6 +245,8 @@ class MlflowTracker:
             jobs[TRACES_LEFT] = self._send_traces
         left = list(jobs)
         self._problem, self._faults = None, {}
+        if self._folder is not None:  # first, since a process can be killed and a disk be full later
+            self._mark(self._folder, left, status)
 
         def send() -> None:
             self._opened()
@@ -274,8 +278,11 @@ class MlflowTracker:
         assert self._folder is not None
         if self._traces > MANY_TRACES:
             return  # after all the rest, see `_settle`
-        if refused := send_traces(self._opened(), str(self.run_id), self._folder):
-            raise RuntimeError(f"it refuses {refused} of them")
+        send_traces(self._opened(), str(self.run_id), self._folder)
+
+    def _mark(self, folder: Path, missing: list[str], status: str) -> None:
+        about = {"missing": missing, "status": status, "store": current_store(), "key": self._key}
+        self._marked = note_unsent(folder, about)
 
     def _settle(self, missing: list[str], status: str, model: ModelUpload | None) -> Path:
         """Note what is missing, in a copy of a temporary folder; return the folder that has everything.
@@ -291,11 +298,13 @@ class MlflowTracker:
             return folder
         if missing and self._keep is not None:
             with suppress(OSError):
-                folder = keep_copy(folder)
+                copy = keep_copy(folder)
+                note_sent(folder)
+                folder = copy
         if model is not None and model.title in missing:
             with suppress(UserError, OSError):
                 model.program.save(folder / SAVED)
-        note_unsent(folder, {"missing": left, "status": status, "store": current_store(), "key": self._key})
+        self._mark(folder, left, status)
         if not missing:
             self._sender = TraceSender(self._opened(), str(self.run_id), folder, self._keep)
         return folder
@@ -307,8 +316,7 @@ class MlflowTracker:
         tags = dict(upload.tags) | ({} if upload.note is None else {NOTE_TAG: upload.note})
         _batch(client, run_id, self._points(client, upload), upload.params, tags)
         _log_files(client, run_id, upload.files)
-        for child in upload.children:
-            self._child(client, run_id, child)
+        self._log_children(client, run_id, upload.children)
 
     def _points(self, client: MlflowClient, upload: Upload) -> list[Any]:
         """The metrics of an upload; of its curve, those that the store does not have yet."""
@@ -322,40 +330,61 @@ class MlflowTracker:
             self._sent_to = max((step for step, _ in new), default=self._sent_to)
         return found
 
-    def _child(self, client: MlflowClient, parent: str, child: Child) -> None:
-        experiment = client.get_run(parent).info.experiment_id
-        if self._children is None:
-            self._children = set()
-            query, token = f"tags.`{PARENT_TAG}` = '{parent}'", None
-            while token != "":
-                page = client.search_runs([experiment], query, max_results=1000, page_token=token)
-                self._children.update(tag for run in page for tag in run.data.tags.items())
-                token = page.token or ""
-        holds, known = child.holds, (child.key, child.holds.tags[child.key])
-        if known in self._children:
+    def _log_children(self, client: MlflowClient, parent: str, children: Sequence[Child]) -> None:
+        """Make the runs that there are not yet, and finish those that an earlier attempt left half made."""
+        waiting = [child for child in children if child.tag not in self._children]
+        if not waiting:
             return
-        tags = {PARENT_TAG: parent, **holds.tags} | ({} if holds.note is None else {NOTE_TAG: holds.note})
-        run_id = str(client.create_run(experiment, tags=tags, run_name=child.name[:LONGEST_NAME]).info.run_id)
-        _batch(client, run_id, _metrics(holds.metrics, holds.step), holds.params)
-        _log_files(client, run_id, holds.files)
-        client.set_terminated(run_id, child.status)
-        self._children.add(known)
+        experiment = client.get_run(parent).info.experiment_id
+        query = f"tags.`{PARENT_TAG}` = '{parent}'"
+        begun = {tag: run for run in _runs(client, experiment, query) for tag in run.data.tags.items()}
+        made = {}
+        for child in waiting:
+            holds, known = child.holds, begun.get(child.tag)
+            if known is None:
+                note = {} if holds.note is None else {NOTE_TAG: holds.note}
+                tags = {PARENT_TAG: parent, **holds.tags, **note}
+                known = client.create_run(experiment, tags=tags, run_name=child.name[:LONGEST_NAME])
+                made[child.tag] = known.info.run_id
+            if known.info.status == "RUNNING":
+                _batch(client, known.info.run_id, _metrics(holds.metrics, holds.step), holds.params)
+                _log_files(client, known.info.run_id, holds.files)
+                client.set_terminated(known.info.run_id, child.status)
+        for run in _runs(client, experiment, query) if made else ():
+            if any(made.get(tag, run.info.run_id) != run.info.run_id for tag in run.data.tags.items()):
+                client.delete_run(run.info.run_id)
+        self._children.update(child.tag for child in waiting)
 
     def _model(self, model: ModelUpload) -> None:
-        """Log a program as a model, once a run, where it can be saved."""
+        """Log a program as a model, where it can be saved."""
         from .models import log_program
 
-        outputs = self._opened().get_run(str(self.run_id)).outputs
-        if outputs is None or not outputs.model_outputs:
-            # Not every program of a user's own can be saved; what is to be registered must be.
-            with suppress(*(() if model.registered else (UserError,))):
-                log_program(
-                    model.program,
-                    str(self.run_id),
-                    name=model.name,
-                    lm=model.lm,
-                    registered=model.registered,
-                )
+        # Not every program of a user's own can be saved; what is to be registered must be.
+        with suppress(*(() if model.registered else (UserError,))):
+            log_program(
+                model.program, str(self.run_id), name=model.name, lm=model.lm, registered=model.registered
+            )
+
+
+def _run_in(client: MlflowClient, run_id: str) -> Run | None:
+    """The run of that id; None when it is gone from this store."""
+    from mlflow import MlflowException
+
+    try:
+        run = client.get_run(run_id)
+    except MlflowException as problem:
+        if problem.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return None
+        raise
+    return run if run.info.lifecycle_stage == "active" else None
+
+
+def _runs(client: MlflowClient, experiment: str, query: str) -> Iterator[Run]:
+    token: str | None = ""
+    while token is not None:
+        page = client.search_runs([experiment], query, max_results=1000, page_token=token or None)
+        yield from page
+        token = page.token or None
 
 
 def attach(run_ids: Sequence[str], path: Path, seconds: float = 60.0) -> str | None:
@@ -378,9 +407,9 @@ def attach(run_ids: Sequence[str], path: Path, seconds: float = 60.0) -> str | N
                         client.log_artifact(run_id, str(path))
                         done.append(run_id)
                     except Exception as problem:
-                        problems.append(_line(problem))
+                        problems.append(problem_line(problem))
         except Exception as problem:  # of MLflow, a driver or the network
-            problems.append(_line(problem))
+            problems.append(problem_line(problem))
 
     thread = threading.Thread(target=work, name="folkmoot-mlflow", daemon=True)
     thread.start()
@@ -464,8 +493,3 @@ def _log_files(client: MlflowClient, run_id: str, files: Mapping[str, Content]) 
             client.log_artifacts(run_id, scratch)
     if tables:
         client.set_tag(run_id, TABLES_TAG, json.dumps(tables))
-
-
-def _line(problem: Exception) -> str:
-    """What a store said, in a line and without credentials."""
-    return masked(" ".join(str(problem).split()) or type(problem).__name__)[:300]

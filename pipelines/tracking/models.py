@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dspy
-from mlflow import MlflowException, pyfunc
+from mlflow import MlflowClient, MlflowException, pyfunc
 from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 from mlflow.models import Model, ModelSignature
 from mlflow.types.schema import AnyType, ColSpec, DataType, Schema
@@ -86,16 +86,25 @@ def log_program(
         example: question, choices, context, kind of the input example; None takes one of our own.
         registered: the name under which a version of it enters the model registry.
 
-    Calls no LM. Raises UserError for a program that cannot be saved, and what MLflow raises.
+    A run that has a whole model of that name keeps it. Calls no LM. Raises UserError for a program that
+    cannot be saved, and what MLflow raises.
     """
     wanted = {key: (example or EXAMPLE).get(key) for key in INPUTS}
     client = open_client()
+    experiment = client.get_run(run_id).info.experiment_id
+    mine = f"source_run_id = '{run_id}' AND name = '{name}'"
+    for known in client.search_logged_models([experiment], mine):
+        if known.status == LoggedModelStatus.READY:
+            return _registered(client, run_id, known.model_id, registered)
     with quiet(), tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
         folder, local = Path(scratch) / PROGRAM, Path(scratch) / "model"
         program.save(folder)
         kept = None if lm is None else saved_lm(lm).model_dump(exclude_unset=True)
-        experiment = client.get_run(run_id).info.experiment_id
         model = client.create_logged_model(experiment, name=name, source_run_id=run_id, model_type="folkmoot")
+        # What attempts that failed have left, and the double of a request that MLflow repeated, go.
+        for other in client.search_logged_models([experiment], mine):
+            if other.model_id != model.model_id:
+                client.delete_logged_model(other.model_id)
         try:
             pyfunc.save_model(
                 str(local),
@@ -112,12 +121,21 @@ def log_program(
             client.finalize_logged_model(model.model_id, LoggedModelStatus.FAILED)
             raise
         client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
-        client.log_outputs(run_id, [LoggedModelOutput(model.model_id, 0)])
-        address = f"models:/{model.model_id}"
-        if registered is not None:
+    return _registered(client, run_id, model.model_id, registered)
+
+
+def _registered(client: MlflowClient, run_id: str, model_id: str, name: str | None) -> str:
+    """The address of a model, once it is the run's output and in the registry under the name."""
+    address = f"models:/{model_id}"
+    outputs = client.get_run(run_id).outputs
+    if outputs is None or all(known.model_id != model_id for known in outputs.model_outputs):
+        client.log_outputs(run_id, [LoggedModelOutput(model_id, 0)])
+    if name is not None:
+        versions = client.search_model_versions(f"run_id = '{run_id}'")
+        if all(known.source != address for known in versions):
             with suppress(MlflowException):  # there is one of that name
-                client.create_registered_model(registered)
-            client.create_model_version(registered, address, run_id, model_id=model.model_id)
+                client.create_registered_model(name)
+            client.create_model_version(name, address, run_id, model_id=model_id)
     return address
 
 

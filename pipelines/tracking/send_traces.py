@@ -6,8 +6,10 @@ import atexit
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from ..runs.traces import TRACES, read_traces
 from .spans import spans_of, trace_id
 from .store import quiet
 from .unsent import TRACES_LEFT, keep_copy, note_sent, note_unsent, unsent_in
+from .values import problem_line
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -26,8 +29,17 @@ if TYPE_CHECKING:
 SENT = "traces_sent.json"
 BATCH = 20  # a store of one file is locked meanwhile
 BATCH_BYTES = 4_000_000
+PAGE = 500  # traces in one answer of MLflow's
+OUTAGE = 3  # traces in a row that fail by themselves, after which it is the store
 PATIENCE_SECONDS = 30.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
+
+Record = Mapping[str, Any]
+"""A line of `traces.jsonl`."""
+
+
+class TracesRefused(Exception):  # noqa: N818
+    """The store answers, and does not take these traces."""
 
 
 class TraceSender:
@@ -41,6 +53,7 @@ class TraceSender:
         self._folder = folder
         self._keep = keep  # a temporary folder stays as long as its traces are sent
         self._given_up = threading.Event()
+        self._problem: Exception | None = None
         self._sent = False
         self._thread = threading.Thread(
             target=self._work, args=(client, run_id), name="folkmoot-traces", daemon=True
@@ -49,13 +62,24 @@ class TraceSender:
         self._thread.start()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it has ended, and say whether everything was sent. At exit this happens by itself."""
+        """Wait until it has ended, and say whether everything was sent. At exit this happens by itself.
+
+        Warns once when it has ended and was not.
+        """
         try:
             self._thread.join(seconds)
         except KeyboardInterrupt:
             self._given_up.set()
         if not self._thread.is_alive():
             atexit.unregister(self.wait)
+            if (problem := self._problem) is not None:
+                self._problem = None
+                warnings.warn(
+                    f"MLflow did not take all traces ({problem_line(problem)}): {self._folder} has them, and "
+                    f"`folkmoot push {self._folder}` sends them once the store is back",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
         return self._sent
 
     def _work(self, client: MlflowClient, run_id: str) -> None:
@@ -66,8 +90,9 @@ class TraceSender:
                     pause, good = FIRST_PAUSE, time.monotonic()
                     if self._given_up.is_set():
                         return
-            except Exception:  # of MLflow, a driver or the network
-                if time.monotonic() - good > PATIENCE_SECONDS:
+            except Exception as problem:  # of MLflow, a driver or the network
+                if isinstance(problem, TracesRefused) or time.monotonic() - good > PATIENCE_SECONDS:
+                    self._problem = problem
                     break
                 self._given_up.wait(pause)
                 pause = min(LONGEST_PAUSE, 2 * pause)
@@ -78,63 +103,85 @@ class TraceSender:
         about = unsent_in(self._folder)
         if about and self._keep is not None:
             with suppress(OSError):
-                note_unsent(keep_copy(self._folder), about)
+                kept = keep_copy(self._folder)
+                note_unsent(kept, about)
+                note_sent(self._folder)
+                self._folder = kept
         self._keep = None
 
 
-def send_traces(client: MlflowClient, run_id: str, folder: Path) -> int:
-    """Send what the run does not have yet and attach it; how many of those traces MLflow refused for good.
+def send_traces(client: MlflowClient, run_id: str, folder: Path) -> None:
+    """Send what the run does not have yet, until the store shows all of it on the run.
 
-    Raises whatever MLflow does when the store cannot be reached: what it took until then is noted.
+    Raises TracesRefused for traces that a store in order does not take, and whatever MLflow does when the
+    store cannot be reached or fails: what it took until then is not sent again.
     """
-    return sum(sending(client, run_id, folder))
+    for _ in sending(client, run_id, folder):
+        pass
 
 
-def sending(client: MlflowClient, run_id: str, folder: Path) -> Iterator[int]:
-    """Do what `send_traces` does, a few traces for each item, which is how many of them were refused."""
-    earlier, at = set[str](), -1
+def sending(client: MlflowClient, run_id: str, folder: Path) -> Iterator[None]:
+    """Do what `send_traces` does, a few traces for each item."""
+    path, end, seen = folder / TRACES, 0, set[str]()
     experiment, program = "", _program(folder)
     while True:
         with alone(folder), quiet():
-            sent = _state(folder)
-            if sent["run_id"] != run_id:
-                sent = {"run_id": run_id, "offset": 0}
-            batch, end = _batch(folder / TRACES, sent["offset"])
+            start = max(end, _offset(folder, run_id))
+            batch, end = _few(read_traces(path, start), start)
             if not batch:
-                return
-            if at != sent["offset"]:
-                earlier = _ids(folder, sent["offset"])
+                break
             experiment = experiment or str(client.get_run(run_id).info.experiment_id)
-            refused = _send(client, experiment, run_id, program, batch, earlier)
-            earlier |= {record["row"]["id"] for record in batch}
-            at = end
-            write_json(folder / SENT, {"run_id": run_id, "offset": end})
-        yield refused
+            seen = seen or _ids(path, start)
+            again = seen & {record["row"]["id"] for record in batch}
+            if again:  # a question asked again: MLflow would keep the state of its first trace
+                client.delete_traces(experiment, trace_ids=[trace_id(run_id, name) for name in again])
+            _send(client, experiment, run_id, program, _latest(batch))
+            seen |= {record["row"]["id"] for record in batch}
+            with suppress(OSError):  # a full disk: what is sent again is there once
+                write_json(folder / SENT, {"run_id": run_id, "offset": end})
+        yield
+    # What the store does not show on the run, whatever it answered, is sent once more.
+    experiment = experiment or str(client.get_run(run_id).info.experiment_id)
+    left = sorted(_left(client, experiment, run_id, path))
+    for place in range(0, len(left), BATCH):
+        names = left[place : place + BATCH]
+        records = (record for record, _ in read_traces(path) if record["row"]["id"] in names)
+        with alone(folder), quiet():
+            _send(client, experiment, run_id, program, _latest(records))
+        yield
+    if left and (still := _left(client, experiment, run_id, path)):
+        raise TracesRefused(f"it refuses {len(still)} of them")
 
 
 def _send(
-    client: MlflowClient,
-    experiment: str,
-    run_id: str,
-    program: str,
-    batch: Sequence[Mapping[str, Any]],
-    earlier: set[str],
-) -> int:
-    latest = {record["row"]["id"]: record for record in batch}
-    again = [trace_id(run_id, name) for name in latest if name in earlier]
-    if again:  # a question asked again: MLflow would keep the state of its first trace
-        client.delete_traces(experiment, trace_ids=again)
+    client: MlflowClient, experiment: str, run_id: str, program: str, records: Sequence[Record]
+) -> None:
+    """Send traces together, or those one by one that a store takes; raises when it takes none of a few."""
     try:
-        _log(client, experiment, run_id, [spans_of(record, run_id, program) for record in latest.values()])
-        return 0
-    except Exception:
-        client.get_run(run_id)  # raises when it is the store that is away, not a trace that is bad
-        if len(latest) == 1:
-            return 1
-    refused = 0
-    for record in latest.values():
-        refused += _send(client, experiment, run_id, program, [record], set())
-    return refused
+        _log(client, experiment, run_id, [spans_of(record, run_id, program) for record in records])
+        return
+    except Exception as problem:
+        if len(records) == 1 and _is_outage(problem):
+            raise
+    failed = 0
+    for record in records if len(records) > 1 else ():
+        try:
+            _log(client, experiment, run_id, [spans_of(record, run_id, program)])
+            failed = 0
+        except Exception as problem:
+            failed += _is_outage(problem)
+            if failed == OUTAGE:
+                raise
+
+
+def _is_outage(problem: Exception) -> bool:
+    """Whether it is the store that fails, by its own fault or by what lies before it, and not a trace."""
+    from mlflow import MlflowException
+
+    if isinstance(problem, MlflowException):
+        status: int = problem.get_http_status_code()  # type: ignore[no-untyped-call]
+        return status >= 500 or status in (408, 429)
+    return isinstance(problem, OSError)
 
 
 def _log(client: MlflowClient, experiment: str, run_id: str, traces: Sequence[Sequence[Span]]) -> None:
@@ -144,10 +191,20 @@ def _log(client: MlflowClient, experiment: str, run_id: str, traces: Sequence[Se
     try:
         tracing.log_spans(experiment, [span for spans in traces for span in spans])
     except NotImplementedError:  # a folder, or a server from before MLflow 3.4
+        _check_version(tracing.store)
         for spans in traces:
             _log_as_artifact(tracing, experiment, run_id, spans)
         return
     client.link_traces_to_run([spans[0].trace_id for spans in traces], run_id)
+
+
+def _check_version(store: Any) -> None:
+    """Raise OSError where a server did not say its version, which MLflow remembers as that of an old one."""
+    from mlflow.store.tracking.rest_store import RestStore
+
+    if isinstance(store, RestStore) and store._get_server_version(store.get_host_creds()) is None:
+        RestStore._get_server_version.cache_clear()
+        raise OSError("the server does not say its version")
 
 
 def _log_as_artifact(tracing: Any, experiment: str, run_id: str, spans: Sequence[Span]) -> None:
@@ -175,25 +232,47 @@ def _log_as_artifact(tracing: Any, experiment: str, run_id: str, spans: Sequence
     get_artifact_repository(place, tracking_uri=tracing.tracking_uri).upload_trace_data(kept)
 
 
-def _batch(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
-    """The next traces to send, and the place after them."""
-    batch: list[dict[str, Any]] = []
-    end = offset
-    for record, end in read_traces(path, offset):
+def _few(known: Iterable[tuple[Record, int]], start: int) -> tuple[list[Record], int]:
+    """The first traces of those given with the place after each, and the place after the last of them."""
+    batch: list[Record] = []
+    end = start
+    for record, end in islice(known, BATCH):
         batch.append(record)
-        if len(batch) == BATCH or end - offset > BATCH_BYTES:
+        if end - start > BATCH_BYTES:
             break
     return batch, end
 
 
-def _ids(folder: Path, before: int) -> set[str]:
-    """The questions whose traces have been sent."""
-    found = set()
-    for record, after in read_traces(folder / TRACES) if before else ():
-        if after > before:
-            break
-        found.add(record["row"]["id"])
-    return found
+def _latest(records: Iterable[Record]) -> list[Record]:
+    """The last trace of each question."""
+    return list({record["row"]["id"]: record for record in records}.values())
+
+
+def _ids(path: Path, before: int) -> set[str]:
+    """The questions whose traces stand before a place in the file."""
+    return {
+        record["row"]["id"] for record, _ in takewhile(lambda known: known[1] <= before, read_traces(path))
+    }
+
+
+def _left(client: MlflowClient, experiment: str, run_id: str, path: Path) -> set[str]:
+    """The questions whose traces the store does not show on the run."""
+    wanted = {
+        trace_id(run_id, name): name for name in (record["row"]["id"] for record, _ in read_traces(path))
+    }
+    token: str | None = ""
+    while wanted and token is not None:
+        page = client.search_traces(
+            locations=[experiment],
+            run_id=run_id,
+            max_results=PAGE,
+            include_spans=False,
+            page_token=token or None,
+        )
+        for trace in page:
+            wanted.pop(trace.info.trace_id, None)
+        token = page.token or None
+    return set(wanted.values())
 
 
 def _program(folder: Path) -> str:
@@ -202,10 +281,11 @@ def _program(folder: Path) -> str:
     return str(described.get("program", "question")) if isinstance(described, dict) else "question"
 
 
-def _state(folder: Path) -> dict[str, Any]:
+def _offset(folder: Path, run_id: str) -> int:
+    """The place in the file up to which its traces were sent to the run."""
     found = read_object(folder / SENT) or {}
-    whole = isinstance(found.get("offset"), int) and "run_id" in found
-    return found if whole else {"run_id": None, "offset": 0}
+    known = found.get("offset")
+    return known if isinstance(known, int) and found.get("run_id") == run_id else 0
 
 
 @contextmanager

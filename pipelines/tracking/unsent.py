@@ -20,16 +20,20 @@ WHOLES = ("compile.json", "study.json", "study.journal", "distil.json")
 """What is in a folder whose parts are runs."""
 
 
-def note_unsent(folder: Path, about: Mapping[str, Any]) -> None:
+def note_unsent(folder: Path, about: Mapping[str, Any]) -> bool:
     """Note what is missing: `missing` (names), `store`, `status` and the tracker's `key`.
 
-    A disk that takes no more is no reason to stop: then only the same command sends the rest.
+    False where a full disk does not take the note, and an earlier one that says more or the same command has
+    to do.
     """
-    with suppress(OSError):
+    try:
         write_json(folder / UNSENT, about)
         pointer = _pointer(folder)
         pointer.parent.mkdir(parents=True, exist_ok=True)
         write_json(pointer, {"folder": str(folder.absolute()), "store": about["store"]})
+    except OSError:
+        return unsent_in(folder) is not None
+    return True
 
 
 def unsent_in(folder: Path) -> dict[str, Any] | None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ...modules.protocols.program import Program
+
+STOPPED_TAG = "folkmoot.stopped"
+"""Says of a run with a result what ended it early, such as a budget, or no."""
 
 END = "the end of the run"
 """Stands among the uploads of a run where the run is to end; without it, the run ends after all of them."""
@@ -37,6 +40,10 @@ class Child:
     key: str
     holds: Upload
     status: str = "FINISHED"
+
+    @property
+    def tag(self) -> tuple[str, str]:
+        return self.key, self.holds.tags[self.key]
 
 
 @dataclass(frozen=True)
@@ -84,13 +91,13 @@ class ModelUpload:
         return f"the {self.name}"
 
 
-class Tracker(Protocol):
-    """One run in a sink. None of the methods raises, and `live` does not wait.
+class Tracker:
+    """One run in a sink; this one has none, and logs nothing. No method raises, and `live` does not wait.
 
     `run_id` is the run's name there as soon as it has one.
     """
 
-    run_id: str | None
+    run_id: str | None = None
 
     def live(self, make: Callable[[], Upload]) -> None:
         """Log how the run stands, every few seconds at most; `make` is called only when it is time."""
@@ -106,31 +113,15 @@ class Tracker(Protocol):
     ) -> list[str]:
         """Log everything and end the run: FINISHED, KILLED or FAILED; the names of what could not be logged.
 
-        Warns once of those; `folder` is where the user finds them.
+        Warns once of those; `folder` is where the user finds them, and an evaluation's notes them.
         """
+        return []
 
     def stop(self, status: str) -> None:
         """End the run without results, if it has begun."""
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until everything is sent that goes on being sent after `end`, and say whether it was."""
-
-
-class NoTracker:
-    """Logs nothing."""
-
-    run_id: str | None = None
-
-    def live(self, make: Callable[[], Upload]) -> None:
-        return None
-
-    def end(self, *_: Any, **__: Any) -> list[str]:
-        return []
-
-    def stop(self, status: str) -> None:
-        return None
-
-    def wait(self, seconds: float | None = None) -> bool:
         return True
 
 

@@ -43,9 +43,10 @@ def scrubbed(value: Any) -> Any:
     return value
 
 
-def masked(said: str) -> str:
-    """What a store said, without passwords in URLs and without the credentials that it was sent."""
-    return _CREDENTIALS.sub(r"\1 ***", str(scrubbed(said)))
+def problem_line(problem: Exception) -> str:
+    """What a store said, in a line, without passwords in URLs and the credentials that it was sent."""
+    said = " ".join(str(problem).split()) or type(problem).__name__
+    return _CREDENTIALS.sub(r"\1 ***", str(scrubbed(said)))[:300]
 
 
 def experiment_name(run: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from ..programs.networks import Unanswered
 from ..runs.books import open_books
 from ..runs.manifest import lms_of
 from ..runs.summary import GROUPS
+from ..tracking.uploads import ModelUpload
 from .logged import training_uploads
 from .train import Progress, Trained, learn, training_about, training_folder
 
@@ -42,6 +43,7 @@ def live(
     record: str | Path | None = None,
     cache: bool = True,
     tracking: bool = True,
+    parent: str | None = None,
     progress: Progress | None = None,
 ) -> Trained:
     """Train a network by asking LMs, and save it in `out`; `network` is trained in place.
@@ -73,7 +75,7 @@ def live(
         TrainingQuestion(question.id, vector, _group(question))
         for question, vector in zip(questions, vectors, strict=True)
     ]
-    with training_folder(Path(out), about, tracking=tracking) as (folder, tracker):
+    with training_folder(Path(out), about, tracking=tracking, parent=parent) as (folder, tracker):
         kept = folder / CALLS
         records = [kept, *([Path(record)] if record is not None else [])]
         # DSPy would keep the last 10,000 calls in its history and again in its trace.
@@ -81,7 +83,8 @@ def live(
         with open_books(kept, records=records, lms=about["lms"], cache=cache), quiet:
             log = learn(folder, state, asked, _answering(network, questions), training, tracker, progress)
         network.save(folder)
-        tracker.end(training_uploads(log.steps, None, folder), "FINISHED", folder)
+        model = ModelUpload(network, name="network", lm=lm or dspy.settings.lm)
+        tracker.end(training_uploads(log.steps, None, folder), "FINISHED", folder, model)
     return Trained(folder, state, log, about)
 
 

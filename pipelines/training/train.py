@@ -33,7 +33,7 @@ from ..plots.network import graphs_plot, network_plot, rewards_plot, trust_plot
 from ..runs.manifest import RunFolder, made_with
 from ..runs.outcomes import Outcomes
 from ..tracking.tracker import start_tracking
-from ..tracking.uploads import NoTracker, Tracker
+from ..tracking.uploads import Tracker
 from .logged import curve_of, training_run, training_uploads
 from .scores import Fixed, NetworkDraws, Numbers, network_scores, verdict_of
 from .use import network_use
@@ -224,13 +224,16 @@ def learn(
 
 
 @contextmanager
-def training_folder(folder: Path, about: dict[str, Any], *, tracking: bool) -> Iterator[tuple[Path, Tracker]]:
+def training_folder(
+    folder: Path, about: dict[str, Any], *, tracking: bool, parent: str | None = None
+) -> Iterator[tuple[Path, Tracker]]:
     """The folder of a training with its tracked run, for one process at a time; `about` is what it is of.
 
     Raises UserError for the folder of another training, one in use, and one that cannot be written.
     """
     with TRAINING.opened(folder, about):
-        tracker = start_tracking(training_run(about)) if tracking else NoTracker()
+        run = training_run(about) | {"mlflow_parent_id": parent}
+        tracker = start_tracking(run) if tracking else Tracker()
         about["mlflow_run_id"] = tracker.run_id
         write_json(folder / ABOUT, about)
         try:

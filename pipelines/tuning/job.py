@@ -90,6 +90,7 @@ class Job:
     concurrency: int
     cache: bool
     settings: dict[str, Any] = field(default_factory=dict)
+    run_id: str | None = None  # the study's in the tracking store, which those of trainings are shown under
 
     def checked(self, validation: Sequence[Question], workers: int) -> Job:
         """The study with its objectives in order, the one to be made large first.

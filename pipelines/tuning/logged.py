@@ -8,30 +8,32 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..plots.tuning import front_plot, history_plot, importance_plot
-from ..tracking.uploads import Child, TableUpload, Upload, Uploads, existing
+from ..tracking.uploads import STOPPED_TAG, Child, TableUpload, Upload, Uploads, existing
 from ..tracking.values import as_param, rounded, scrubbed
 
 if TYPE_CHECKING:
     from .job import Job
+    from .report import TrialEntry
 
-_TAG = "folkmoot.trial"
+_TAG, TRAINING_TAG = "folkmoot.trial", "folkmoot.training_run"
 _ENDED = {"complete": "FINISHED", "pruned": "FINISHED", "failed": "FAILED"}
-COLUMNS = ["trial", "state", "questions"]
+COLUMNS = ("trial", "place", "state", "replayed_from", "questions", "errors", "failed")
 
 
-def trials_of(table: Iterable[Mapping[str, Any]], home: str) -> Upload:
+def trials_of(table: Iterable[TrialEntry], home: str) -> Upload:
     """Each trial of the folder `home` that has ended as a run of its own."""
     return Upload(
         children=[_trial(entry) for entry in table if entry["state"] in _ENDED and entry.get("home") == home]
     )
 
 
-def _trial(entry: Mapping[str, Any]) -> Child:
+def _trial(entry: TrialEntry) -> Child:
     setting = {name: value for name, value in (entry["setting"] or {}).items() if value is not None}
     tags = {
         _TAG: str(entry["trial"]),
         "folkmoot.kind": "trial",
         "folkmoot.trial_state": entry["state"],
+        **({TRAINING_TAG: entry["training"]} if "training" in entry else {}),
     }
     holds = Upload(
         metrics=rounded(trial_metrics(entry)),
@@ -44,7 +46,7 @@ def _trial(entry: Mapping[str, Any]) -> Child:
 def study_uploads(report: Mapping[str, Any], job: Job) -> Uploads:
     """The parts of a study, from what `study.json` says."""
     best = report["best"]
-    tags = {"folkmoot.study": job.study}
+    tags = {"folkmoot.study": job.study, STOPPED_TAG: report["stopped"] or "no"}
     if best:
         tags["folkmoot.winner"] = json.dumps(best["setting"])
     return {
@@ -55,15 +57,11 @@ def study_uploads(report: Mapping[str, Any], job: Job) -> Uploads:
 
 
 def _tables(report: Mapping[str, Any], job: Job) -> Upload:
-    rows = [
-        [
-            *(entry.get(name) for name in COLUMNS),
-            json.dumps(entry["setting"]),
-            *(entry["scores"][name]["value"] for name in job.objectives),
-        ]
-        for entry in report["table"]
-        if "scores" in entry
-    ]
+    rows = []
+    for entry in report["table"]:
+        known, scores = {**entry, "replayed_from": entry.get("told_by")}, entry.get("scores", {})
+        values = [scores[name]["value"] if name in scores else None for name in job.objectives]
+        rows.append([*(known.get(name) for name in COLUMNS), json.dumps(entry["setting"]), *values])
     return Upload(
         files={
             "study.json": report,
@@ -79,21 +77,14 @@ def _tables(report: Mapping[str, Any], job: Job) -> Upload:
 def study_metrics(report: Mapping[str, Any]) -> dict[str, float]:
     """The winner's scores in training and on validation with their ends, the difference, trials and calls."""
     found: dict[str, float] = {}
-
-    def add(name: str, score: Mapping[str, Any]) -> None:
-        found[name] = score["value"]
-        found.update({f"{name}_{end}": score[end] for end in ("low", "high") if end in score})
-
     held = report["validation"]
     if held is not None:
         goal = report["objectives"][0]
-        add(goal, held["winner"])
-        add(f"{goal}_default", held["default"])
+        found |= _with_ends(goal, held["winner"]) | _with_ends(f"{goal}_default", held["default"])
         if "difference" in held:
-            add("difference", held["difference"])
-            found["p"] = held["p"]
-    for name, score in ((report["best"] or {}).get("scores") or {}).items():
-        add(f"train_{name}", score)
+            found |= {**_with_ends("difference", held["difference"]), "p": held["p"]}
+    for name, score in (report["best"] or {"scores": {}})["scores"].items():
+        found |= _with_ends(f"train_{name}", score)
     found |= {f"trials_{name.replace(' ', '_')}": n for name, n in report["trials"].items()}
     found |= {f"calls_{name}": count for name, count in report["calls"].items()}
     found |= {f"paid_{name}": value for name, value in report["paid"].items() if value is not None}
@@ -117,7 +108,7 @@ def study_note(report: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def trial_name(entry: Mapping[str, Any]) -> str:
+def trial_name(entry: TrialEntry) -> str:
     """Such as `trial 4 · reasoner, critic · max_rounds 1 · judge`; with the state if not complete."""
     state = "" if entry["state"] == "complete" else f" ({entry['state']})"
     parts = [f"trial {entry['place']}{state}", _setting(entry["setting"] or {})]
@@ -135,11 +126,16 @@ def _setting(setting: Mapping[str, Any]) -> str:
     return " · ".join(shown)
 
 
-def trial_metrics(entry: Mapping[str, Any]) -> dict[str, float]:
-    """A trial's scores with their ends, and the questions that they are of."""
+def trial_metrics(entry: TrialEntry) -> dict[str, float]:
+    """A trial's scores with their ends, and the questions that they are of; what is not known is left out."""
     found: dict[str, float] = {}
-    for name, score in (entry.get("scores") or {}).items():
-        found |= {name: score["value"]}
-        found |= {f"{name}_{end}": score[end] for end in ("low", "high") if end in score}
-    found |= {name: entry[name] for name in ("questions", "errors") if name in entry}
+    for name, score in entry.get("scores", {}).items():
+        found |= _with_ends(name, score)
+    if "questions" in entry:
+        found |= {"questions": entry["questions"], "errors": entry["errors"]}
     return {name: value for name, value in found.items() if value == value}
+
+
+def _with_ends(name: str, score: Mapping[str, float]) -> dict[str, float]:
+    ends = {f"{name}_{end}": score[end] for end in ("low", "high") if end in score}
+    return {name: score["value"], **ends}

@@ -19,6 +19,7 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
+from ..base.journal import read_object
 from ..data import load as data
 from ..data.embeddings import Embedder
 from ..lms.store import CallStore, as_before
@@ -108,12 +109,14 @@ class Networks:
         questions: what to train on.
         lm: the LM of every seat without one of its own.
         cache: whether calls that other runs made may answer.
+        parent: the study's run in the tracking store; without it, trainings are not tracked.
     """
 
     folder: Path
     questions: Sequence[Question]
     lm: Any
     cache: bool
+    parent: str | None = None
     _last: dict[str, StrategyNetwork] = field(default_factory=dict)
 
     def trained(self, program: Program) -> Program:
@@ -127,6 +130,11 @@ class Networks:
         if name not in self._last:
             self._last = {name: self._trained(untrained, self.folder / NETWORKS / name)}
         return self._last[name]
+
+    def run_of(self, program: Program) -> str | None:
+        """The tracked run of the training of these settings."""
+        about = read_object(self.folder / NETWORKS / self._name(cast(Untrained, program)) / "training.json")
+        return (about or {}).get("mlflow_run_id")
 
     def _name(self, program: Untrained) -> str:
         lms = as_before(lms_of(program, self.lm))
@@ -149,7 +157,8 @@ class Networks:
                     lm=self.lm,
                     given={name: value for name, value in given.items() if name != "program"},
                     cache=self.cache,
-                    tracking=False,
+                    tracking=self.parent is not None,
+                    parent=self.parent,
                 )
         embed = Embedder(program.state.config.embedding)
         found = StrategyNetwork.load(folder, embed, samples=program.samples, sampling=program.sampling)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Required, TypedDict
 
 import optuna
 from optuna.study import StudyDirection
@@ -24,23 +25,40 @@ STATES = {
 }
 
 
-def entries(study: optuna.Study, objectives: Sequence[str]) -> list[dict[str, Any]]:
-    """A dict a trial, in the order in which they were made: number, state, place, setting, scores with
-    intervals, how many questions they are of, and the place whose run answered if none of their own did.
+class TrialEntry(TypedDict, total=False):
+    """A trial as `study.json` has it: `told_by` is the place whose run answered, if no run of its own did,
+    `same_as` the number of a trial with the same setting, `training` the tracked run of its network.
     """
+
+    trial: Required[int]
+    state: Required[str]
+    place: Required[int | None]
+    setting: Required[dict[str, Any] | None]
+    home: str
+    told_by: int
+    same_as: int
+    failed: str
+    training: str
+    lost: bool
+    questions: int
+    errors: int
+    scores: dict[str, dict[str, float]]
+
+
+def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
+    """The trials in the order in which they were made."""
     found = []
     for trial in study.get_trials(deepcopy=False):
         attrs = trial.user_attrs
         state = "told" if "told_by" in attrs else STATES[trial.state]
         if trial.state == TrialState.FAIL and "failed" not in attrs:
             state = "given back"
-        entry: dict[str, Any] = {
-            "trial": trial.number,
-            "state": state,
-            "place": attrs.get("place"),
-            "setting": attrs.get("setting"),
-        }
-        entry |= {name: attrs[name] for name in ("home", "told_by", "same_as", "failed") if name in attrs}
+        entry = TrialEntry(
+            trial=trial.number, state=state, place=attrs.get("place"), setting=attrs.get("setting")
+        )
+        for name in ("home", "told_by", "same_as", "failed", "training"):
+            if name in attrs:
+                entry[name] = attrs[name]
         if state == "given back" and "stopped" not in attrs:
             entry["lost"] = True
         if "questions" in attrs:
@@ -65,7 +83,7 @@ def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, dict[str
     return found
 
 
-def best_of(study: optuna.Study, table: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry]:
     """The Pareto front of the finished settings, the winner first: the best in the first objective, then the
     one with the fewest calls, then the one found first. With one objective it is the winner alone.
     """
@@ -75,13 +93,13 @@ def best_of(study: optuna.Study, table: Sequence[Mapping[str, Any]]) -> list[Map
         (entry for entry in table if entry["trial"] in first and "scores" in entry),
         key=lambda entry: (first[entry["trial"]], entry["scores"]["calls"]["value"], entry["trial"]),
     )
-    known: dict[str, Mapping[str, Any]] = {}
+    known: dict[str, TrialEntry] = {}
     for entry in front if len(study.directions) > 1 else front[:1]:
-        known.setdefault(key_of(entry["setting"]), entry)
+        known.setdefault(key_of(entry["setting"] or {}), entry)
     return list(known.values())
 
 
-def counts(trials: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def counts(trials: Sequence[TrialEntry]) -> dict[str, int]:
     """How many trials ended how; `given back` were stopped or lost with their worker, and tried again."""
     found = dict.fromkeys(("complete", "pruned", "told", "failed", "running", "waiting", "given back"), 0)
     for entry in trials:
@@ -89,7 +107,7 @@ def counts(trials: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return found
 
 
-def calls_of(trials: Sequence[Mapping[str, Any]], made: int, training: int = 0) -> dict[str, int]:
+def calls_of(trials: Sequence[TrialEntry], made: int, training: int = 0) -> dict[str, int]:
     """`made` and paid for; `used`: what every setting would have taken alone, `training` included; `saved`:
     the difference.
     """
@@ -97,9 +115,18 @@ def calls_of(trials: Sequence[Mapping[str, Any]], made: int, training: int = 0) 
     for entry in trials:
         if "scores" in entry:
             calls = entry["scores"]["calls"]
-            seen.setdefault(key_of(entry["setting"]), calls["value"] * calls["n"])
+            seen.setdefault(key_of(entry["setting"] or {}), calls["value"] * calls["n"])
     used = round(sum(seen.values())) + training
     return {"made": made, "used": used, "saved": max(0, used - made)}
+
+
+def nothing_found(trials: Sequence[TrialEntry]) -> str:
+    """Why a study has no winner, in a sentence."""
+    reasons = Counter(entry["failed"] for entry in trials if "failed" in entry)
+    if not reasons:
+        return "no trial has finished"
+    ((reason, times),) = reasons.most_common(1)
+    return f"no trial has finished: in {times:,} of {reasons.total():,}, {reason}"
 
 
 def conclusion(found: Mapping[str, Any] | None, objective: str) -> str:

@@ -72,10 +72,11 @@ def safe_url(url: str | None) -> str:
         return JOURNAL
     try:
         parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-        return urlunsplit((parts.scheme, host, parts.path, "", ""))
     except ValueError:
         return url.partition(":")[0] + ":…"
+    if not parts.netloc and "@" in parts.path:  # the scheme was left out, and the user's name stands there
+        return "…@" + parts.path.rpartition("@")[2]
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _journal(path: Path) -> BaseStorage:

@@ -26,6 +26,7 @@ from ...modules.reading.answers import score
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.budget import BudgetSpent
+from ..base.wording import common_error
 from ..evaluation.answering import answer_row, taken_at_once
 from ..lms.store import as_before
 from ..programs.networks import Unanswered
@@ -46,7 +47,7 @@ class Scored:
 
     Scores are accuracy or F1, 0 to 1; `cost` is in USD (NaN where a price is unknown), `latency` in seconds,
     `calls` (always there) and `tokens` are counts, each of what the setting takes on its own, whatever other
-    trials had paid for. `problem` says why the setting could not be asked any question.
+    trials had paid for. `problem` says why no question has an answer.
     """
 
     setting: Setting
@@ -73,7 +74,7 @@ class Scorer:
     def __init__(self, job: Job) -> None:
         self.job, self.space, self.objectives = job, job.space, job.objectives
         self.questions, learnt = job.questions
-        self._networks = Networks(job.folder, learnt, job.lm, job.cache)
+        self._networks = Networks(job.folder, learnt, job.lm, job.cache, job.run_id)
 
     @property
     def shares(self) -> bool:
@@ -118,6 +119,13 @@ class Scorer:
             with suppress(UserError):  # the recorded run is too short for this one
                 found.append(self._scored(full, _replayed(rows, replays.tell(rows, given) or [])))
         return self._scored(setting, own_rows), found
+
+    def training_run(self, setting: Setting) -> str | None:
+        """The tracked run in which the setting's network was trained, if it has one."""
+        branch, own, lms = self.space.own(setting)
+        if not branch.trains:
+            return None
+        return self._networks.run_of(branch.build(branch.parameters(own), lms, self.space.make_lm))
 
     def family(self, setting: Setting) -> str | None:
         """A key of all settings that one recorded run answers; None where a run answers only its own."""
@@ -168,11 +176,16 @@ class Scorer:
 
     def _scored(self, setting: Setting, rows: Sequence[ResultRow]) -> Scored:
         f1 = "f1" in self.objectives
+        why = common_error(rows)
         scores = tuple(
             None if row["error"] else float(row["f1"] or 0.0) if f1 else float(row["correct"]) for row in rows
         )
         counted = dict.fromkeys((*self.objectives[1:], "calls"))
-        return Scored(setting, scores, {name: tuple(_took(row, name) for row in rows) for name in counted})
+        took = {name: tuple(_took(row, name) for row in rows) for name in counted}
+        problem = (
+            f"every question failed: {why[0]}" if why and not any(s is not None for s in scores) else None
+        )
+        return Scored(setting, scores, took, problem)
 
     def _rows(
         self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any], questions: int

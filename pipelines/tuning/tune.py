@@ -29,16 +29,16 @@ from ..runs.books import open_books
 from ..runs.folder import out_folder
 from ..runs.manifest import lms_of, made_with, versions
 from ..tracking.tracker import start_tracking
-from ..tracking.uploads import ModelUpload, NoTracker, Tracker
+from ..tracking.uploads import ModelUpload, Tracker
 from .job import Job
 from .logged import study_uploads, trials_of
 from .network import training_calls
-from .report import best_of, calls_of, conclusion, counts, entries
+from .report import TrialEntry, best_of, calls_of, conclusion, counts, entries, nothing_found
 from .space import TuneSpace
 from .storage import safe_url
 from .trial import Scorer
 from .worker import work
-from .workers import in_processes
+from .workers import INTERRUPTED, in_processes
 from .yaml_space import space_of
 
 STUDY, WINNER, VALIDATION, TRACKED = "study.json", "winner", "validation", "mlflow.json"
@@ -79,11 +79,11 @@ class Study:
         return self.winner
 
     @property
-    def trials(self) -> list[dict[str, Any]]:
+    def trials(self) -> list[TrialEntry]:
         return list(self.report["table"])
 
     @property
-    def front(self) -> list[dict[str, Any]]:
+    def front(self) -> list[TrialEntry]:
         return list(self.report["front"])
 
     def __repr__(self) -> str:
@@ -185,11 +185,12 @@ def run_study(
         job = replace(job, folder=folder)
         job.account()  # refused now rather than after a trial
         study, crew = job.opened()
-        tracker: Tracker = NoTracker()
+        tracker = Tracker()
         if tracking:
             known = read_object(folder / TRACKED) or {}
             tracker = start_tracking(_described(job, validation) | {"mlflow_run_id": known.get("run_id")})
             write_json(folder / TRACKED, {"run_id": tracker.run_id})
+            job = replace(job, run_id=tracker.run_id)
         stopped: str | None = None
         problem: KeyboardInterrupt | UserError | None = None
         total, _ = job.planned()
@@ -211,14 +212,15 @@ def run_study(
         except BudgetSpent as spent:
             stopped = str(spent)
         except (KeyboardInterrupt, UserError) as met:
-            stopped, problem = "interrupted" if isinstance(met, KeyboardInterrupt) else str(met), met
+            stopped, problem = INTERRUPTED if isinstance(met, KeyboardInterrupt) else str(met), met
         with crew.asking():
             crew.sweep()
         result = _finish(job, study, validation, stopped, problem is None, tracker, keep)
         winner = None
         if result.winner is not None:
             winner = ModelUpload(result.winner, name="winner", lm=job.lm, registered=register)
-        status = "KILLED" if result.report["stopped"] else "FINISHED"
+        found = problem is None and stopped != INTERRUPTED and result.winner is not None
+        status = "FINISHED" if found or not result.report["stopped"] else "KILLED"
         tracker.end(study_uploads(result.report, job), status, folder, winner)
         if tracker.run_id is not None:
             write_json(folder / TRACKED, {"run_id": tracker.run_id})
@@ -242,7 +244,7 @@ def _finish(
     evaluations: list[Evaluation] = []
     found: dict[str, Any] | None = None
     winner: Program | None = None
-    if front and go_on:
+    if front and front[0]["setting"] is not None and go_on:
         with open_books(job.folder, cache=job.cache, account=job.account(1.0)):
             try:
                 winner = scorer.program(front[0]["setting"])
@@ -271,7 +273,7 @@ def _finish(
         "best": front[0] if front else None,
         "front": front,
         "validation": found,
-        "verdict": conclusion(found, job.objectives[0]) if front else "no trial has finished",
+        "verdict": conclusion(found, job.objectives[0]) if front else nothing_found(table),
         "stopped": stopped,
         "space": job.space.to_dict(),
         "settings": job.settings,
@@ -332,7 +334,7 @@ def _held_out(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: settings[known] for name, known in named.items() if known in settings}
 
 
-def _progress(study: optuna.Study, table: Sequence[Mapping[str, Any]], job: Job, total: int) -> StudyProgress:
+def _progress(study: optuna.Study, table: Sequence[TrialEntry], job: Job, total: int) -> StudyProgress:
     found, best = counts(table), best_of(study, table)
     return StudyProgress(
         total=total,

@@ -160,8 +160,10 @@ class StudyWorker:
         )
         for number in planned:
             own, others = self.scorer.measured(setting, number, scored_already)
+            if number == planned[0] and (run_id := self.scorer.training_run(setting)):
+                trial.set_user_attr("training", run_id)
             if own.errors == number:
-                self._fail(trial, own.problem or "every question failed")
+                self._fail(trial, str(own.problem))
             if len(objectives) == 1:
                 trial.report(own.mean(objectives[0]), number)
             if number == planned[-1]:

@@ -15,6 +15,7 @@ from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent
 from ..base.children import safe_path
 
+INTERRUPTED = "interrupted"
 POLL_SECONDS = 0.5
 END_SECONDS = 30.0
 
@@ -84,6 +85,6 @@ def _child(there: Connection, work: Callable[[Any], None], job: Any) -> None:
     except UserError as problem:
         ended = Ended(problem=str(problem))
     except KeyboardInterrupt:
-        ended = Ended(stopped="interrupted")
+        ended = Ended(stopped=INTERRUPTED)
     there.send(ended)
     there.close()

@@ -136,6 +136,17 @@ def test_a_spent_budget_gives_the_best_so_far(scripted: ScriptedServer) -> None:
     assert len(scripted.requests) <= 70
 
 
+def test_a_study_whose_calls_all_fail_says_why_and_does_not_exit_with_0(scripted: ScriptedServer) -> None:
+    scripted.reply = lambda body: (400, {}, {"error": {"message": "no such model here"}})
+    done = folkmoot(*words(scripted, "--json"))
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    assert found["best"] is None
+    for said in (found["verdict"], done.stderr):
+        assert "no trial has finished: in 2 of 2, every question failed: " in said
+        assert "no such model here" in said
+
+
 def test_a_folder_that_cannot_be_written_is_named(scripted: ScriptedServer) -> None:
     done = folkmoot(*words(scripted, out="/dev/null/out"))
     assert done.exit_code == 2

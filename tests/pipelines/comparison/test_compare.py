@@ -13,6 +13,7 @@ import dspy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
@@ -333,6 +334,27 @@ def test_the_baseline_gets_the_samples_that_the_tokens_pay_for(scripted: Any, tm
     assert ratio is not None
     assert 1 <= ratio < 1 + 1 / match.samples  # one more sample would cost more than the run did
     assert base.folder == tmp_path / "talk" / "match-budget" / f"{match.samples}-samples"
+
+
+def test_the_baseline_is_a_run_beside_the_one_that_it_matches(
+    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri := new_store(tmp_path))
+    questions, lm = [ask(i) for i in range(4)], fm.lm("openai/scripted", api_base=scripted.url)
+    program = fm.Deliberation(["intuitive", "reasoner", "critic"], tie_break="judge")
+    settings = {"data": "beside", "run_name": "talk"}
+    run = fm.evaluate(program, questions, lm=lm, out=tmp_path / "talk", settings=settings)
+    base = fm.match_budget(run, questions, lm=lm)
+    fm.match_budget(tmp_path / "talk", questions, lm=lm)
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name("beside")
+    assert experiment is not None
+    logged = {one.info.run_name: one for one in client.search_runs([experiment.experiment_id])}
+    name = f"self_consistency × {base.summary.run['program']['samples']} for the budget of talk"
+    assert logged.keys() == {"talk", name}
+    assert logged[name].data.metrics["accuracy"] == base.accuracy
 
 
 def test_the_baseline_resumes(scripted: Any, tmp_path: Path) -> None:

@@ -67,6 +67,20 @@ def test_a_compilation_is_a_run_with_children(
     assert KEY in str(loaded.unwrap_python_model().program.predictors()[0].signature.instructions)
 
 
+def test_a_compilation_that_a_budget_ended_with_a_result_has_finished(
+    scripted: Any, store: MlflowClient, tmp_path: Path
+) -> None:
+    scripted.reply = of_instructions()
+    settings = {"data": "colours.jsonl", "split": "budgeted"}
+    given = {"optimizer": "copro", "tracking": True, "settings": settings, "out": tmp_path / "out"}
+    result = compiled(scripted.url, budget="60 calls", **given).compilation
+    assert "budget" in result.stopped
+    assert result.selection["winner"] is not None
+    run = store.get_run(result.mlflow_run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["folkmoot.stopped"] == result.stopped
+
+
 def test_a_store_that_is_down_stops_nothing(
     scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,7 @@ from folkmoot.pipelines.runs.progress import Progress
 from folkmoot.pipelines.runs.summary import Summary, summarise
 from folkmoot.pipelines.tracking import mlflow_sink as tracking
 from folkmoot.pipelines.tracking.tracker import start_tracking
-from folkmoot.pipelines.tracking.uploads import NoTracker, Tracker
+from folkmoot.pipelines.tracking.uploads import Tracker
 from folkmoot.pipelines.tracking.values import experiment_name, params_of, run_name, scrubbed, valid_name
 
 CANARY = "sk-canary-8d1f4e7a"
@@ -515,7 +515,7 @@ def test_an_evaluation_is_one_run_however_often_it_is_resumed(here: Path) -> Non
 
 
 def test_no_tracker_does_nothing() -> None:
-    tracker = NoTracker()
+    tracker = Tracker()
     assert tracker.run_id is None
     progress(tracker, Progress(total=1, done=1))
     assert tracker.end({"scores": lambda: 1 / 0}, "FINISHED", Path("out")) == []  # type: ignore[dict-item]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -17,9 +19,11 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from mortal import questions
+from faulty_proxy import Fault, FaultyProxy
+from mortal import Forked, questions
 from planted import compiled, of_demos
 from stores import new_store
+from tuned import killed_at
 from typer.testing import CliRunner
 
 import folkmoot as fm
@@ -29,6 +33,7 @@ from folkmoot.pipelines.evaluation import logged
 from folkmoot.pipelines.evaluation.push import push
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 from folkmoot.pipelines.tracking import mlflow_sink as tracking
+from folkmoot.pipelines.tracking import send_traces, unsent
 from folkmoot.pipelines.tracking.unsent import UNSENT, unsent_in, waiting
 
 
@@ -127,6 +132,99 @@ def check_complete(out: Path, n: int, traces: int) -> None:
     )
     assert len(same) == 1
     assert unsent_in(out) is None
+
+
+@pytest.fixture
+def proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]:
+    """Between the runs and the server."""
+    with FaultyProxy(server.url).running() as running:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", running.url)
+        yield running
+
+
+def pushed() -> tuple[int, list[dict[str, Any]]]:
+    told = CliRunner().invoke(app, ["push", "--json"])
+    return told.exit_code, json.loads(told.stdout)["runs"]
+
+
+def no_traces(method: str, path: str, number: int) -> Fault:
+    return "500" if "trace" in path else None
+
+
+@pytest.mark.parametrize("n", [12, 60])
+def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_store_shows_them(
+    proxy: FaultyProxy,
+    scripted: ScriptedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    n: int,
+) -> None:
+    monkeypatch.setattr(send_traces, "PATIENCE_SECONDS", 1.0)
+    out = tmp_path / "out"
+    proxy.rule = no_traces
+    with pytest.warns(RuntimeWarning, match="did not take .*traces .*folkmoot push"):
+        evaluated(scripted.url, out, n, traces=1).wait_for_traces(30)
+    assert (unsent_in(out) or {})["missing"] == ["traces"]
+    code, runs = pushed()
+    assert (code, runs[0]["missing"]) == (1, ["traces"])
+    proxy.rule = lambda *_: None
+    assert pushed() == (0, [{"folder": str(out), "missing": [], "problem": None}])
+    check_complete(out, n, traces=n)
+
+
+def test_a_store_that_fails_every_other_request_gets_everything_in_the_end(
+    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(send_traces, "PATIENCE_SECONDS", 5.0)
+    out, dice = tmp_path / "out", random.Random(0)
+    proxy.rule = lambda *_: "500" if dice.random() < 0.5 else None
+    began = time.monotonic()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        evaluated(scripted.url, out, 60, traces=1).wait_for_traces(60)
+    assert time.monotonic() - began < 60
+    proxy.rule = lambda *_: None
+    pushed()
+    check_complete(out, 60, traces=60)
+
+
+def test_links_that_the_store_lost_are_made_again(
+    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    proxy.rule = lambda method, path, number: "500" if "link-to-run" in path else None
+    with pytest.warns(RuntimeWarning, match="did not take traces"):
+        evaluated(scripted.url, out, 5, traces=1)
+    proxy.rule = lambda *_: None
+    assert pushed()[0] == 0
+    check_complete(out, 5, traces=5)
+
+
+def test_a_run_whose_creation_was_answered_into_a_cut_connection_is_made_once(
+    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    from mlflow import MlflowClient
+
+    cut: list[str] = []
+
+    def once(method: str, path: str, number: int) -> Fault:
+        if not path.endswith(("runs/create", "logged-models")) or path in cut or method != "POST":
+            return None
+        cut.append(path)
+        return "reset"
+
+    proxy.rule = once
+    out = tmp_path / "out"
+    evaluated(scripted.url, out, 3, traces=1)
+    assert len(cut) == 2
+    check_complete(out, 3, traces=3)
+    client = MlflowClient()
+    experiment = client.get_run(
+        json.loads((out / "run.json").read_text())["mlflow_run_id"]
+    ).info.experiment_id
+    mine = [run for run in client.search_runs([experiment]) if run.data.params["program.max_rounds"] == "1"]
+    assert all("accuracy" in run.data.metrics for run in mine)
+    assert all(model.status == "READY" for model in client.search_logged_models([experiment]))
 
 
 def test_a_server_killed_and_started_again_during_a_run_gets_everything(
@@ -269,6 +367,74 @@ def test_the_same_command_sends_it_too(
     back()
     evaluated(scripted.url, tmp_path / "out", 3)
     check_complete(tmp_path / "out", 3, traces=3)
+
+
+def full(path: Path, value: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+
+def test_a_disk_that_gets_full_at_the_end_keeps_no_trace_from_the_store(
+    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back()
+    for module in (send_traces, unsent):
+        monkeypatch.setattr(module, "write_json", full)
+    result = evaluated(scripted.url, tmp_path / "out", 60, traces=1)
+    assert result.wait_for_traces(60)
+    check_complete(tmp_path / "out", 60, traces=60)
+
+
+def test_a_full_disk_before_a_store_that_is_away_says_what_sends_the_run(
+    away: Path, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unsent, "write_json", full)
+    with pytest.warns(RuntimeWarning, match="did not take .*traces.* the same command with the same folder"):
+        evaluated(scripted.url, tmp_path / "out", 60, traces=1)
+
+
+KILLED_IN: dict[str, tuple[Any, str]] = {
+    "while it sends traces": (send_traces, "_log"),
+    "before it sends them": (tracking.MlflowTracker, "_settle"),
+    "before it knows that they are there": (send_traces, "_left"),
+}
+
+
+def killed(when: str, store: str, cache: str, url: str, out: Path) -> None:
+    """An evaluation in a process of its own, which is killed on its way."""
+    os.environ.update(MLFLOW_TRACKING_URI=store, FOLKMOOT_CACHE=cache)
+    killed_at(*KILLED_IN[when], 1)
+    evaluated(url, out, 60, traces=1).wait_for_traces(60)
+
+
+@pytest.mark.parametrize("when", KILLED_IN)
+def test_a_sender_that_is_killed_leaves_a_mark_of_what_it_has_not_sent(
+    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path, when: str
+) -> None:
+    back()
+    out = tmp_path / "out"
+    there = os.environ["MLFLOW_TRACKING_URI"], os.environ["FOLKMOOT_CACHE"]
+    child = Forked(target=killed, args=(when, *there, scripted.url, out))
+    child.start()
+    child.join(120)
+    assert child.exitcode == -9
+    assert "traces" in (unsent_in(out) or {})["missing"]
+    assert waiting() == [out]
+    assert pushed() == (0, [{"folder": str(out), "missing": [], "problem": None}])
+    check_complete(out, 60, traces=60)
+
+
+def test_mlflow_remembers_the_version_of_a_server_as_when_this_was_written() -> None:
+    """Checked with MLflow 3.17.2: a server that once did not say its version stays unknown in the process."""
+    from mlflow.store.tracking.rest_store import RestStore
+    from mlflow.utils.rest_utils import MlflowHostCreds
+
+    there = MlflowHostCreds("http://127.0.0.1:1")
+    store = RestStore(lambda: there)
+    assert store._get_server_version(store.get_host_creds()) is None
+    assert RestStore._get_server_version.cache_info().currsize > 0
+    with pytest.raises(OSError, match="does not say its version"):
+        send_traces._check_version(store)
+    assert RestStore._get_server_version.cache_info().currsize == 0
 
 
 def test_what_is_no_finished_run_is_not_pushed(tmp_path: Path, away: Path) -> None:

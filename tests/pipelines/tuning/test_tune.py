@@ -219,7 +219,8 @@ def test_a_trial_in_which_everything_fails_has_failed(scripted: Any, tmp_path: P
     space = {"program": "single:cot", "sampling": {"temperature": [0.0, 0.7]}}
     study = tuned(scripted, space, tmp_path / "out", trials=2, sampler="grid")
     assert [entry["state"] for entry in study.trials] == ["complete", "failed"]
-    assert study.trials[1]["failed"] == "every question failed"
+    why = f"{scripted.url} refused the request (400: too warm)"
+    assert study.trials[1]["failed"] == f"every question failed: {why}"
 
 
 def test_ensembles_are_weighed_without_a_call_and_the_winner_is_fitted(scripted: Any, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from children import run as run_child
 from cli_helpers import folkmoot, write
 from mortal import Forked
 from outcome_tables import words_of
+from stores import new_store
 from tuned import lm_at, questions, settings_of, without_numbers
 
 import folkmoot as fm
@@ -290,6 +291,29 @@ def test_a_question_that_nobody_answers_fails_the_training_alone(tmp_path: Path)
     assert [entry["state"] for entry in study.trials] == ["complete", "failed"]
     assert "question 'q7' could not be answered" in study.trials[1]["failed"]
     assert study.report["verdict"] == "no setting was better than the default, which is the winner"
+
+
+def test_trainings_are_runs_under_the_study_with_curves_and_models(
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri := new_store(tmp_path))
+    space = {**NETWORK, "strategies": [["cot"], ["zero_shot"]]}
+    study_of(server.url, tmp_path / "out", space, trials=2, tracking=True, settings={"data": "nets"})
+    client = MlflowClient(uri)
+    (experiment,) = [one for one in client.search_experiments() if one.name == "nets"]
+    runs = client.search_runs([experiment.experiment_id])
+    (parent,) = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs if run is not parent} == {parent.info.run_id}
+    trainings = {r.info.run_id: r for r in runs if r.data.tags.get("folkmoot.program") == "network training"}
+    trials = [run for run in runs if run.data.tags.get("folkmoot.kind") == "trial"]
+    assert sorted(run.data.tags["folkmoot.training_run"] for run in trials) == sorted(trainings)
+    assert len(trainings) == 2
+    for run_id, run in trainings.items():
+        assert run.info.status == "FINISHED"
+        assert len(client.get_metric_history(run_id, "consensus")) == 2 * FIT / 5
+        assert len(run.outputs.model_outputs) == 1
 
 
 def halves_of(out: Path, seed: int) -> tuple[list[fm.Question], list[fm.Question]]:

@@ -210,3 +210,10 @@ def test_shown_addresses_hold_no_secret() -> None:
         == "postgresql://db.example:5432/moot"
     )
     assert safe_url(None) == "study.journal"
+    assert safe_url("u:PW@h/x") == safe_url("PW@h/x") == "…@h/x"
+
+
+def test_an_address_without_its_scheme_is_refused_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(fm.UserError, match=r"--storage '…@h/x' is no URL") as problem:
+        open_storage("u:PW@h/x", tmp_path)
+    assert "PW" not in str(problem.value)

@@ -10,7 +10,7 @@ from typing import Any
 import mlflow
 import pytest
 from stores import new_store
-from tuned import ORDERS, critic_first, lm_at, questions, scripted_by, study_at
+from tuned import ORDERS, critic_first, lm_at, questions, scripted_by, second_thoughts, study_at
 
 import folkmoot as fm
 
@@ -71,6 +71,38 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     study_at(scripted.url, tmp_path / "out", settings={"data": "bank"}, **options)
     assert len(runs(client)) == 1 + 5 + 2
     assert len(client.search_model_versions("name = 'panel'")) == 1
+
+
+def test_replayed_trials_are_rows_of_the_table_and_a_spent_budget_is_a_tag(
+    scripted: Any, client: mlflow.MlflowClient, tmp_path: Path
+) -> None:
+    scripted.reply = scripted_by(second_thoughts)
+    space = {
+        "program": "deliberation",
+        "roles": ["critic", "reasoner"],
+        "max_rounds": {"from": 1, "to": 3},
+        "tie_break": ["majority", "strongest"],
+        "sampling": {"temperature": None},
+    }
+    options = {"trials": 1, "lm": lm_at(scripted.url), "settings": {"data": "bank"}}
+    study = fm.tune(space, questions(0, 20), questions(40, 44), out=tmp_path / "out", **options)
+    (parent,) = [run for run in runs(client) if "mlflow.parentRunId" not in run.data.tags]
+    assert parent.data.tags["folkmoot.stopped"] == "no"
+    table = json.loads(Path(client.download_artifacts(parent.info.run_id, "trials.json")).read_text())
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    assert [row["trial"] for row in rows] == [entry["trial"] for entry in study.trials]
+    replayed = [row for row in rows if row["state"] == "told"]
+    assert len(replayed) == study.report["trials"]["told"] == 8
+    assert {row["replayed_from"] for row in replayed} == {0}
+    known = {e["trial"]: e["scores"]["accuracy"]["value"] for e in study.trials if e["state"] == "told"}
+    assert {row["trial"]: row["accuracy"] for row in replayed} == known
+    assert "trials.json" in parent.data.tags["mlflow.loggedArtifacts"]
+
+    short = study_at(scripted.url, tmp_path / "short", budget="200 calls", tracking=True, study="short")
+    assert short.report["stopped"]
+    (run,) = [run for run in runs(client) if run.data.tags.get("folkmoot.study") == "short"]
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["folkmoot.stopped"] == short.report["stopped"]
 
 
 def test_a_store_that_is_down_does_not_stop_a_study(
