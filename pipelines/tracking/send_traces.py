@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import threading
 import time
 import warnings
@@ -185,51 +184,16 @@ def _is_outage(problem: Exception) -> bool:
 
 
 def _log(client: MlflowClient, experiment: str, run_id: str, traces: Sequence[Sequence[Span]]) -> None:
+    from mlflow.store.tracking.rest_store import RestStore
     from mlflow.tracing.client import TracingClient
 
     tracing = TracingClient(client.tracking_uri)
     try:
         tracing.log_spans(experiment, [span for spans in traces for span in spans])
-    except NotImplementedError:  # a folder, or a server from before MLflow 3.4
-        _check_version(tracing.store)
-        for spans in traces:
-            _log_as_artifact(tracing, experiment, run_id, spans)
-        return
-    client.link_traces_to_run([spans[0].trace_id for spans in traces], run_id)
-
-
-def _check_version(store: Any) -> None:
-    """Raise OSError where a server did not say its version, which MLflow remembers as that of an old one."""
-    from mlflow.store.tracking.rest_store import RestStore
-
-    if isinstance(store, RestStore) and store._get_server_version(store.get_host_creds()) is None:
+    except NotImplementedError:  # MLflow takes one that once did not answer for an old one, and remembers it
         RestStore._get_server_version.cache_clear()
-        raise OSError("the server does not say its version")
-
-
-def _log_as_artifact(tracing: Any, experiment: str, run_id: str, spans: Sequence[Span]) -> None:
-    from mlflow.entities import SpanStatusCode, TraceData, TraceInfo, TraceLocation, TraceState
-    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-    from mlflow.tracing.utils.artifact_utils import get_artifact_uri_for_trace
-
-    root = spans[0]
-    failed = root.status.status_code == SpanStatusCode.ERROR
-    began, ended = root.start_time_ns, root.end_time_ns or root.start_time_ns
-    tag = "mlflow.traceTag."
-    info = TraceInfo(
-        trace_id=root.trace_id,
-        trace_location=TraceLocation.from_experiment_id(experiment),
-        request_time=began // 1_000_000,
-        execution_duration=(ended - began) // 1_000_000,
-        state=TraceState.ERROR if failed else TraceState.OK,
-        request_preview=json.dumps(root.inputs)[:1000],
-        response_preview=json.dumps(root.outputs)[:1000],
-        trace_metadata={"mlflow.sourceRun": run_id},
-        tags={key[len(tag) :]: str(text) for key, text in root.attributes.items() if key.startswith(tag)},
-    )
-    place = get_artifact_uri_for_trace(tracing.start_trace(info))
-    kept = json.dumps(TraceData(spans=list(spans)).to_dict(), ensure_ascii=False, default=str)
-    get_artifact_repository(place, tracking_uri=tracing.tracking_uri).upload_trace_data(kept)
+        raise OSError("the server does not say its version, or is from before MLflow 3.4") from None
+    client.link_traces_to_run([spans[0].trace_id for spans in traces], run_id)
 
 
 def _few(known: Iterable[tuple[Record, int]], start: int) -> tuple[list[Record], int]:

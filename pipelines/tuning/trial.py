@@ -91,33 +91,31 @@ class Scorer:
         """
         branch, own, lms = self.space.own(setting)
         parameters = branch.parameters(own)
-        replays = branch.protocol.replays if branch.protocol else None
         if branch.trains:
             try:
                 self._program(branch, parameters, lms)
             except Unanswered as problem:
                 return Scored(setting, (None,) * questions, {}, f"training: {problem.what}"), []
-        if replays is None or not (self.shares or replays.same_calls):
-            return self._scored(setting, self._rows(branch, parameters, lms, questions)), []
-        recorded = replays.record(parameters, _largest(branch, replays))
-        program = self._program(branch, recorded, lms)
+        replays = branch.protocol.replays if branch.protocol else None
         others: dict[str, tuple[Setting, dict[str, Any]]] = {}
-        for given, sibling in self._siblings(branch, own, replays):
-            full = self.space.whole(branch, sibling, lms, program)
-            if replays.tell([], given) is not None and key_of(full) not in (*known, key_of(setting)):
-                others[key_of(full)] = full, given
-        outcomes = replays.tell([], parameters)
-        if outcomes is None and not others:
-            return self._scored(setting, self._rows(branch, parameters, lms, questions)), []
-        rows = self._rows(branch, recorded, lms, questions)
-        if outcomes is None:
+        found: list[Scored] = []
+        own_rows: list[ResultRow] | None = None
+        if replays is not None and (self.shares or replays.same_calls):
+            recorded = replays.record(parameters, _largest(branch, replays))
+            program = self._program(branch, recorded, lms)
+            for given, sibling in self._siblings(branch, own, replays):
+                full = self.space.whole(branch, sibling, lms, program)
+                if replays.tell([], given) is not None and key_of(full) not in (*known, key_of(setting)):
+                    others[key_of(full)] = full, given
+            if others or replays.tell([], parameters) is not None:
+                rows = self._rows(branch, recorded, lms, questions)
+                outcomes = replays.tell(rows, parameters)
+                own_rows = None if outcomes is None else _replayed(rows, outcomes)
+                for full, given in others.values():
+                    with suppress(UserError):  # the recorded run is too short for this one
+                        found.append(self._scored(full, _replayed(rows, replays.tell(rows, given) or [])))
+        if own_rows is None:
             own_rows = self._rows(branch, parameters, lms, questions)
-        else:
-            own_rows = _replayed(rows, replays.tell(rows, parameters) or [])
-        found = []
-        for full, given in others.values():
-            with suppress(UserError):  # the recorded run is too short for this one
-                found.append(self._scored(full, _replayed(rows, replays.tell(rows, given) or [])))
         return self._scored(setting, own_rows), found
 
     def training_run(self, setting: Setting) -> str | None:

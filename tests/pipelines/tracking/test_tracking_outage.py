@@ -429,12 +429,9 @@ def test_mlflow_remembers_the_version_of_a_server_as_when_this_was_written() -> 
     from mlflow.utils.rest_utils import MlflowHostCreds
 
     there = MlflowHostCreds("http://127.0.0.1:1")
-    store = RestStore(lambda: there)
-    assert store._get_server_version(store.get_host_creds()) is None
-    assert RestStore._get_server_version.cache_info().currsize > 0
-    with pytest.raises(OSError, match="does not say its version"):
-        send_traces._check_version(store)
-    assert RestStore._get_server_version.cache_info().currsize == 0
+    RestStore._get_server_version.cache_clear()
+    assert RestStore._get_server_version(there) is None
+    assert RestStore._get_server_version.cache_info().currsize == 1
 
 
 def test_what_is_no_finished_run_is_not_pushed(tmp_path: Path, away: Path) -> None:
