@@ -17,7 +17,7 @@ from rich.table import Table
 
 import folkmoot as fm
 from folkmoot.pipelines.cli.show import Screen, show_dialogue
-from folkmoot.pipelines.comparison.compare import Pair
+from folkmoot.pipelines.comparison.pairs import Pair
 from folkmoot.pipelines.plots.dialogues import most_informative
 from folkmoot.pipelines.runs.progress import Progress as State
 
@@ -73,17 +73,12 @@ def main() -> None:
                 progress=watch(bars, task),
             )
     base, *others = results
-    pairs = dict(
-        zip(
-            others,
-            fm.compare(results[base], *(results[name] for name in others), names=list(results)),
-            strict=True,
-        )
-    )
+    found = fm.compare(results[base], *(results[name] for name in others), names=list(results))
+    pairs = dict(zip(others, found.against, strict=True))
     console.print(table(results, pairs))
     console.print("[bold]Verdict[/]")
-    for pair in pairs.values():
-        console.print(f"- {pair.verdict}")
+    for said in found.said:
+        console.print(f"- {said}")
     console.print("\n[bold]One dialogue[/]")
     (row,) = most_informative(results["two agents, judge"].rows, most=1)
     console.print(

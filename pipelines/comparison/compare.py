@@ -230,6 +230,12 @@ def _check_same(ids: Sequence[str], shared: Sequence[Sequence[_Answered]], title
             )
 
 
+def compared_alone(name: str, run: Evaluation) -> Compared:
+    """The figures of a run over all its questions."""
+    rows = [_answered(row, None) for row in run.rows]
+    return _compared(name, run, len(rows), rows)
+
+
 def _compared(name: str, run: Evaluation, rows: int, shared: Sequence[_Answered]) -> Compared:
     f1 = [one.f1 for one in shared if one.f1 is not None]
     estimate = bootstrap_mean(f1, seed=0) if f1 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +17,8 @@ from markupsafe import Markup
 from ...modules.base.fence import clean
 from ...optimizers.statistics.statistics import mcnemar_exact, wilson
 from ..base.wording import counted, run_failed
+from ..comparison.compare import compared_alone
+from ..comparison.confounds import unread_cause
 from ..comparison.pairs import Comparison
 from ..comparison.recommend import price_axis
 from ..evaluation.earlier import Evaluation
@@ -38,11 +41,16 @@ class RunGroup:
     comparison: Comparison | None = None
     verdicts: tuple[PairVerdict, ...] = ()
 
-    @property
+    @cached_property
     def failure(self) -> str:
-        """What to do about the only run, if most of its questions failed; without a full stop."""
+        """What to do about the only run, if most of its questions failed or its answers could not be read;
+        without a full stop."""
+        if self.comparison is not None:
+            return ""
         counts = self.runs[0].summary.counts
-        return "" if self.comparison else run_failed(self.names[0], counts["errors"], counts["rows"])
+        alone = compared_alone(self.names[0], self.runs[0]) if counts["unreadable"] else None
+        unread = unread_cause(alone, self.runs[0]) if alone and alone.mostly_unread else ""
+        return run_failed(self.names[0], counts["errors"], counts["rows"]) or unread
 
     @property
     def lead(self) -> Lead | None:

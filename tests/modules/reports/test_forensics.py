@@ -99,6 +99,21 @@ def test_chances_of_a_dialogue() -> None:
     ]
 
 
+def test_what_a_judge_decided_is_not_put_down_to_talk() -> None:
+    """Nobody revised anything: two agents part, and a judge settles it rightly where the vote is wrong."""
+    settled = row(turn("i", 1, "B"), turn("r", 1, "A"), turn("judge", 1, "A"), answer="A")
+    found = forensics([settled, settled])
+    talk = found["talk"]
+    assert (talk["accuracy"], talk["accuracy_last"], talk["wrong_to_right"]) == (0, 0, 2)
+    assert not any(count for change, count in talk["revisions"].items() if change != "wrong_to_wrong")
+    assert talk["decider"]["wrong_to_right"] == 2
+    assert found["shapley"]["unexplained"] == 1.0  # the votes explain nothing of it
+    turned = row(turn("i", 1, "B"), turn("r", 1, "A"), turn("i", 2, "A"), turn("r", 2, "A"), answer="A")
+    talk = forensics([turned])["talk"]
+    assert (talk["revisions"]["wrong_to_right"], talk["decider"]["wrong_to_right"]) == (1, 0)
+    assert forensics([turned])["shapley"]["unexplained"] == 0
+
+
 def test_the_figures_of_four_dialogues_by_hand() -> None:
     found = forensics([LOST, WON, SPLIT, AGREED])
     assert found["questions"] == 4

@@ -468,6 +468,9 @@ def test_replies_that_were_cut_off_lose_to_nobody(tmp_path: Path) -> None:
     found = fm.report([tmp_path / "thinker", base], names=["thinker", "base"], out=tmp_path / "r.html")
     assert found.headline.startswith(cause)
     assert "beats" not in (tmp_path / "r.html").read_text()
+    alone = fm.report(tmp_path / "thinker", names=["thinker"], out=tmp_path / "r.html")
+    assert alone.headline == f"No verdict: {cause}"
+    assert "is right on" not in (tmp_path / "r.html").read_text()
 
 
 @pytest.mark.parametrize(
