@@ -1,7 +1,7 @@
 """Folders that folkmoot wrote before its parts were moved: each is loaded, gone on with or clearly refused.
 
-`before-house` was written by the commit a9e594c and is never made anew: users have such folders on disk.
-Only what users have is used here: `import folkmoot`, the command line, and the scripted LM.
+`saved/before-house` was written by the commit a9e594c and is never made anew: users have such folders on
+disk. Only what users have is used here: `import folkmoot`, the command line, and the scripted LM.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sqlite3
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from cli_helpers import folkmoot, isolate, rows_of
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-FOLDERS = Path(__file__).parents[1] / "before-house"
+FOLDERS = Path(__file__).parents[1] / "saved" / "before-house"
 EXPECTED: dict[str, Any] = json.loads((FOLDERS / "expected.json").read_text())
 LM = ["--lm", "openai/scripted", "--api-base", ADDRESS]
 STEADY = ["--no-track", "--no-cache", "--concurrency", "1"]
@@ -161,6 +163,67 @@ def test_a_recorded_run_is_replayed_without_a_call(home: Any) -> None:
     assert answers(run.rows) == EXPECTED["evaluate"]["answers"]
 
 
+# Tracked runs -----------------------------------------------------------------------------------------------
+
+TWO = ("finished", "stopped")
+TRACKED = ["evaluate", TEAM, "--set", "max_rounds=1", "--data", "questions.jsonl", *LM]
+TRACKED += ["--no-cache", "--concurrency", "1", "--out"]
+
+
+@pytest.fixture
+def tracked(home: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A client of the MLflow store of two runs, from the dump of its `mlflow.db`."""
+    folder = home("tracked")
+    dump = (folder / "mlflow.sql").read_text().replace("/home/somebody/folkmoot", str(folder))
+    with closing(sqlite3.connect(folder / "mlflow.db")) as database:
+        database.executescript(dump)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
+    return pytest.importorskip("mlflow").MlflowClient()
+
+
+def logged(client: Any, out: str) -> Any:
+    """The MLflow run of a folder; there is no other that the folders do not know."""
+    known = {name: json.loads(Path(name, "run.json").read_text())["mlflow_run_id"] for name in TWO}
+    experiments = [each.experiment_id for each in client.search_experiments()]
+    assert {run.info.run_id for run in client.search_runs(experiments)} == set(known.values())
+    return client.get_run(known[out])
+
+
+def test_a_finished_tracked_run_stands_as_it_is(tracked: Any) -> None:
+    before, noted = paid("finished"), logged(tracked, "finished")
+    assert printed(*TRACKED, "finished")["stopped"] is None
+    again = logged(tracked, "finished")
+    assert again.info.status == noted.info.status == "FINISHED"
+    for part in ("data", "inputs", "outputs"):
+        assert getattr(again, part).to_dictionary() == getattr(noted, part).to_dictionary()
+    assert paid("finished") == before
+
+
+def test_a_logged_program_of_an_old_store_answers(tracked: Any, served: ScriptedServer) -> None:
+    (kept,) = logged(tracked, "finished").outputs.model_outputs
+    model = pytest.importorskip("mlflow").pyfunc.load_model(
+        f"models:/{kept.model_id}", model_config={"api_base": ADDRESS}
+    )
+    asked = [{"question": one.question, "choices": one.choices} for one in questions(0, 6)]
+    found = model.predict(asked)
+    assert list(found["answer"]) == list(EXPECTED["tracked"]["answers"].values())
+    assert len(served.bodies) == EXPECTED["tracked"]["calls"]
+
+
+def test_a_stopped_tracked_run_goes_on_in_its_mlflow_run(tracked: Any, served: ScriptedServer) -> None:
+    assert logged(tracked, "stopped").info.status == "KILLED"
+    sent = json.loads(Path("stopped/traces_sent.json").read_text())
+    printed(*TRACKED, "stopped")
+    known, run = EXPECTED["tracked"], logged(tracked, "stopped")
+    assert len(served.bodies) == known["stopped"]["calls"] - known["stopped"]["paid"]
+    assert (run.info.status, run.data.metrics["rows"]) == ("FINISHED", 6)
+    assert answers(rows_of(Path("stopped"))) == known["answers"]
+    traces = tracked.search_traces(locations=[run.info.experiment_id], run_id=run.info.run_id)
+    assert len(traces) == 6
+    again = json.loads(Path("stopped/traces_sent.json").read_text())
+    assert (again["run_id"], again["offset"] > sent["offset"]) == (sent["run_id"], True)
+
+
 # Compilations -----------------------------------------------------------------------------------------------
 
 
@@ -233,6 +296,17 @@ def test_a_stopped_study_goes_on(home: Any, served: ScriptedServer) -> None:
     assert len(served.bodies) == known["calls"] - known["paid"]
     assert done
     assert all(one in study.trials for one in done)
+
+
+def test_a_study_whose_workers_were_killed_goes_on(home: Any, served: ScriptedServer) -> None:
+    """One was killed before it asked anything in trial 1; the next took it up, and was killed in trial 2."""
+    home("tune")
+    study, known = tuned("killed"), EXPECTED["tune"]["killed"]
+    check_study(study, known)
+    assert len(served.bodies) == known["calls"] - known["paid"]
+    assert [entry["place"] for entry in study.trials if "lost" in entry] == [1, 2]
+    table = [[each["place"], each["state"], each["setting"]] for each in study.trials]
+    assert [each for each in table if each[1] != "given back"] == known["table"]
 
 
 def test_a_study_is_continued_with_more_trials(home: Any, served: ScriptedServer) -> None:

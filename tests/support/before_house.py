@@ -1,4 +1,4 @@
-"""What the folders in `before-house` were made with, and what it takes to go on with them.
+"""What the folders in `saved/before-house` were made with, and what it takes to go on with them.
 
 All of it is frozen: the folders hold hashes of these questions, of the requests that were made, and of the
 LM's address.
