@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -9,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+gc.disable()  # until all tests are collected: what is imported until then stays
+
 SUPPORT = str(Path(__file__).parent / "support")
 sys.path.insert(0, SUPPORT)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [SUPPORT, os.environ.get("PYTHONPATH")]))
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # its threads would look hosts up
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker has a core of its own
 os.environ["FOLKMOOT_CALLS_MB"] = "0"  # no answers from earlier runs; for child processes too
 
 from hypothesis import settings  # noqa: E402
@@ -24,6 +28,13 @@ from folkmoot.pipelines.testing.server import ScriptedServer  # noqa: E402
 settings.register_profile("day", max_examples=40, deadline=None)
 settings.register_profile("nightly", max_examples=400, deadline=None)
 settings.load_profile("day")
+
+
+def pytest_collection_finish() -> None:
+    """The collector passes over all that the imports have made, and comes less often."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
