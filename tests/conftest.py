@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import os
 import sys
@@ -29,6 +30,11 @@ settings.register_profile("day", max_examples=40, deadline=None)
 settings.register_profile("nightly", max_examples=400, deadline=None)
 settings.load_profile("day")
 
+BLANK = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg=="
+)
+"""A picture of one point, as PNG."""
+
 
 def pytest_collection_finish() -> None:
     """The collector passes over all that the imports have made, and comes less often."""
@@ -48,6 +54,15 @@ def _own_store() -> None:
     """No test goes on with the tracking store that another one left in MLflow's global settings."""
     if (mlflow := sys.modules.get("mlflow")) is not None and hasattr(mlflow, "set_tracking_uri"):
         mlflow.set_tracking_uri(None)
+
+
+@pytest.fixture(autouse=True)
+def _blank_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are drawn up everywhere, and rendered where a test is marked `plots`: that takes most time."""
+    figures = sys.modules.get("matplotlib.figure")
+    if figures is None or request.node.get_closest_marker("plots"):
+        return
+    monkeypatch.setattr(figures.Figure, "savefig", lambda figure, path: Path(path).write_bytes(BLANK))
 
 
 @pytest.fixture

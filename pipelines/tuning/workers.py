@@ -16,6 +16,7 @@ from ..base.budget import BudgetSpent
 from ..base.children import safe_path
 
 INTERRUPTED = "interrupted"
+CONTEXT = multiprocessing.get_context("spawn")  # a fork would share connections, and locks that threads hold
 POLL_SECONDS = 0.5
 END_SECONDS = 30.0
 
@@ -36,12 +37,11 @@ def in_processes(
     Returns how each ended; of one that died there is nothing. `work` and `job` must be picklable. A process
     whose parent dies ends, too. On KeyboardInterrupt the processes are interrupted, and waited for.
     """
-    context = multiprocessing.get_context("spawn")
     processes, ends = [], []
     with safe_path():
         for _ in range(workers):
-            here, there = context.Pipe(duplex=False)
-            processes.append(context.Process(target=_child, args=(there, work, job)))
+            here, there = CONTEXT.Pipe(duplex=False)
+            processes.append(CONTEXT.Process(target=_child, args=(there, work, job)))
             processes[-1].start()
             there.close()
             ends.append(here)

@@ -18,6 +18,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from children import run as run_child
+from children import script
 from cli_helpers import rows_of
 from planted import colours, is_proposal, of_instructions
 from stores import new_store
@@ -69,8 +71,8 @@ def leaks(root: Path) -> list[str]:
 class Place:
     """A scratch folder that holds all that a child writes to: home, cache, temporary and working folder."""
 
-    def __init__(self, root: Path) -> None:
-        self.root, self.work = root, root / "work"
+    def __init__(self, root: Path, how: str) -> None:
+        self.root, self.work, self.how = root, root / "work", how
         for name in ("work/data", "home", "cache", "tmp"):
             (root / name).mkdir(parents=True)
         new_store(root)
@@ -78,7 +80,7 @@ class Place:
         rows = {
             "train": [question.to_row() for question in colours(16, "t")],
             "validation": [question.to_row() for question in colours(9, "v")],
-            "questions": [question.to_row() for question in colours(30, "q")],
+            "questions": [question.to_row() for question in colours(12, "q")],
         }
         rows["questions"].append(rows["questions"][0] | broken)
         for name, said in rows.items():
@@ -101,27 +103,29 @@ class Place:
     def run(self, given: Any, **environment: str) -> str:
         """What a child said that was given these commands or arguments."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        done = subprocess.run(
-            [sys.executable, str(CHILD), json.dumps(given)],
-            cwd=self.work,
-            env={
-                **kept,
-                "HOME": str(self.root / "home"),
-                "XDG_CACHE_HOME": str(self.root / "cache"),
-                "TMPDIR": str(self.root / "tmp"),
-                "FOLKMOOT_DATA": str(self.work / "data"),
-                "MLFLOW_TRACKING_URI": self.store,
-                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-                "OMP_NUM_THREADS": "1",
-                **environment,
-            },
-            capture_output=True,
-            timeout=300,
-            check=False,
-        )
-        (self.root / "stdout").write_bytes(done.stdout)
-        (self.root / "stderr").write_bytes(done.stderr)
-        said = (done.stdout + done.stderr).decode()
+        environment = {
+            **kept,
+            "HOME": str(self.root / "home"),
+            "XDG_CACHE_HOME": str(self.root / "cache"),
+            "TMPDIR": str(self.root / "tmp"),
+            "FOLKMOOT_DATA": str(self.work / "data"),
+            "MLFLOW_TRACKING_URI": self.store,
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "OMP_NUM_THREADS": "1",
+            **environment,
+        }
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.work)
+            if self.how == "forked":
+                done = run_child(script, CHILD, json.dumps(given), timeout=300, environment=environment)
+            else:
+                words = [sys.executable, str(CHILD), json.dumps(given)]
+                done = subprocess.run(
+                    words, env=environment, capture_output=True, text=True, timeout=300, check=False
+                )
+        (self.root / "stdout").write_text(done.stdout)
+        (self.root / "stderr").write_text(done.stderr)
+        said = done.stdout + done.stderr
         assert done.returncode == 0, said
         assert "Traceback" not in said, said
         return said
@@ -131,9 +135,10 @@ class Place:
         return list(json.loads((self.work / "codes.json").read_text()))
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+@pytest.fixture(params=["forked", pytest.param("alone", marks=pytest.mark.nightly)])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """By day the commands run in a process forked from a warm one, at night in an interpreter of its own."""
+    return Place(tmp_path, request.param)
 
 
 def repeating(server: ScriptedServer) -> Callable[[dict[str, Any]], Any]:
@@ -236,7 +241,7 @@ def check_that_all_was_written(place: Place) -> None:
     counts = [stored.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("runs", "trace_info")]
     stored.close()
     assert counts[0] >= 12
-    assert counts[1] >= 31
+    assert counts[1] >= 13
     assert "because of Bearer …" in (place.work / "runs/talk/traces.jsonl").read_text()
 
 
@@ -311,7 +316,7 @@ def test_passwords_in_addresses_leave_no_trace(
     assert not [body for body in scripted.bodies if holds_secret(json.dumps(body).encode())]
     rows = rows_of(place.work / "runs/user")
     texts = [turn["text"] for row in rows for turn in row["transcript"]]
-    assert sum(text.startswith("because of Basic …") for text in texts) == 30
+    assert sum(text.startswith("because of Basic …") for text in texts) == 12
     assert [row["error"].count("Wrong: Authorization: Basic …") for row in rows if row["error"]] == [1]
     said = (place.root / "stderr").read_text()
     assert "Wrong: Basic ***" in said

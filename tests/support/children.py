@@ -9,9 +9,10 @@ import runpy
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
+from types import SimpleNamespace
 from typing import Any
 
 FORKED = multiprocessing.get_context("forkserver")
@@ -19,30 +20,38 @@ FORKED.set_forkserver_preload(["warm"])
 
 
 class Forked(FORKED.Process):
-    """A forked process with the environment of the process that makes it."""
+    """A forked process with the environment of the process that makes it, or the one that is given."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, environment: Mapping[str, str] | None = None, **options: Any) -> None:
         super().__init__(**options)
-        self._environment = dict(os.environ)
+        self._environment = dict(os.environ if environment is None else environment)
 
     def run(self) -> None:
+        assert "warm" in sys.modules, "the warm process has not found what it is to import"
         os.environ.clear()
         os.environ.update(self._environment)
         super().run()
 
 
+WARM = SimpleNamespace(Pipe=FORKED.Pipe, Process=Forked)
+"""What takes the place of a context of `multiprocessing` whose processes are to begin at once."""
+
+
 class Child:
     """A function in a process of its own, handled as one handles a `subprocess.Popen`; its output is kept.
 
-    The function is found by its name and gets this process's environment and working folder, and nothing
-    else of it.
+    The function is found by its name and gets this process's working folder and its environment, unless
+    another is given, and nothing else of it.
     """
 
-    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+    def __init__(
+        self, function: Callable[..., Any], *arguments: Any, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="folkmoot-child-")
         for name in ("out", "err"):
             Path(self._folder.name, name).touch()
-        self._process = Forked(target=_alone, args=(self._folder.name, function, arguments))
+        given = (self._folder.name, function, arguments)
+        self._process = Forked(target=_alone, args=given, environment=environment)
         self._process.start()
         atexit.register(self.kill)
 
@@ -79,9 +88,14 @@ class Child:
         return Path(self._folder.name, name).read_text()
 
 
-def run(function: Callable[..., Any], *arguments: Any, timeout: float = 120) -> CompletedProcess[str]:
+def run(
+    function: Callable[..., Any],
+    *arguments: Any,
+    timeout: float = 120,
+    environment: Mapping[str, str] | None = None,
+) -> CompletedProcess[str]:
     """Run a function in a process of its own to its end."""
-    child = Child(function, *arguments)
+    child = Child(function, *arguments, environment=environment)
     out, err = child.communicate(timeout)
     return CompletedProcess([], child.wait(), out, err)
 
@@ -121,6 +135,7 @@ def script(path: Path, *words: Any) -> None:
 
 def _alone(folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    tempfile.tempdir = None  # where the environment says, not where the warm process found it
     for number, name in ((1, "out"), (2, "err")):
         with open(os.path.join(folder, name), "wb") as file:
             os.dup2(file.fileno(), number)

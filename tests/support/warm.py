@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import gc
 import os
+from importlib import import_module
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # it is read on import, and would start a thread
+
+NAMES = (
+    "matplotlib.figure",
+    "mlflow.store.tracking.sqlalchemy_store",
+    "torch_geometric.nn",
+    "folkmoot.pipelines.cli",
+)
+
+
+def import_all() -> None:
+    for name in NAMES:
+        import_module(name)
+    folkmoot = import_module("folkmoot")
+    for name in folkmoot.__all__:
+        getattr(folkmoot, name)
+    import_module("sqlalchemy.orm").configure_mappers()
+    import_module("optuna").storages.RDBStorage("sqlite://")  # it reads its migrations
+
+
 gc.disable()
-
-import matplotlib.figure
-import mlflow.store.tracking.sqlalchemy_store
-import optuna
-import torch_geometric.nn
-
-import folkmoot
-from folkmoot.pipelines.cli import main
-
-ALL = [getattr(folkmoot, name) for name in folkmoot.__all__]
-LIBRARIES = [matplotlib.figure, mlflow.store.tracking.sqlalchemy_store, optuna, torch_geometric.nn, main]
-gc.freeze()  # what the children share is neither searched nor copied by their collectors
+import_all()
+gc.freeze()  # what all children share is not searched by their collectors, and so not copied
 gc.enable()

@@ -246,6 +246,7 @@ def test_rows_of_other_protocols_have_steps_and_golds_that_are_no_option() -> No
 # The plot ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.plots
 def test_the_plot_is_drawn_when_evaluators_were_asked(tmp_path: Path) -> None:
     assert causal_plot(causal_report(TABLE), tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
@@ -276,6 +277,7 @@ def test_without_evaluations_there_is_no_plot(rows: list[dict[str, Any]], tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.plots
 def test_a_tracked_run_has_its_plot_and_name(
     scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -179,6 +179,7 @@ def picture(path: Path) -> bool:
     return path.read_bytes()[:4] == b"\x89PNG" and path.stat().st_size > 1_000
 
 
+@pytest.mark.plots
 def test_plots_are_drawn(tmp_path: Path) -> None:
     assert network_plot(network_report(TABLE), tmp_path / "network.png")
     curve = [

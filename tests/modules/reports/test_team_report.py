@@ -207,6 +207,7 @@ def test_rows_of_real_runs_of_other_programs_are_read(scripted: Any) -> None:
 # Plots ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.plots
 def test_the_team_plot_is_a_picture(tmp_path: Path) -> None:
     assert team_plot(team_report(TABLE), tmp_path / "team.png")
     assert (tmp_path / "team.png").read_bytes().startswith(b"\x89PNG")
@@ -217,6 +218,7 @@ def test_the_team_plot_is_a_picture(tmp_path: Path) -> None:
     assert not (tmp_path / "none.png").exists()
 
 
+@pytest.mark.plots
 def test_the_step_limit_plot_is_a_picture(tmp_path: Path) -> None:
     score = {"value": 0.5, "low": 0.3, "high": 0.7}
     assert step_limit_plot([{"limit": 5, "em": score, "f1": score}], tmp_path / "limits.png")

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from children import Child, command
+from children import WARM, Child, command
 from cli_helpers import KEY, folkmoot, isolate, lm, write
 from tuned import critic_first, questions, scripted_by
 
 from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tuning import workers
 
 
 @pytest.fixture(autouse=True)
@@ -171,7 +172,8 @@ def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(
     assert running.returncode == 130, told
     assert "interrupted: what is finished is kept" in told
     scripted.delay = 0.0
-    done = folkmoot(*given, "--workers", "1", "--json")  # how many it takes is free
+    monkeypatch.setattr(workers, "CONTEXT", WARM)
+    done = folkmoot(*given, "--json")
     trials = json.loads(done.stdout)["trials"]
     assert trials["complete"] + trials["pruned"] == 2  # the second is hopeless once the first is known
     everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())

@@ -41,10 +41,10 @@ Path({ready!r}).touch()
 """
 # The end of a program, the exit code and the last line of the traceback that it must have.
 ENDS = {
+    "time.sleep(60)": (-signal.SIGINT, "KeyboardInterrupt"),  # first, because it goes on writing till then
     "": (0, ""),
     "server.stop(); server.start(); server.stop(); sys.exit(3)": (3, ""),
     "raise SystemError('on purpose')": (1, "SystemError: on purpose"),
-    "time.sleep(60)": (-signal.SIGINT, "KeyboardInterrupt"),
 }
 
 

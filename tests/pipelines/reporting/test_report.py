@@ -227,6 +227,7 @@ def test_prices_are_dollars_where_known_then_tokens_then_calls() -> None:
 # The page
 
 
+@pytest.mark.plots
 def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -> None:
     one, two = run(60, 100, name="one agent"), talk(100)
     found = fm.report([one, two], out=tmp_path / "r.html")
@@ -260,6 +261,7 @@ def test_a_run_alone_says_that_it_cannot_say_more(tmp_path: Path) -> None:
     assert found.figures["groups"][0]["comparison"] is None
 
 
+@pytest.mark.plots
 def test_nothing_on_the_page_loads_or_runs_or_leads_anywhere(tmp_path: Path) -> None:
     found = fm.report([run(5, 10), talk(10)], out=tmp_path / "r.html")
     shown_page = page(found)
@@ -290,6 +292,7 @@ def test_nothing_on_the_page_loads_or_runs_or_leads_anywhere(tmp_path: Path) -> 
     assert "script-src" not in directives
 
 
+@pytest.mark.plots
 def test_the_page_can_be_read_by_everyone(tmp_path: Path) -> None:
     shown_page = page(fm.report([run(5, 10), talk(10)], out=tmp_path / "r.html"))
     assert shown_page.all("html") == [{"lang": "en"}]
@@ -307,6 +310,7 @@ def test_the_page_can_be_read_by_everyone(tmp_path: Path) -> None:
     assert not re.search(r"<!--|\{\{|\{%", text)
 
 
+@pytest.mark.plots
 def test_no_text_from_outside_becomes_part_of_the_page(tmp_path: Path) -> None:
     asked = ask(4, question=f"{HOSTILE} number 1", choices={"A": HOSTILE, "B": "no"})
     hostile = Talks(lambda i: [(HOSTILE, 1, "A"), ("r", 1, "B"), (HOSTILE, 2, "B"), ("r", 2, "B")], HOSTILE)
@@ -408,6 +412,7 @@ def test_a_run_without_rows_is_left_out_beside_one_with_some(tmp_path: Path) -> 
     assert found.figures["warnings"] == [f"Left out: {tmp_path / 'empty'} has no finished row yet."]
 
 
+@pytest.mark.plots
 def test_a_compile_and_a_study_are_shown_with_the_runs_in_them(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     run(50, 100, folder / "before", "before")

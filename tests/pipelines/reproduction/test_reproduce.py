@@ -726,6 +726,7 @@ def test_groups_are_measured_apart(home: Path, scripted: ScriptedServer) -> None
     assert "nothing to measure" in social["why"]
 
 
+@pytest.mark.plots
 def test_figures_are_drawn(home: Path, scripted: ScriptedServer) -> None:
     scripted.reply = acting
     words = ["--limit", 2, "--out", "out", "--json"]

@@ -204,6 +204,7 @@ def test_a_run_says_what_it_was_of_and_how_it_went(here: Path) -> None:
     assert (used.dataset.name, used.dataset.digest) == ("toy", "c" * 36)
 
 
+@pytest.mark.plots
 def test_the_artifacts_can_be_read_by_people_and_by_mlflow(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,6 +299,7 @@ def test_live_metrics_have_the_rows_done_as_step(here: Path, monkeypatch: pytest
         state.count(one)
         progress(tracker, state)
         until(lambda step=state.done: step in live_steps(str(tracker.run_id)))
+        until(lambda: not any(one.name == "folkmoot-mlflow" for one in threading.enumerate()))
     finish(tracker, evaluated(here / "out", a_run()), here / "out")
     history = MlflowClient().get_metric_history(str(tracker.run_id), "accuracy")
     assert [(point.step, point.value) for point in history] == [(1, 1.0), (2, 0.5), (4, 0.5)]

@@ -55,6 +55,7 @@ def refused(said: Any) -> str:
     return str(lines[0])
 
 
+@pytest.mark.plots
 def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(
     tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer
 ) -> None:

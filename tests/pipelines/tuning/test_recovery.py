@@ -19,7 +19,7 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tuning import recovery, worker
 from folkmoot.pipelines.tuning.trial import Scorer
 
-TRIALS = 4
+TRIALS = 3
 POINTS: dict[str, tuple[Any, str, int]] = {
     "before the first beat": (SeededSampler, "before_trial", 2),
     "before it is named": (recovery.Crew, "claim", 2),
@@ -104,6 +104,7 @@ def has_lost_nothing(study: Any, lost: int) -> None:
 
 BY_DAY = ("before the first beat", "between two rungs")
 """The points that are tried by day on every kind of storage, and the others on SQLite."""
+ELSEWHERE_BY_DAY = [(point, "sqlite") for point in BY_DAY] + [("before the first beat", "postgresql")]
 
 
 @pytest.mark.parametrize(
@@ -128,15 +129,13 @@ def test_a_killed_worker_gives_its_trial_back(
 
 
 @pytest.mark.parametrize(
-    "point",
+    ("point", "storage"),
     [
-        "before the first beat",
-        "between two rungs",
-        pytest.param("before it is named", marks=pytest.mark.nightly),
-        pytest.param("before its setting is drawn", marks=pytest.mark.nightly),
-        pytest.param("once its setting is drawn", marks=pytest.mark.nightly),
-        pytest.param("before its result is noted", marks=pytest.mark.nightly),
+        pytest.param(point, kind, marks=[] if (point, kind) in ELSEWHERE_BY_DAY else [pytest.mark.nightly])
+        for point in list(POINTS)[:-1]
+        for kind in ("sqlite", "postgresql")
     ],
+    indirect=["storage"],
 )
 def test_a_worker_killed_on_another_machine_gives_its_trial_back(
     point: str, storage: str, planted: ScriptedServer, tmp_path: Path
@@ -147,7 +146,16 @@ def test_a_worker_killed_on_another_machine_gives_its_trial_back(
     has_lost_nothing(study, lost=1)
 
 
-@pytest.mark.parametrize("folder", ["here", "there"])
+@pytest.mark.parametrize(
+    ("folder", "storage"),
+    [
+        ("here", "sqlite"),
+        ("there", "sqlite"),
+        ("there", "postgresql"),
+        pytest.param("here", "postgresql", marks=pytest.mark.nightly),
+    ],
+    indirect=["storage"],
+)
 def test_a_worker_killed_after_it_closed_a_trial_and_before_it_queued_it_again(
     folder: str, storage: str, planted: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -161,6 +169,11 @@ def test_a_worker_killed_after_it_closed_a_trial_and_before_it_queued_it_again(
     has_lost_nothing(study, lost=1)
 
 
+@pytest.mark.parametrize(
+    "any_storage",
+    ["journal", "sqlite", pytest.param("postgresql", marks=pytest.mark.nightly)],
+    indirect=True,
+)
 def test_a_study_that_ends_early_leaves_no_trial_of_a_dead_worker_running(
     any_storage: str | None, planted: ScriptedServer, tmp_path: Path
 ) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 import optuna
 import pytest
-from mortal import Forked
+from children import WARM, Forked
 from postgres import PASSWORD, server
 from tuned import critic_first, killed_at, proxy, scripted_by, study_at, work_at
 
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
-from folkmoot.pipelines.tuning import recovery
+from folkmoot.pipelines.tuning import recovery, workers
 from folkmoot.pipelines.tuning.storage import open_storage, safe_url
 from folkmoot.pipelines.tuning.worker import StudyWorker
 
@@ -121,7 +121,10 @@ def test_worker_processes_share_a_journal_and_one_that_dies_is_replaced(
     accounted_for(study, lost=1)
 
 
-def test_workers_give_the_same_best_and_pay_once(planted: ScriptedServer, tmp_path: Path) -> None:
+def test_workers_give_the_same_best_and_pay_once(
+    planted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "CONTEXT", WARM)
     planted.delay = 0.0
     study = study_at(planted.url, tmp_path / "out", trials=TRIALS, workers=2)
     accounted_for(study, lost=0)
