@@ -194,7 +194,9 @@ def test_a_finished_tracked_run_stands_as_it_is(tracked: Any) -> None:
     assert printed(*TRACKED, "finished")["stopped"] is None
     again = logged(tracked, "finished")
     assert again.info.status == noted.info.status == "FINISHED"
-    for part in ("data", "inputs", "outputs"):
+    assert again.data.metrics.items() >= noted.data.metrics.items()
+    assert again.data.params.items() >= noted.data.params.items()
+    for part in ("inputs", "outputs"):
         assert getattr(again, part).to_dictionary() == getattr(noted, part).to_dictionary()
     assert paid("finished") == before
 
