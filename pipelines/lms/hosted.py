@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from ...modules.base.calls import bound
 from ...modules.base.connections import seconds_to_wait
 from ...modules.base.errors import UserError
+from ...modules.base.fence import one_line
 from ..base.settings import settings
-from .endpoint import Reply, TransientError, failure_of, origin, plain_address, read_completion
+from .endpoint import Reply, TransientError, Trouble, failure_of, origin, plain_address, read_completion
+from .guarded import GUARD, CallGuard, guard_clients
 from .secrets import hiding
 
 
 def _litellm() -> Any:
-    """LiteLLM, set before its import to use the price table it ships instead of fetching one."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    """LiteLLM, set to use the tables that it ships instead of fetching them, with guarded clients."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # read by its import
+    os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
     import litellm
 
     litellm.suppress_debug_info = True
     litellm.telemetry = False
+    logging.getLogger("LiteLLM").setLevel(logging.ERROR)  # its warnings are about its own tables
+    guard_clients(litellm)
     return litellm
 
 
@@ -38,6 +45,7 @@ class LiteLLMEndpoint:
         self.api_base = api_base
         self.timeout = timeout
         self._hide = hiding(settings().provider_keys(), api_base)
+        self._most_bytes = settings().reply_mb << 20
         litellm = _litellm()
         try:
             litellm.get_llm_provider(model, api_base=api_base)
@@ -70,23 +78,42 @@ class LiteLLMEndpoint:
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
+        guard = CallGuard(self.model, self._most_bytes)
         try:
-            reply = await self._complete(payload)
+            with bound(GUARD, guard):
+                reply = await self._complete(payload)
         except TimeoutError:
-            raise TransientError(
-                f"no answer from {self.model} within {self.timeout:g} s", "timed out"
-            ) from None
+            raise self._unanswered() from None
         except _litellm().exceptions.openai.OpenAIError as problem:  # the base of LiteLLM's own errors
-            raise failure_of(
-                getattr(problem, "status_code", None) or 500,
-                self._hide(str(problem)),
-                name=self.model,
-                model=self.model,
-                key="the provider's key",
-                retry_after=_retry_after(problem),
-            ) from None
+            if guard.problem is not None:
+                raise guard.problem from None
+            raise self._failure(problem, guard.answered) from None
         said = json.dumps(reply.model_dump(), default=str, ensure_ascii=False)
         return read_completion(self._hide(said), self.model)
+
+    def _unanswered(self) -> TransientError:
+        return TransientError(f"no answer from {self.model} within {self.timeout:g} s", "timed out")
+
+    def _failure(self, problem: Any, answered: bool) -> Exception:
+        """What an error of LiteLLM's means, which says 500 of broken connections and unreadable answers."""
+        errors = _litellm().exceptions
+        if isinstance(problem, errors.Timeout):
+            return self._unanswered()
+        said = one_line(self._hide(str(problem)))
+        if answered:
+            said = f"{self.model} answered with something that is no chat completion ({said[:200]})"
+            return TransientError(said, "unreadable")
+        if isinstance(problem, errors.APIConnectionError):
+            kind: Trouble = "unreachable" if "connect" in said.casefold() else "cut off"
+            return TransientError(f"no connection to {self.model} ({said[:200]})", kind)
+        return failure_of(
+            getattr(problem, "status_code", None) or 500,
+            said,
+            name=self.model,
+            model=self.model,
+            key="the provider's key",
+            retry_after=_retry_after(problem),
+        )
 
     async def _complete(self, payload: Mapping[str, Any]) -> Any:
         async with asyncio.timeout(self.timeout):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
+import os
 import resource
+import socket
 from pathlib import Path
+from typing import Any
 
 from mortal import questions
 
 import folkmoot as fm
+from folkmoot.modules.base.calls import CallError
 
 
 def ten_calls_at_once(url: str, out: Path) -> None:
@@ -33,3 +39,25 @@ def answers_with_few_files(url: str, out: Path) -> tuple[int, list[str], int]:
     result = fm.evaluate(program, questions(300), concurrency=300, out=out, tracking=False)
     answered = [row for row in result.rows if not row["error"]]
     return len(answered), said, resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def asks_anthropic(folder: Path) -> tuple[list[str], str]:
+    """Which hosts are looked up when an LM of Anthropic's is asked, and what is printed."""
+    reached: set[str] = set()
+    look_up = socket.getaddrinfo
+
+    def noted(host: Any, *given: Any, **options: Any) -> Any:
+        reached.add(str(host))
+        if host != "localhost":
+            raise OSError("no network here")
+        return look_up(host, *given, **options)
+
+    socket.getaddrinfo = noted
+    said = io.StringIO()
+    os.environ["ANTHROPIC_API_KEY"] = "sk-canary-0c8f2d71ab"
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        lm = fm.lm("anthropic/claude-sonnet-4-5", api_base="http://localhost:9/v1")
+        lm.engine.engine.max_retries = 0
+        with contextlib.suppress(CallError):
+            fm.SingleAgent(lm=lm)(question="Why?", choices={"A": "a", "B": "b"})
+    return sorted(reached), said.getvalue()

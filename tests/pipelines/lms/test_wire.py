@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from children import Forked, in_child
 from mortal import questions
-from wire_children import answers_with_few_files, ten_calls_at_once
+from wire_children import answers_with_few_files, asks_anthropic, ten_calls_at_once
 
 import folkmoot as fm
 from folkmoot.modules.base.calls import CallError
@@ -445,3 +445,113 @@ def test_control_characters_of_a_server_reach_no_message() -> None:
     said = str(failed.value)
     assert said.isprintable()
     assert "]0;title[2Jback line1m end" in said
+
+
+# LiteLLM ----------------------------------------------------------------------------------------------
+
+HOSTED = {
+    "anthropic/claude-sonnet-4-5": ("ANTHROPIC_API_KEY", "x-api-key"),
+    "gemini/gemini-2.5-flash": ("GEMINI_API_KEY", "x-goog-api-key"),
+    "azure/gpt-4o": ("AZURE_API_KEY", "api-key"),
+    "mistral/mistral-small": ("MISTRAL_API_KEY", "authorization"),
+    "groq/llama-3.1-8b-instant": ("GROQ_API_KEY", "authorization"),
+    "deepseek/deepseek-chat": ("DEEPSEEK_API_KEY", "authorization"),
+    "openrouter/openai/gpt-4o": ("OPENROUTER_API_KEY", "authorization"),
+    "cohere/command-r": ("COHERE_API_KEY", "authorization"),
+    "together_ai/meta-llama/Llama-3-8b": ("TOGETHERAI_API_KEY", "authorization"),
+    "xai/grok-3": ("XAI_API_KEY", "authorization"),
+}
+PROVIDER_KEY = "sk-canary-0c8f2d71ab"
+
+
+@pytest.fixture
+def hosted(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`hosted(NAME, URL)`: that LM of a provider, with a key, at another address."""
+
+    def made(name: str, url: str, **settings: Any) -> Any:
+        monkeypatch.setenv(HOSTED[name][0], PROVIDER_KEY)
+        monkeypatch.setenv("AZURE_API_VERSION", "2024-06-01")
+        return fm.lm(name, api_base=url, **settings)
+
+    return made
+
+
+def asked(lm: Any, out: Path | None = None, n: int = 1) -> Any:
+    return fm.evaluate(fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, cache=False)
+
+
+@pytest.mark.parametrize("name", HOSTED)
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_redirect_of_a_provider_is_followed(name: str, status: int, hosted: Any) -> None:
+    """Six of six sent the key on to the other host, five the prompt."""
+    with Server(good) as other:
+        away = {"Location": f"{other.origin}/v1/x?key=1"}
+        with Server(lambda _: (status, away, b"")) as server:
+            (row,) = asked(hosted(name, server.url)).rows
+        assert PROVIDER_KEY in server.headers[0][HOSTED[name][1]]
+        assert len(server.arrivals) == 1
+        assert other.arrivals == []
+    assert f"redirects to {other.origin} ({status}), which is refused" in row["error"]
+
+
+def test_what_a_provider_answers_is_read(hosted: Any, tmp_path: Path) -> None:
+    packed = gzip.compress(json.dumps({**GOOD, "id": "1", "created": 1, "model": "m"}).encode())
+    with Server(lambda _: (200, {"Content-Encoding": "gzip"}, packed)) as server:
+        result = asked(hosted("deepseek/deepseek-chat", server.url), tmp_path)
+        assert result.accuracy == 1.0
+        assert totals(tmp_path).prompt_tokens == 10
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_reply_of_a_provider_has_a_size_limit(
+    packed: bool, hosted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOLKMOOT_REPLY_MB", "2")
+    body = json.dumps(GOOD).encode() + b" " * (50 << 20 if packed else 3 << 20)
+    headers = {"Content-Encoding": "gzip"} if packed else {}
+    sent = gzip.compress(body, 1) if packed else body
+    with Server(lambda _: (200, headers, sent)) as server:
+        (row,) = asked(hosted("mistral/mistral-small", server.url), tmp_path).rows
+        assert len(server.arrivals) == 1
+    assert "more than 2 MB: lower max_tokens, or raise FOLKMOOT_REPLY_MB" in row["error"]
+    assert totals(tmp_path).calls == 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_troubles_of_a_provider(hosted: Any, tmp_path: Path) -> None:
+    name = "groq/llama-3.1-8b-instant"
+    with nobody_there() as url:
+        (row,) = asked(hosted(name, url), tmp_path / "dead").rows
+        assert "given up after 7 attempts" in row["error"]
+        assert totals(tmp_path / "dead").calls == 0
+    with Server(hang) as server:
+        (row,) = asked(hosted(name, server.url, timeout=0.5), tmp_path / "slow").rows
+        assert f"no answer from {name} within 0.5 s; given up after 3 attempts" in row["error"]
+        assert totals(tmp_path / "slow").calls == len(server.arrivals) == 3
+    with Server(lambda _: (200, {}, b"<html>")) as server:
+        (row,) = asked(hosted(name, server.url), tmp_path / "odd").rows
+        assert "no chat completion" in row["error"]
+        assert totals(tmp_path / "odd").calls == len(server.arrivals) == 3
+    evil = json.dumps({"error": {"message": "\x1b]0;t\x07no\u202e\nway"}}).encode()
+    with Server(lambda _: (400, {}, evil)) as server:
+        (row,) = asked(hosted(name, server.url), tmp_path / "evil").rows
+        assert row["error"].isprintable()
+        assert "way" in row["error"]
+
+
+def test_litellm_fetches_and_prints_nothing(tmp_path: Path) -> None:
+    """It fetched a table of beta headers when Anthropic was asked, and warned when that failed."""
+    reached, printed = in_child(asks_anthropic, tmp_path)
+    assert reached == ["localhost"]
+    assert printed == ""
+
+
+def test_litellms_clients_still_take_their_transport_from_where_it_is_guarded() -> None:
+    """Checked with LiteLLM 1.106; the redirects above show it for each provider."""
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+
+    from folkmoot.pipelines.lms.guarded import GuardedTransport
+    from folkmoot.pipelines.lms.hosted import _litellm
+
+    _litellm()
+    assert isinstance(AsyncHTTPHandler().client._transport, GuardedTransport)
