@@ -32,7 +32,7 @@ from ..evaluation.earlier import Evaluation, earlier
 from ..runs.summary import rate
 from ..tracking.values import run_name
 from .compared import Compared
-from .confounds import confounds, fair_opponent, unread_cause
+from .confounds import confounds, fair_opponent, matched_opponent, unread_cause
 from .pairs import CLUSTERS, EXACT, MIDP, SURE, A, B, Comparison, Pair
 from .recommend import MARGIN, recommend
 
@@ -122,13 +122,27 @@ def compare(
                     "undone"
                 ]
         pairs[place] = replace(pairs[place], unread="; ".join(causes))
+    named = dict(zip(titles, runs, strict=True))
+    for place, pair in enumerate(pairs):
+        for name in (pair.a, pair.b) if pair.opponent else ():
+            if opponent := matched_opponent(named[name], named):
+                met = next(other for other in pairs if {other.a, other.b} == {name, opponent})
+                pairs[place] = replace(pair, opponent=_met(name, opponent, met))
     usable = [place for place, run in enumerate(compared) if not run.failed and not run.mostly_unread]
     recommendation = None
     if len(usable) > 1:
         seen = [compared[place] for place in usable]
         recommendation = recommend(seen, [right[place] for place in usable], margin, seed=seed)
     notes = _notes(compared, [run.summary.counts["errors"] for run in runs], len(ids))
-    return Comparison(compared, pairs, notes, dict(zip(titles, runs, strict=True)), recommendation)
+    notes += [few] if (few := pairs[0].few_clusters) else []
+    return Comparison(compared, pairs, notes, named, recommendation)
+
+
+def _met(name: str, opponent: str, pair: Pair) -> str:
+    """How a run did against the best of its LMs alone."""
+    better = {A: pair.a, B: pair.b}.get(pair.outcome)
+    found = "beats it" if better == name else "does worse" if better else "is not shown to beat it"
+    return f"The fair opponent of {name}, the best of its LMs alone, is {opponent}: {name} {found}"
 
 
 def names_for(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:

@@ -50,6 +50,14 @@ def fair_opponent(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -
     return "The difference may be the LM's alone: a fair opponent has the same LM"
 
 
+def matched_opponent(run: Evaluation, others: Mapping[str, Evaluation]) -> str | None:
+    """The name of the one of the others that is the best of the run's LMs alone, where several may be."""
+    lms = {lm["endpoint"] for lm in run.summary.run["lms"].values()}
+    return (
+        next((name for name, other in others.items() if lms <= _tried(other)), None) if len(lms) > 1 else None
+    )
+
+
 def unread_cause(run: Compared, evaluation: Evaluation) -> str:
     """Why answers of a run could not be read, and what to do about it, without a full stop."""
     n, other = round(run.accuracy["n"]), run.unreadable - run.cut_off
@@ -71,11 +79,15 @@ def unread_cause(run: Compared, evaluation: Evaluation) -> str:
 
 def _opponent_of(one: Evaluation, other: Evaluation) -> bool:
     """Whether one of the two is the best of the other's LMs alone."""
-    for run, matched in ((one, other), (other, one)):
-        tried = run.summary.run["settings"].get(ARMS) or ()
-        if {lm["endpoint"] for lm in matched.summary.run["lms"].values()} <= set(tried):
-            return True
-    return False
+    return any(
+        {lm["endpoint"] for lm in run.summary.run["lms"].values()} <= _tried(matched)
+        for run, matched in ((one, other), (other, one))
+    )
+
+
+def _tried(run: Evaluation) -> set[str]:
+    """The LMs of which a matched baseline is the best."""
+    return set(run.summary.run["settings"].get(ARMS) or ())
 
 
 def _places(lms: Mapping[str, Any]) -> dict[str, str] | str:

@@ -173,11 +173,14 @@ def made_match(run: Evaluation) -> Evaluation | None:
 
 def with_matches(names: Sequence[str], runs: Sequence[Evaluation]) -> tuple[list[str], list[Evaluation]]:
     """The runs, and after them the baselines that were matched to them before, if they are not among them."""
-    known = {run.folder.resolve() for run in runs}
-    found = [(name, one) for name, run in zip(names, runs, strict=True) if (one := made_match(run))]
-    new = [(name, one) for name, one in found if one.folder.resolve() not in known]
+    known, new = {run.folder.resolve() for run in runs}, []
+    for name, run in zip(names, runs, strict=True):
+        found = made_match(run)
+        if found is not None and found.folder.resolve() not in known:
+            known.add(found.folder.resolve())
+            new.append((name, found))
     titles = [MATCHED if len(new) == 1 else f"{MATCHED} as {name}" for name, _ in new]
-    return [*names, *titles], [*runs, *(one for _, one in new)]
+    return [*names, *titles], [*runs, *(found for _, found in new)]
 
 
 def is_match(run: Evaluation) -> bool:

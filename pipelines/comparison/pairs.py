@@ -101,12 +101,17 @@ class Pair:
             found.append(f"{self.a} and {self.b} differ in {' and '.join(self.confounds)}")
         if self.opponent:
             found.append(self.opponent)
-        if self.clustered is not None and self.clustered.clusters < FEW:
-            found.append(
-                f"There are only {self.clustered.clusters} clusters of {self.cluster}: below {FEW} the "
-                "interval is too narrow"
-            )
-        return [f"{note}." for note in found]
+        return [f"{note}." for note in found] + ([self.few_clusters] if self.few_clusters else [])
+
+    @property
+    def few_clusters(self) -> str:
+        """A warning where there are too few clusters; empty where there are enough, or none."""
+        if self.clustered is None or self.clustered.clusters >= FEW:
+            return ""
+        return (
+            f"There are only {self.clustered.clusters} clusters of {self.cluster}: below {FEW} the interval "
+            "for new ones is too narrow."
+        )
 
     @property
     def smallest(self) -> float:

@@ -169,8 +169,10 @@ def _of_better(pair: Pair, a: Compared, b: Compared, dearer: int | None, matched
         return WORTH_IT, f"It is better and costs {'less' if dearer else 'no more'}: take {pair.a}."
     extra = _extra(pair, a, b)
     each = f"Each further right answer takes about {extra} more. " if extra else ""
-    fair = " One agent may do as well for the same bill: folkmoot compare RUN --match-budget tests that."
-    return YOUR_CALL, f"{each}Whether that is worth it is yours to say.{'' if matched else fair}"
+    said = f"{each}Whether that is worth it is yours to say."
+    if not matched and not pair.opponent:
+        said += " One agent may do as well for the same bill: folkmoot compare RUN --match-budget tests that."
+    return YOUR_CALL, said
 
 
 def _of_worse(pair: Pair, dearer: int | None) -> tuple[str, str]:

@@ -14,6 +14,7 @@ import pytest
 from children import Child, command
 from cli_helpers import SPEC, evaluate, folkmoot, isolate, lm, question, rows_of, ten_questions, write
 
+from folkmoot.pipelines.comparison.match_budget import MATCHED
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 
@@ -277,3 +278,33 @@ def refused(result: Any, told: str, scripted: ScriptedServer, before: int | None
     assert told in result.stderr
     assert result.stderr.count("\n") == 1
     assert before is None or len(scripted.bodies) == before
+
+
+def test_each_lm_of_a_team_is_run_alone_and_the_best_is_the_baseline(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    ten_questions(tmp_path)
+    done = evaluate(
+        *(scripted, "questions.jsonl", "--lm", "judge=openai/strong", "--out", "team"), program=SPEC
+    )
+    assert done.exit_code == 0, done.stderr
+    words = ["compare", "team", "--api-base", scripted.url, "--match-budget"]
+    result = folkmoot(*words, "--margin", "5", "--exact")
+    assert result.exit_code == 0, result.stderr
+    told = re.findall(r"a sample of (openai/\w+) takes", result.stderr)
+    assert sorted(told) == ["openai/scripted", "openai/strong"]
+    assert "The baseline is the most often right of these, openai/" in result.stdout
+    assert "differ in LM" not in result.stdout
+    assert "Recommended: " in result.stdout
+    asked = len(scripted.bodies)
+    found = json.loads(folkmoot("compare", "team", "--json", "--match-budget", *words[2:4]).stdout)
+    assert len(scripted.bodies) == asked
+    assert found["recommendation"]["margin"] == 0.02
+    assert found["pairs"][0]["outcome"] in ("a", "b", "undecided")
+    one = folkmoot("compare", "team", "team", "--names", "one,two", "--json")  # found, and used
+    assert [run["name"] for run in json.loads(one.stdout)["runs"]] == ["one", "two", MATCHED]
+
+
+def test_clusters_are_asked_for_by_field(two: tuple[str, str], scripted: ScriptedServer) -> None:
+    refused(folkmoot("compare", *two, "--cluster", "topic"), "have no 'topic' in their meta", scripted)
+    refused(folkmoot("compare", *two, "--margin", "-1"), "--margin is -1", scripted)

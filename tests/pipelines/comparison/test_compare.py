@@ -554,9 +554,11 @@ def test_a_judge_on_a_stronger_lm_is_said_to_be_one(scripted: Any, tmp_path: Pat
     again = fm.report([one, team], names=["one", "team"], out=tmp_path / "r.html")
     runs = [run["name"] for run in again.figures["groups"][0]["runs"]]
     assert runs == ["one", "team", "self-consistency, same budget"]
-    assert "--match-budget" not in json.dumps(
-        [each["advice"] for each in again.figures["groups"][0]["verdicts"][2:]]
-    )
+    assert "--match-budget" not in json.dumps([again.figures, (tmp_path / "r.html").read_text()])
+    assert (
+        "The fair opponent of team, the best of its LMs alone, is self-consistency, same budget: "
+        "team is not shown to beat it"
+    ) in again.figures["groups"][0]["comparison"]["pairs"][0]["verdict"]
 
 
 def test_a_budget_is_matched_in_dollars_where_prices_are_known(scripted: Any, tmp_path: Path) -> None:
@@ -679,6 +681,7 @@ def test_questions_of_a_cluster_count_together() -> None:
     assert pair.p == pair.clustered.p == pytest.approx(0.1679, abs=0.001)
     assert "for these clusters of subject" in pair.verdict
     assert any("only 10 clusters" in note for note in pair.notes)
+    assert any("only 10 clusters" in note for note in fm.compare(base, team, team, cluster="subject").notes)
     for field, words in (("topic", "have no 'topic'"), ("kind", "have no 'kind'")):
         with pytest.raises(fm.UserError, match=words):
             fm.compare(base, team, cluster=field)
