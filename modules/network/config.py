@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeVar, get_args
 
-from ..base.errors import UserError
+from ..base.errors import UserError, checked_whole
 from .graph import Limits
 from .policy import Features, PolicyConfig
 from .space import PAPER_STRATEGIES as PAPER_STRATEGIES
@@ -83,12 +83,9 @@ class NetworkConfig:
             raise UserError(f"a strategy is named twice in {', '.join(names)}: name each once.")
         check_types(self)
         check_options(self, choice=Choice, trust_rule=TrustRule, weight=Weight, features=Features)
-        for name in ("agents", "evolve_every", "top"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{name} is {value}: give a whole number from 1 up.")
-        if not self.seed >= 0:
-            raise UserError(f"seed is {self.seed}: give a whole number from 0 up.")
+        for name, least in (("agents", 1), ("evolve_every", 1), ("top", 1), ("seed", 0)):
+            if getattr(self, name) is not None:
+                checked_whole(name, getattr(self, name), least)
         if not 0 < self.recent <= 1:
             raise UserError(f"recent is {self.recent}: give a share above 0 and up to 1.")
         if not 0 <= self.p <= 1 or self.k < 0:
@@ -109,15 +106,7 @@ class NetworkConfig:
 
     def policy(self, width: int) -> PolicyConfig:
         """The shape of the policies for question embeddings of this width."""
-        return PolicyConfig(
-            strategies=len(self.strategies),
-            inputs=width,
-            hidden=self.hidden,
-            heads=self.heads,
-            dropout=self.dropout,
-            features=self.features,
-            trust_edges=self.trust_edges,
-        )
+        return self._part(PolicyConfig, strategies=len(self.strategies), inputs=width)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -128,8 +117,9 @@ class NetworkConfig:
         """What `to_dict` gave, or some of it. Raises UserError for other names."""
         return from_settings(cls, settings)
 
-    def _part(self, kind: type[T]) -> T:
-        return kind(**{name: getattr(self, name) for name in kind.__annotations__})
+    def _part(self, kind: type[T], **more: int) -> T:
+        own = vars(self).keys() & kind.__annotations__.keys()
+        return kind(**{name: getattr(self, name) for name in own} | more)
 
 
 def from_settings(kind: type[T], settings: Mapping[str, Any]) -> T:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import GATConv  # type: ignore[import-untyped]
 
-from ..base.errors import UserError
+from ..base.errors import UserError, checked_whole
 from ..reading.voting import LOWEST_TRUST
 from .graph import Adjacency
 from .trust import Trust
@@ -47,8 +47,7 @@ class PolicyConfig:
 
     def __post_init__(self) -> None:
         for name in ("strategies", "inputs", "hidden", "heads"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} is {getattr(self, name)}: give a whole number from 1 up.")
+            checked_whole(name, getattr(self, name))
         if not 0 <= self.dropout < 1:
             raise UserError(f"dropout is {self.dropout}: give a share from 0 up to but not 1.")
         if self.features not in get_args(Features):

@@ -27,8 +27,7 @@ from .graph import Adjacency, small_world
 from .policy import AgentGraph
 from .tracker import NEUTRAL, StrategyTracker
 from .trust import HIGHEST_TRUST, Trust, initial_trust
-from .vote import VoteWeights
-from .weights import Numbers
+from .weights import Numbers, VoteWeights
 
 SETTINGS, TENSORS = "network.json", "tensors.safetensors"
 FORMAT = 1

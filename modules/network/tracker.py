@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..base.errors import UserError
+from ..base.errors import UserError, checked_whole
 
 NEUTRAL = 0.5
 """The score of a strategy that was never tried on a question like this one."""
@@ -39,8 +39,7 @@ class TrackerSettings:
             raise UserError(
                 f"similar is {self.similar} and merge {self.merge}: give 0 < similar <= merge <= 1."
             )
-        if self.top_k < 1:
-            raise UserError(f"top_k is {self.top_k}: give a whole number from 1 up.")
+        checked_whole("top_k", self.top_k)
 
 
 class StrategyTracker:

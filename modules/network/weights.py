@@ -5,6 +5,7 @@ Answers are coded per question as whole numbers (Q, N), equal for equal answers,
 The paper's own weight, mean trust, is part of `voting.trust_consensus`.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,12 +31,24 @@ class Expected(NamedTuple):
     tied: Right
 
 
-class Conditional(NamedTuple):
-    """Weights that depend on the question: base (N,), slopes (N, D) and the embeddings' centre (D,)."""
+@dataclass(frozen=True)
+class VoteWeights:
+    """The weight of every vote: agent i with strategy s weighs base[i, s] and, where weights depend on the
+    question's embedding e, slopes[i, s] . (e - centre) more.
+
+    `base` (N, S); `slopes` (N, S, D) and `centre` (D,), or neither. Without strategies (N,) and (N, D).
+    """
 
     base: Numbers
-    slopes: Numbers
-    centre: Numbers
+    slopes: Numbers | None = None
+    centre: Numbers | None = None
+
+    def at(self, vector: npt.NDArray[np.floating]) -> Numbers:
+        """The weights (N, S) for a question with this embedding (D,)."""
+        if self.slopes is None or self.centre is None:
+            return self.base
+        weights: Numbers = self.base + self.slopes @ (np.asarray(vector, dtype=np.float64) - self.centre)
+        return weights
 
 
 def expected_votes(answers: Answers, correct: Right, weights: Numbers) -> Expected:
@@ -95,7 +108,7 @@ def fit_conditional(
     *,
     penalty: float = 10.0,
     slope_penalty: float = 1.0,
-) -> Conditional:
+) -> VoteWeights:
     """As `logit_weights`, but linear in the question's embedding: w_i(q) = base_i + slopes_i (e - c).
 
     A regularised multinomial logistic classifier of the right answer on the embedding, all agents at once;
@@ -108,13 +121,15 @@ def fit_conditional(
     features = np.hstack([np.ones((len(wide), 1)), wide - centre])
     strength = np.array([penalty] + [slope_penalty] * wide.shape[1])
     found = _fit(answers, correct, features, strength)
-    return Conditional(found[:, 0], found[:, 1:], centre)
+    return VoteWeights(found[:, 0], found[:, 1:], centre)
 
 
-def conditional_weights(model: Conditional, embeddings: npt.NDArray[np.floating]) -> Numbers:
-    """The weights (B, N) of the agents on B questions with these embeddings (B, D)."""
-    weights: Numbers = model.base + (embeddings - model.centre) @ model.slopes.T
-    return weights
+def log_likelihood(answers: Answers, correct: Right, weights: Numbers) -> float:
+    """sum_q log P(right | q) of `logit_weights` with weights (N,), over questions with a right answer."""
+    groups = _grouped(answers, correct)
+    scores = groups.sums(np.broadcast_to(weights, answers.shape))
+    right = _softmax(np.where(groups.right, scores, -np.inf), groups)[0]
+    return float((right - _softmax(scores, groups)[0]).sum())
 
 
 class _Groups(NamedTuple):

@@ -249,16 +249,12 @@ def _replayed(
     tie_break = parameters.get("tie_break", "judge")
     if tie_break == "judge":
         return None
-    found: list[Replayed | None] = []
-    for row in rows:
-        if row["error"]:
-            found.append(None)
-            continue
-        outcome = replay(row, max_rounds=parameters.get("max_rounds", MAX_ROUNDS), tie_break=tie_break)
-        heard = [turn for turn in row["transcript"] if turn["agent"] != "judge"]
-        calls = sum(turn["usage"]["calls"] for turn in heard if turn["round"] <= outcome.rounds)
-        found.append(Replayed(outcome.answer, outcome.decided_by, outcome.rounds, calls))
-    return found
+
+    def outcome(row: Mapping[str, Any]) -> Replayed:
+        found = replay(row, max_rounds=parameters.get("max_rounds", MAX_ROUNDS), tie_break=tie_break)
+        return Replayed(found.answer, found.decided_by, found.rounds, found.usage["calls"])
+
+    return [None if row["error"] else outcome(row) for row in rows]
 
 
 def _checked_roles(roles: Sequence[str]) -> list[str]:
@@ -347,7 +343,7 @@ Deliberation.protocol = Protocol(
     ),
     _singles,
 )
-_TOLD = _listed([f"`{_form(name, known)}` ({known.says})" for name, known in TIE_BREAKS.items()])
+_SAID = _listed([f"`{_form(name, known)}` ({known.says})" for name, known in TIE_BREAKS.items()])
 Deliberation.__doc__ = (Deliberation.__doc__ or "").replace(
-    "{tie_breaks}", "\n            ".join(textwrap.wrap(_TOLD, 95))
+    "{tie_breaks}", "\n            ".join(textwrap.wrap(_SAID, 95))
 )

@@ -79,10 +79,10 @@ class Ensemble(Program):
                 "the weighted ensemble has no weights: pass weights=[…] or fit them on training questions"
             )
         asked = await together(with_usage(solved_by(member, task)) for member in self.members)
-        turns = [
-            Turn(name, 1, prediction.answer, _argument(prediction), usage=usage)
-            for name, (prediction, usage) in zip(self.names, asked, strict=True)
-        ]
+        turns = []
+        for name, (prediction, usage) in zip(self.names, asked, strict=True):
+            argument = str(prediction.transcript[-1]["text"]) if prediction.transcript else ""
+            turns.append(Turn(name, 1, prediction.answer, argument, usage=usage))
         weights = None if self.vote == "majority" else self.weights
         outcome = vote_among([turn.answer for turn in turns], task.kind, weights)
         return prediction_of(task, outcome.answer, self.vote, turns, tied=outcome.tied)
@@ -149,10 +149,6 @@ def _options(row: Mapping[str, Any]) -> int:
     return 2 if row["kind"] == "boolean" else len({turn["answer"] for turn in row["transcript"]} - {None}) + 1
 
 
-def _argument(prediction: dspy.Prediction) -> str:
-    return str(prediction.transcript[-1]["text"]) if prediction.transcript else ""
-
-
 def _read(parts: Sequence[str]) -> dict[str, Any]:
     return {"members": comma_items(parts)} | ({"vote": parts[1]} if len(parts) > 1 else {})
 
@@ -177,16 +173,13 @@ def _replayed(rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) 
     weights = parameters.get("weights")
     if parameters.get("vote") == "weighted" and weights is None and finished:
         weights = member_weights(names, finished)
-    found: list[Replayed | None] = []
-    for row in rows:
-        if row["error"]:
-            found.append(None)
-            continue
-        outcome = vote_among([turn["answer"] for turn in row["transcript"]], row["kind"], weights)
-        decided_by = "majority" if weights is None else "weighted"
-        calls = row["usage"]["calls"]
-        found.append(Replayed(outcome.answer, "none" if outcome.answer is None else decided_by, 1, calls))
-    return found
+    decided_by = "majority" if weights is None else "weighted"
+
+    def outcome(row: Mapping[str, Any]) -> Replayed:
+        answer = vote_among([turn["answer"] for turn in row["transcript"]], row["kind"], weights).answer
+        return Replayed(answer, "none" if answer is None else decided_by, 1, row["usage"]["calls"])
+
+    return [None if row["error"] else outcome(row) for row in rows]
 
 
 _SPACE: Space = {

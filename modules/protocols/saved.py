@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -157,7 +157,10 @@ def state_of(program: Saveable) -> SavedProgram:
         for name, seat in program.seats().items()
         if seat.predict.lm is not None
     }
-    held = [part.environment for part in _retrievals(program) if part.environment is not None]
+    parts = [getattr(part, "retrieval", None) for _, part in program.parts(dspy.Module)]
+    held = [
+        part.environment for part in parts if isinstance(part, Retrieval) and part.environment is not None
+    ]
     document = {
         "format": FORMAT,
         "versions": {name: now for name, now in versions_of(PACKAGES).items() if now},
@@ -198,16 +201,12 @@ def write(program: Saveable, folder: Path) -> None:
             keep = getattr(part, "save_tensors", None)
             if keep is not None:
                 keep(folder if part is program else folder / str(part.describe()["learned"]))
-        write_whole(folder / FILE, dumped(saved), sync=True)
+        text = json.dumps(saved.model_dump(exclude_unset=True), indent=1, ensure_ascii=False) + "\n"
+        write_whole(folder / FILE, text, sync=True)
     except OSError as problem:
         raise UserError(
             f"{folder} cannot be written ({problem.strerror}): check the folder and its space"
         ) from None
-
-
-def dumped(saved: SavedProgram) -> str:
-    """The text of `program.json`."""
-    return json.dumps(saved.model_dump(exclude_unset=True), indent=1, ensure_ascii=False) + "\n"
 
 
 def read_saved(folder: Path) -> SavedProgram:
@@ -219,24 +218,15 @@ def read_saved(folder: Path) -> SavedProgram:
     where = str(folder / FILE)
     found = document.get("format")
     if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-        raise UserError(f"{where} has the format {_short(found)}: it is no program saved by folkmoot")
+        raise UserError(f"{where} has the format {repr(found)[:40]}: it is no program saved by folkmoot")
     if found > FORMAT:
         raise UserError(f"{where} has the format {found}, newer than {FORMAT}: upgrade folkmoot to load it")
     saved = _checked(document, where)
-    prompts = {
-        name: [
-            {
-                "instructions": kept.instructions,
-                "fields": [field.model_dump() for field in kept.fields.values()],
-            },
-            kept.demos,
-        ]
-        for name, kept in saved.predictors.items()
-    }
-    if _hashes(saved.program, prompts) != {
-        "prompt_hash": saved.prompt_hash,
-        "program_hash": saved.program_hash,
-    }:
+    prompts = {}
+    for name, kept in saved.predictors.items():
+        fields = [field.model_dump() for field in kept.fields.values()]
+        prompts[name] = [{"instructions": kept.instructions, "fields": fields}, kept.demos]
+    if _hashes(saved.program, prompts) != saved.model_dump(include={"prompt_hash", "program_hash"}):
         raise UserError(
             f"{where} is damaged: its content is not what its program_hash says; save the program again"
         )
@@ -278,13 +268,6 @@ def restore(program: Saveable, saved: SavedProgram, where: str, *, sampling: boo
             predictors[name].config = kept.config.model_dump(exclude_unset=True)
 
 
-def _retrievals(program: Saveable) -> Iterator[Retrieval]:
-    for _, part in program.parts(dspy.Module):
-        retrieval = getattr(part, "retrieval", None)
-        if isinstance(retrieval, Retrieval):
-            yield retrieval
-
-
 def _checked(document: dict[str, Any], where: str) -> SavedProgram:
     check_document(document, where)
     try:
@@ -309,8 +292,3 @@ def _sha(value: Any) -> str:
 def _plain(value: Any) -> Any:
     """A value as it is once it has been JSON: what is no JSON becomes its text."""
     return json.loads(json.dumps(value, ensure_ascii=False, default=str))
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"

@@ -73,7 +73,10 @@ class SingleAgent(Program):
         }
         self.demonstration = demonstration
         if demonstration is not None:
-            self._demonstrate(demonstration)
+            if role is not None:
+                raise UserError(f"the role {role!r} has no worked demonstration: use labelled demos instead")
+            for step, demo in demonstrations(self.plan, demonstration).items():
+                {**self.steps, "answer": self.seat}[step].predict.demos = [demo]
         self.retrieval = Retrieval(environment) if role == "retriever" else None
 
     def rename(self, name: str) -> None:
@@ -100,13 +103,6 @@ class SingleAgent(Program):
             "sampling": self.seat.predict.config,
             **retrieval_settings(self.retrieval),
         }
-
-    def _demonstrate(self, name: str) -> None:
-        if self.role is not None:
-            raise UserError(f"the role {self.role!r} has no worked demonstration: use labelled demos instead")
-        for step, demo in demonstrations(self.plan, name).items():
-            seat = self.seat if step == "answer" else self.steps[step]
-            seat.predict.demos = [demo]
 
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.role is None:

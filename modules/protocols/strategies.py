@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,12 +18,16 @@ from ..base.errors import UserError
 from ..base.fence import cut
 from ..base.registry import Registry
 from ..base.together import together
-from ..reading.steps import parts_of
+from ..reading.steps import parts_of, reasoning_steps
+from ..reading.voting import vote_among
 from .program import prediction_of
-from .self_consistency import SAMPLED, SAMPLES, most_complex, most_consistent
 
 MOST_PARTS = 4
 MAX_PART_CHARS = 1_000  # what is said about a part is quoted with it and must not be crowded out
+
+SAMPLES = 10
+SAMPLED = {"temperature": 0.8, "top_p": 0.5}
+"""How samples are drawn unless settings say otherwise (CaCo-CoT, its compared methods)."""
 
 Flow = Callable[[Seat, Mapping[str, Seat], Task, int], Awaitable[dspy.Prediction]]
 """(the seat that answers, those of the steps before, the task, number of samples) → prediction."""
@@ -60,6 +65,39 @@ async def least_to_most(seat: Seat, steps: Mapping[str, Seat], task: Task, sampl
         turns.append(turn)
         found.append(_done(place, part, turn.text))
     return _prediction(task, [*turns, await seat.ask(task, notes=found)])
+
+
+async def most_consistent(seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int) -> dspy.Prediction:
+    """The most frequent of `samples` answers, asked for at the same time.
+
+    Each sample is a turn of round 1, in the order it was asked. A sample without a readable answer does not
+    count; a tie goes to the answer of the earliest sample; `decided_by` is `majority`, or `none` when no
+    sample counts. `tied` says whether there was a tie.
+    """
+    turns = await _sampled(seat, task, samples)
+    return _counted(task, turns, turns)
+
+
+async def most_complex(seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int) -> dspy.Prediction:
+    """The most frequent answer among the more complex half of `samples` chains (Fu et al.; CaCo-CoT).
+
+    Of `samples` chains the ⌈samples / 2⌉ with the most reasoning steps vote, among those whose answer can be
+    read; of equally long ones the earlier.
+    """
+    turns = await _sampled(seat, task, samples)
+    readable = [place for place, turn in enumerate(turns) if turn.answer is not None]
+    longest_first = sorted(readable, key=lambda place: -reasoning_steps(turns[place].text))
+    voting = sorted(longest_first[: math.ceil(samples / 2)])
+    return _counted(task, turns, [turns[place] for place in voting])
+
+
+async def _sampled(seat: Seat, task: Task, samples: int) -> list[Turn]:
+    return await together(seat.ask(task, rollout=number) for number in range(1, samples + 1))
+
+
+def _counted(task: Task, turns: Sequence[Turn], voting: Sequence[Turn]) -> dspy.Prediction:
+    vote = vote_among([turn.answer for turn in voting], task.kind)
+    return prediction_of(task, vote.answer, "majority", turns, tied=vote.tied)
 
 
 @dataclass(frozen=True)

@@ -111,14 +111,16 @@ class PolicyTraining:
         open_ = torch.from_numpy(np.stack([one.open for one in drawn]))
         loss = self._learn(scores, open_, played)
         self.done += 1
+        chances = scores.detach().double().log_softmax(-1)
+        connected = self.state.voting_trust[self.state.adjacency]
         entry = {
             "epoch": epoch + 1,
             "questions": self.state.questions,
             "reward": float(np.mean([one.reward for one in played])),
             "individual": float(np.mean([one.correct for one in played])),
             "consensus": float(np.mean([one.consensus for one in played])),
-            "entropy": _entropy(scores.detach()),
-            "trust": self._mean_trust(),
+            "entropy": float(-(chances.exp() * chances).sum(-1).mean()),
+            "trust": float(connected.mean()) if connected.size else 0.0,
             "loss": loss,
         }
         self.log.steps.append(entry)
@@ -242,10 +244,6 @@ class PolicyTraining:
     def _random(self, purpose: int, number: int) -> np.random.Generator:
         return np.random.default_rng([self.state.config.seed, purpose, number])
 
-    def _mean_trust(self) -> float:
-        connected = self.state.voting_trust[self.state.adjacency]
-        return float(connected.mean()) if connected.size else 0.0
-
     def _snapshot(self) -> None:
         self.log.graphs.append(
             {
@@ -254,8 +252,3 @@ class PolicyTraining:
                 "adjacency": self.state.adjacency.astype(int).tolist(),
             }
         )
-
-
-def _entropy(scores: Tensor) -> float:
-    chances = scores.double().log_softmax(-1)
-    return float(-(chances.exp() * chances).sum(-1).mean())

@@ -82,11 +82,7 @@ class KnownAnswers:
 
     def _note(self, place: tuple[int, int, int], outcome: Any) -> None:
         q, name = place[0], f"question {self._keys[place[0]]!r}"
-        if not isinstance(outcome, tuple) or len(outcome) != 2:
-            raise UserError(
-                f"{name} has the outcome {outcome!r}: give (answer or None, whether it is right)."
-            )
-        text, correct = outcome
+        text, correct = outcome if isinstance(outcome, tuple) and len(outcome) == 2 else (None, None)
         if not isinstance(text, str | None) or not isinstance(correct, bool | np.bool_):
             raise UserError(
                 f"{name} has the outcome {outcome!r}: give (answer or None, whether it is right)."

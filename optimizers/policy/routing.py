@@ -97,11 +97,10 @@ def ridge(table: Numbers, gain: Numbers, penalty: float) -> tuple[Numbers, float
     """
     mean, deviation = table.mean(axis=0), table.std(axis=0)
     varies = deviation > 1e-12
-    scaled = (table - mean) / np.where(varies, deviation, 1.0) * varies
+    deviation = np.where(varies, deviation, 1.0)
+    scaled = (table - mean) / deviation * varies
     inner = scaled.T @ scaled + penalty * np.eye(table.shape[1])
-    found = (
-        np.linalg.solve(inner, scaled.T @ (gain - gain.mean())) / np.where(varies, deviation, 1.0) * varies
-    )
+    found = np.linalg.solve(inner, scaled.T @ (gain - gain.mean())) / deviation * varies
     found = np.where(np.abs(found) < 1e-12, 0.0, found)
     return found, float(gain.mean() - mean @ found)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, checked_whole
 from ...modules.network.config import NetworkConfig, check_options, check_types, from_settings
 from ...modules.network.rewards import ConsensusBonus
 
@@ -63,9 +63,8 @@ class TrainingSettings:
         if self.epochs != AUTO and (isinstance(self.epochs, bool | str) or not isinstance(self.epochs, int)):
             raise UserError(f"epochs is {self.epochs!r}: give a whole number or 'auto'.")
         for name in ("batch", "max_epochs", "folds", "patience", "epochs", "checkpoint_every"):
-            value, least = getattr(self, name), 2 if name == "folds" else 1
-            if value != AUTO and value < least:
-                raise UserError(f"{name} is {value}: give a whole number from {least} up.")
+            if getattr(self, name) != AUTO:
+                checked_whole(name, getattr(self, name), 2 if name == "folds" else 1)
         for name in ("lr", "clip"):
             value = getattr(self, name)
             if value is not None and not value > 0:

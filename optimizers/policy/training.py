@@ -16,14 +16,9 @@ from ...modules.base.errors import UserError
 from ...modules.network.state import NetworkState
 from .batches import PolicyTraining, TrainingLog
 from .checkpoint import Checkpoints, training_fingerprint
-from .known_answers import Answer, KnownAnswers, Outcome, TrainingQuestion
-from .settings import AUTO, PRESETS, TrainingSettings, configured
+from .known_answers import Answer, KnownAnswers, TrainingQuestion
+from .settings import AUTO, TrainingSettings
 from .vote_weights import fit_vote
-
-__all__ = [
-    "PRESETS", "Answer", "Outcome", "TrainingLog", "TrainingQuestion", "TrainingSettings", "configured",
-    "train",
-]  # fmt: skip
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -79,17 +74,14 @@ def train(
         steps = training.log.epochs * training.batches
         while training.done < steps:
             entry = training.step()
-            if checkpoints is not None and _due(training.done, steps, settings):
+            due = training.done % settings.checkpoint_every == 0 or training.done == steps
+            if checkpoints is not None and due:
                 checkpoints.save(training)
             if progress is not None:
                 progress({"stage": "training", "step": training.done, "steps": steps, **entry})
         training.close()
         state.vote = fit_vote(config, vectors, known)
     return training.log
-
-
-def _due(done: int, steps: int, settings: TrainingSettings) -> bool:
-    return done % settings.checkpoint_every == 0 or done == steps
 
 
 def _held_out(

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ...modules.network import weights
 from ...modules.network.config import NetworkConfig
-from ...modules.network.vote import VoteWeights
+from ...modules.network.weights import VoteWeights
 from .known_answers import UNKNOWN, KnownAnswers
 
 _PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
@@ -36,7 +36,7 @@ def fit_vote(
         return VoteWeights(_whole(weights.logit_weights(given, correct, penalty_for(given, correct)), shape))
     if kind == "conditional":
         model = weights.fit_conditional(vectors, given, correct)
-        slopes = _whole(model.slopes, (*shape, vectors.shape[1]))
+        slopes = None if model.slopes is None else _whole(model.slopes, (*shape, vectors.shape[1]))
         return VoteWeights(_whole(model.base, shape), slopes, model.centre)
     asked = [correct[codes[:, arm] != UNKNOWN, arm][:, None] for arm in range(codes.shape[1])]
     if kind == "accuracy":
@@ -57,25 +57,10 @@ def penalty_for(given: weights.Answers, correct: weights.Right) -> float:
         total = 0.0
         for fold in range(_FOLDS):
             held, rest = telling[fold::_FOLDS], np.setdiff1d(telling, telling[fold::_FOLDS])
-            total += _likelihood(
-                given[held], correct[held], weights.logit_weights(given[rest], correct[rest], penalty)
-            )
+            found = weights.logit_weights(given[rest], correct[rest], penalty)
+            total += weights.log_likelihood(given[held], correct[held], found)
         totals.append(total)
     return _PENALTIES[int(np.argmax(totals))]
-
-
-def _likelihood(given: weights.Answers, correct: weights.Right, found: weights.Numbers) -> float:
-    """The sum over Q questions of log P(right), P the softmax over the answers' summed weights (N,)."""
-    gave = given[..., None] == np.arange(given.max(initial=0) + 1)  # (Q, N, answers)
-    scores = np.where(gave.any(axis=1), (gave * found[:, None]).sum(axis=1), -np.inf)
-    right = (gave & correct[..., None]).any(axis=1)
-    return float((_log_sum(np.where(right, scores, -np.inf)) - _log_sum(scores)).sum())
-
-
-def _log_sum(scores: weights.Numbers) -> weights.Numbers:
-    top = scores.max(axis=1, keepdims=True)
-    total: weights.Numbers = np.log(np.exp(scores - top).sum(axis=1)) + top[:, 0]
-    return total
 
 
 def _whole(found: npt.NDArray[np.float64], shape: tuple[int, ...]) -> npt.NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,8 @@ class PromptCandidate:
         return sum(self.scores.values()) / len(self.scores) if self.scores else 0.0
 
     def interval(self) -> tuple[float, float]:
-        """Ends of the 95% interval of the score: Wilson's for right and wrong, bootstrap otherwise."""
+        """Ends of the 95% interval of the score: Wilson's for right and wrong (0 to 1 without any), bootstrap
+        otherwise."""
         values = list(self.scores.values())
         if set(values) <= {0.0, 1.0}:
             return wilson(int(sum(values)), len(values))
@@ -76,7 +77,9 @@ class Candidates:
         name = name_of(program)
         with self._lock:
             if name not in self._known:
-                shown = frozenset(_shown(program))
+                demos = [demo for predictor in program.predictors() for demo in predictor.demos]
+                texts = [demo.get("question") for demo in demos if isinstance(demo, Mapping | dspy.Example)]
+                shown = frozenset(str(text) for text in texts if text is not None)
                 self._known[name] = PromptCandidate(name, self._seated(program), shown)
         return name
 
@@ -112,11 +115,11 @@ class Candidates:
         nothing else is known.
         """
         best = self._known[self.first]
-        at = self._on_selection(best)
+        at = self.selected(best).score
         others = sorted(self._known.values(), key=lambda one: (len(str(prompts_of(one.program))), one.name))
         for candidate in others:
-            if self.complete(candidate) and self._on_selection(candidate) > at:
-                best, at = candidate, self._on_selection(candidate)
+            if self.complete(candidate) and (score := self.selected(candidate).score) > at:
+                best, at = candidate, score
         for candidate in others:
             if candidate.scores and not self.complete(candidate) and candidate.interval()[0] > at:
                 best, at = candidate, candidate.interval()[0]
@@ -126,9 +129,6 @@ class Candidates:
         """The candidate with its scores on selection questions alone."""
         scores = {name: candidate.scores[name] for name in self._selection if name in candidate.scores}
         return PromptCandidate(candidate.name, candidate.program, candidate.shown, scores)
-
-    def _on_selection(self, candidate: PromptCandidate) -> float:
-        return self.selected(candidate).score
 
     def _seated(self, program: Program) -> Program:
         """A copy with the LMs and settings that were given: optimizers may have put others there."""
@@ -181,7 +181,7 @@ def name_of(program: Program) -> str:
 
 def candidate_row(candidate: PromptCandidate, complete: bool) -> dict[str, Any]:
     """The candidate as it stands in `candidates.jsonl`."""
-    low, high = candidate.interval() if candidate.scores else (0.0, 1.0)
+    low, high = candidate.interval()
     return {
         "key": f"{candidate.name}/{len(candidate.scores)}",  # scored further, it gets another row
         "candidate": candidate.name,
@@ -192,11 +192,3 @@ def candidate_row(candidate: PromptCandidate, complete: bool) -> dict[str, Any]:
         "complete": complete,
         "prompts": prompts_of(candidate.program),
     }
-
-
-def _shown(program: Program) -> Iterable[str]:
-    for predictor in program.predictors():
-        for demo in predictor.demos:
-            text: Any = demo.get("question") if isinstance(demo, Mapping | dspy.Example) else None
-            if text is not None:
-                yield str(text)

@@ -65,7 +65,8 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
         settings = {**self.kwargs, **kwargs}
         rollout = settings.get("rollout_id")
         asked = _texts(messages) if messages else [("user", str(prompt))]
-        sampling = {key: settings[key] for key in self._takes() if settings.get(key) is not None}
+        takes = getattr(self.lm, "takes", SAMPLING)
+        sampling = {key: settings[key] for key in takes if settings.get(key) is not None}
         keys = [_key(asked, sampling, rollout, place) for place in range(settings.get("n") or 1)]
         found = [self.kept.get(key) for key in keys]
         missing = [place for place, text in enumerate(found) if text is None]
@@ -83,31 +84,25 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
     def inspect_history(self, n: int = 1, file: Any = None) -> None:
         return None
 
-    def _takes(self) -> Sequence[str]:
-        return getattr(self.lm, "takes", SAMPLING)
-
     def _ask(
         self, asked: list[tuple[str, str]], sampling: Mapping[str, Any], samples: Sequence[tuple[Any, int]]
     ) -> Sequence[str | None]:
+        async def answer() -> list[str]:
+            with asking(seat=SEAT):
+                return await together(self._sample(asked, sampling, *sample) for sample in samples)
+
         with self.control.working():
             try:
-                said = run_sync(self.control.attended, self._answer, asked, sampling, samples)
+                said = run_sync(self.control.attended, answer)
             except LMError as problem:
                 self.control.failed(problem)
                 return [None] * len(samples)
         self.control.succeeded()
         return list(said)
 
-    async def _answer(
-        self, asked: list[tuple[str, str]], sampling: Mapping[str, Any], samples: Sequence[tuple[Any, int]]
-    ) -> list[str]:
-        with asking(seat=SEAT):
-            return await together(self._sample(asked, sampling, sample) for sample in samples)
-
     async def _sample(
-        self, asked: list[tuple[str, str]], sampling: Mapping[str, Any], sample: tuple[Any, int]
+        self, asked: list[tuple[str, str]], sampling: Mapping[str, Any], rollout: Any, place: int
     ) -> str:
-        rollout, place = sample
         engine = getattr(self.lm, "direct", None)
         number = None if rollout is None and not place else f"{rollout or 0}/{place}"
         if engine is not None:
@@ -145,19 +140,21 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
             return dict(super().parse(signature, completion))
         except AdapterParseError:
             fields = signature.output_fields
-            if any(field.annotation is not str for field in fields.values()):
+            empty = dict.fromkeys(fields, "")
+            typed = [name for name, field in fields.items() if field.annotation is not str]
+            if typed:
                 found = json_repair.loads(completion)
-                typed = [name for name, field in fields.items() if field.annotation is not str]
-                if not isinstance(found, dict) or any(
-                    not isinstance(found.get(name), dict) for name in typed
+                if not isinstance(found, dict) or not all(
+                    isinstance(found.get(name), dict) for name in typed
                 ):
                     raise
                 return {name: found.get(name) or "" for name in fields}
-            marked = _marked(completion, fields)
-            if marked:
-                return {name: marked.get(name, "") for name in fields}
+            if named := _named(completion, fields):
+                return {**empty, **named}
             meant = next((name for name in fields if name not in THOUGHTS), list(fields)[-1])
-            return {**dict.fromkeys(fields, ""), meant: _bare(completion)}
+            # Without the chat adapter's headings.
+            lines = [line for line in completion.splitlines() if not line.strip().startswith("[[ ##")]
+            return {**empty, meant: "\n".join(lines).strip()}
 
 
 def program_page(program: Program) -> str:
@@ -173,30 +170,20 @@ def program_page(program: Program) -> str:
     return "\n\n".join(parts)
 
 
-def _marked(completion: str, fields: Mapping[str, Any]) -> dict[str, str]:
+def _named(completion: str, fields: Mapping[str, Any]) -> dict[str, str]:
     """The fields of a reply that is a JSON object."""
-    if not completion.lstrip().startswith(("{", "```")):
-        return {}
-    found = json_repair.loads(completion)
-    if not isinstance(found, dict):
-        return {}
-    return {name: str(found[name]) for name in fields if found.get(name)}
-
-
-def _bare(completion: str) -> str:
-    """A reply without the chat adapter's headings."""
-    lines = (line for line in completion.splitlines() if not line.strip().startswith("[[ ##"))
-    return "\n".join(lines).strip()
+    found = json_repair.loads(completion) if completion.lstrip().startswith(("{", "```")) else None
+    return {name: str(found[name]) for name in fields if found.get(name)} if isinstance(found, dict) else {}
 
 
 def _texts(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    return [(str(message["role"]), _plain(message.get("content"))) for message in messages]
-
-
-def _plain(content: Any) -> str:
-    if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in content)
-    return str(content or "")
+    """Role and text of each message; the texts of one in parts are joined."""
+    found = []
+    for message in messages:
+        content = message.get("content") or ""
+        parts = [part.get("text") or "" for part in content] if isinstance(content, list) else [content]
+        found.append((str(message["role"]), "".join(map(str, parts))))
+    return found
 
 
 def _config(sampling: Mapping[str, Any]) -> Config:

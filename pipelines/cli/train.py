@@ -19,7 +19,7 @@ from rich.table import Table
 from ...modules.base.errors import UserError
 from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
-from ...optimizers.policy.training import TrainingSettings, configured
+from ...optimizers.policy.settings import TrainingSettings, configured
 from ..base.budget import BudgetSpent
 from ..base.wording import counted
 from ..data import load as data

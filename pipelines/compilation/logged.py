@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...modules.base.calls import numbers_of
 from ..tracking.uploads import STOPPED_TAG, Child, Upload, Uploads, existing
-from ..tracking.values import rounded
+from ..tracking.values import rounded, with_ends
 from .record import CANDIDATES, PROMPTS, prompts_page
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def compilation_uploads(result: Compilation, rows: Iterable[Mapping[str, Any]]) 
 
 
 def compilation_note(result: Compilation) -> str:
-    """The compilation's compilation_note in Markdown: the verdict, the scores, the bill."""
+    """The compilation in Markdown: the verdict, the scores, the bill."""
     parts = [f"**{result.verdict}**"]
     scores = []
     for phase, summary in (("Before", result.before), ("after", result.after)):
@@ -94,26 +94,18 @@ def compilation_note(result: Compilation) -> str:
 def compilation_metrics(result: Compilation) -> dict[str, float]:
     """Selection scores, held-out scores and their difference, with their interval's ends, and the bill."""
     found: dict[str, float] = {}
-
-    def add(name: str, score: Mapping[str, Any] | None) -> None:
-        if score is not None:
-            found[name] = score["value"]
-            found.update({f"{name}_low": score["low"], f"{name}_high": score["high"]})
-
     for phase, summary in (("before", result.before), ("after", result.after)):
         for name, score in (summary["scores"] if summary is not None else {}).items():
-            add(f"{name}_{phase}", score)
+            found |= with_ends(f"{name}_{phase}", score)
             if phase == "after":  # under the name that evaluations have, so that tables sort them together
-                add(name, score)
-    if result.comparison is not None:
-        pair = result.comparison
-        add("difference", {"value": pair["difference"], "low": pair["low"], "high": pair["high"]})
-        found["p"] = pair["p"]
+                found |= with_ends(name, score)
+    if (pair := result.comparison) is not None:
+        found |= with_ends("difference", {**pair, "value": pair["difference"]}) | {"p": pair["p"]}
         if pair["f1"] is not None:
-            add("difference_f1", {**pair["f1"], "value": pair["f1"]["difference"]})
-    add("selection_given", result.selection["given"])
-    add("selection_winner", result.selection["winner"])
-    found |= {"candidates": result.candidates, "calls_made": result.calls_made}
-    found["calls_saved"] = result.calls_saved
+            found |= with_ends("difference_f1", {**pair["f1"], "value": pair["f1"]["difference"]})
+    for program, chosen in (("given", result.selection["given"]), ("winner", result.selection["winner"])):
+        if chosen is not None:
+            found |= with_ends(f"selection_{program}", chosen)
+    found |= {name: getattr(result, name) for name in ("candidates", "calls_made", "calls_saved")}
     found |= {f"paid_{name}": value for name, value in numbers_of(result.paid).items()}
     return found

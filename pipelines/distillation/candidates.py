@@ -112,11 +112,8 @@ def _own(team: Mapping[str, Any]) -> list[tuple[str, Program]]:
     """The team's roles and single members, as they are in it."""
     protocol = PROTOCOLS.find(team.get("program"))
     singles = protocol.singles(team) if protocol else []
-    return [(_called(one), made("the team", "single", _without_program(one))) for one in singles]
-
-
-def _without_program(described: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in described.items() if name != "program"}
+    own = [{name: value for name, value in one.items() if name != "program"} for one in singles]
+    return [(_called(one), made("the team", "single", one)) for one in own]
 
 
 def _called(member: Mapping[str, Any]) -> str:
@@ -132,20 +129,15 @@ def _shown(plain: Candidate, shown: Sequence[tuple[Question, ResultRow]]) -> Can
         if list(predictor.signature.output_fields)[-1] != "answer":
             continue  # a step that prepares an answer
         said = [name for name in predictor.signature.output_fields if name != "answer"]
-        predictor.demos = [
-            dspy.Example({**question.inputs(), "answer": question.answer, **_argued(said, row)})
-            for question, row in shown
-        ]
+        predictor.demos = []
+        for question, row in shown:
+            # An agent whose reply has one field before the answer shows the first argument for it.
+            argued = dict(zip(said, _arguments(row), strict=False)) if len(said) == 1 else {}
+            demo = {**question.inputs(), "answer": question.answer, **argued}
+            predictor.demos.append(dspy.Example(demo))
     suffix = f"-{len(shown)}-shown"
     once = None if plain.once is None else plain.once + suffix
     return Candidate(plain.name + suffix, taught, len(shown), plain.name, once)
-
-
-def _argued(fields: Sequence[str], row: ResultRow) -> dict[str, str]:
-    """The first argument for the row's answer, for an agent whose reply has one field for it."""
-    if len(fields) != 1:
-        return {}
-    return {field: text for field in fields for text in _arguments(row)[:1]}
 
 
 def _arguments(row: ResultRow) -> list[str]:

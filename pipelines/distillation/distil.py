@@ -37,7 +37,6 @@ from ..runs.manifest import RunFolder, lms_of
 from ..runs.progress import Progress
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import Tracker
-from ..tracking.values import run_name
 from .candidates import Candidate, Parts, candidates, split_questions
 from .logged import REPORT, distillation_run, distillation_uploads
 from .price import price_of_run
@@ -234,18 +233,20 @@ def carry_out(
         ),
         ExitStack() as held,
     ):
-        tracker: Tracker | None = None
+        described = plan.run.summary.run
+        run_of = distillation_run(about, plan.report.name, described["settings"])
+        tracker = start_tracking(run_of) if tracking else Tracker()
+        held.push(lambda kind, *_: tracker.stop("FAILED") if kind else None)
         if tracking:
-            run_of_team = plan.run.summary.run
-            tracker = start_tracking(distillation_run(about, run_name(run_of_team), run_of_team["settings"]))
-            held.push(lambda kind, *_: tracker.stop("FAILED") if kind and tracker else None)
             about["mlflow_run_id"] = tracker.run_id
-        if tracker is not None or not (plan.out / REPORT).exists():
+        if tracking or not (plan.out / REPORT).exists():
             write_json(plan.out / REPORT, about)
         plan.report.mlflow_run_id = about["mlflow_run_id"]
+        kept = {key: described["settings"].get(key) for key in ("data", "split", "kinds", "types")}
+        same = {"command": DISTIL, **{key: value for key, value in kept.items() if value is not None}}
 
         def run(one: Candidate, part: str, questions: Sequence[Question]) -> Evaluation:
-            settings = {**_data_settings(plan), "run_name": f"{one.name} · {part}", "part": part}
+            named = {"run_name": f"{one.name} · {part}", "part": part, "demos": one.demos}
             found = evaluate(
                 one.program,
                 questions,
@@ -255,8 +256,8 @@ def carry_out(
                 retry_errors=True,
                 cache=cache,
                 tracking=tracking,
-                parent=tracker.run_id if tracker else None,
-                settings=settings | {"demos": one.demos},
+                parent=tracker.run_id,
+                settings={**same, **named},
                 progress=None if progress is None else lambda state: progress(f"{part} {one.name}", state),
             )
             if 0 < found.summary.counts["rows"] == found.summary.counts["errors"]:
@@ -265,9 +266,8 @@ def carry_out(
             return found
 
         found = _distilled(plan, run)
-        if tracker is not None:
-            status = "KILLED" if found.report["stopped"] else "FINISHED"
-            tracker.end(distillation_uploads(found.report, plan.out), status, plan.out)
+        status = "KILLED" if found.report["stopped"] else "FINISHED"
+        tracker.end(distillation_uploads(found.report, plan.out), status, plan.out)
     return found
 
 
@@ -322,12 +322,6 @@ def _distilled(
     router = Router(cheap.candidate.program.deepcopy(), plan.team, routed.rule)
     seat_cheap(router, plan.lm)
     return finished()
-
-
-def _data_settings(plan: DistillationPlan) -> dict[str, Any]:
-    settings = plan.run.summary.run["settings"]
-    kept = {key: settings.get(key) for key in ("data", "split", "kinds", "types")}
-    return {"command": DISTIL, **{key: value for key, value in kept.items() if value is not None}}
 
 
 def _spent(folder: Path) -> Usage:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..runs.manifest import made_with
 from ..tracking.uploads import Upload, Uploads, existing
+from ..tracking.values import with_ends
 
 REPORT = "distil.json"
 
@@ -52,23 +53,15 @@ def distillation_metrics(report: Mapping[str, Any]) -> dict[str, float]:
     team) has none.
     """
     found: dict[str, float] = {}
-    for name, figures in (report["programs"] or {}).items():
-        if figures is not None:
-            found |= {f"{name}/{key}": value for key, value in _numbers(figures)}
+    for program, figures in (report["programs"] or {}).items():
+        if figures is None:
+            continue
+        figures_of = with_ends("accuracy", figures["accuracy"])
+        if (test := figures["against_team"]) is not None:
+            figures_of |= with_ends("difference", {**test, "value": test["difference"]})
+            figures_of["non_inferior"] = float(test["verdict"] == "non-inferior")
+        figures_of |= {key: float(value) for key, value in figures.items() if isinstance(value, int | float)}
+        found |= {f"{program}/{key}": value for key, value in figures_of.items()}
     if report["router"] is not None and report["router"]["share_routed"] is not None:
         found["share_routed"] = report["router"]["share_routed"]["value"]
     return found
-
-
-def _numbers(figures: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    for key, value in figures.items():
-        if key == "accuracy":
-            yield key, value["value"]
-            yield from ((f"{key}_{end}", value[end]) for end in ("low", "high"))
-        elif key == "against_team" and value is not None:
-            yield "difference", value["difference"]
-            yield "difference_low", value["low"]
-            yield "difference_high", value["high"]
-            yield "non_inferior", float(value["verdict"] == "non-inferior")
-        elif isinstance(value, int | float):
-            yield key, float(value)

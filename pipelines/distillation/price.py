@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypedDict
 
 from ...modules.base.calls import plus, tokens_of
 from ...modules.reading.row import ResultRow
@@ -16,12 +16,12 @@ from ..lms.ledger import read_ledger
 from ..lms.prices import Prices
 from ..lms.store import CALLS, CallStore
 
-UNITS = ("cost_usd", "tokens", "calls")
+Unit = Literal["cost_usd", "tokens", "calls"]
+UNITS: tuple[Unit, ...] = ("cost_usd", "tokens", "calls")
 PerToken = Mapping[str, Prices]
 
 
-@dataclass(frozen=True)
-class Price:
+class Price(TypedDict):
     """What a question takes on average; None where that is not known."""
 
     calls: float
@@ -42,12 +42,13 @@ def price_of_run(run: Evaluation, prices: PerToken) -> Price:
         known = not any(usage["cached_calls"] for usage in rows)
         costs = [usage["cost_usd"] for usage in rows]
         tokens = _mean([tokens_of(usage) for usage in rows], len(rows))
-        return Price(calls, tokens or None if known else None, _mean(costs, len(rows)) if known else None)
-    return Price(
-        calls,
-        _mean([tokens for tokens, _ in requests], len(rows)),
-        _mean([cost for _, cost in requests], len(rows)),
-    )
+        cost = _mean(costs, len(rows)) if known else None
+        return {"calls": calls, "tokens": tokens or None if known else None, "cost_usd": cost}
+    return {
+        "calls": calls,
+        "tokens": _mean([tokens for tokens, _ in requests], len(rows)),
+        "cost_usd": _mean([cost for _, cost in requests], len(rows)),
+    }
 
 
 def each_of(rows: Iterable[ResultRow], mean: Price) -> list[Price]:
@@ -55,39 +56,37 @@ def each_of(rows: Iterable[ResultRow], mean: Price) -> list[Price]:
     found = []
     for row in rows:
         usage = row["usage"]
-        paid = usage["calls"] and not usage["cached_calls"]
-        tokens = tokens_of(usage)
-        found.append(
-            Price(
-                usage["calls"],
-                tokens if paid and mean.tokens is not None else mean.tokens,
-                usage["cost_usd"] if paid and mean.cost_usd is not None else mean.cost_usd,
-            )
-        )
+        price: Price = {**mean, "calls": usage["calls"]}
+        if usage["calls"] and not usage["cached_calls"]:
+            if mean["tokens"] is not None:
+                price["tokens"] = tokens_of(usage)
+            if mean["cost_usd"] is not None:
+                price["cost_usd"] = usage["cost_usd"]
+        found.append(price)
     return found
 
 
 def total_of(prices: Sequence[Price], questions: int) -> Price:
     """The sum of prices as a mean over so many questions."""
-    return Price(
-        sum(price.calls for price in prices) / questions,
-        _mean([price.tokens for price in prices], questions),
-        _mean([price.cost_usd for price in prices], questions),
-    )
+    return {
+        "calls": sum(price["calls"] for price in prices) / questions,
+        "tokens": _mean([price["tokens"] for price in prices], questions),
+        "cost_usd": _mean([price["cost_usd"] for price in prices], questions),
+    }
 
 
-def unit_of(prices: Iterable[Price]) -> str:
+def unit_of(prices: Iterable[Price]) -> Unit:
     """What all of them can be compared in: money where it is known and asked for, else tokens, else calls."""
     known = list(prices)
     for unit in UNITS:
-        values = [getattr(price, unit) for price in known]
+        values = [price[unit] for price in known]
         if all(value is not None for value in values) and any(values):
             return unit
     return UNITS[-1]
 
 
-def in_unit(price: Price, unit: str) -> float:
-    return float(getattr(price, unit) or 0.0)
+def in_unit(price: Price, unit: Unit) -> float:
+    return float(price[unit] or 0.0)
 
 
 def _requests(folder: Path, prices: PerToken) -> Iterator[tuple[float | None, float | None]]:

@@ -28,13 +28,13 @@ from ..runs.manifest import versions
 from ..runs.summary import rate
 from ..tracking.values import run_name
 from .candidates import Candidate, Parts
-from .price import PerToken, Price, each_of, in_unit, price_of_run, total_of, unit_of
+from .price import PerToken, Price, Unit, each_of, in_unit, price_of_run, total_of, unit_of
 
 Rows = Mapping[str, ResultRow]
 _UNITS = {"cost_usd": "money", "tokens": "tokens", "calls": "calls"}
 
 
-class ProgramFigures(TypedDict):
+class ProgramFigures(Price):
     """One program: how often it was right, what a question took, and its test against the team.
 
     `lm` is the name of its LM, where a candidate has one of its own.
@@ -42,9 +42,6 @@ class ProgramFigures(TypedDict):
 
     name: str
     accuracy: dict[str, float]
-    calls: float
-    tokens: float | None
-    cost_usd: float | None
     against_team: dict[str, Any] | None
     lm: NotRequired[str]
 
@@ -166,7 +163,7 @@ class Search:
         self.tried.append(Tried(candidate, rows, price_of_run(evaluation, self.prices), test))
 
     @property
-    def unit(self) -> str:
+    def unit(self) -> Unit:
         return unit_of([self.price, *(one.price for one in self.tried)])
 
     def cost(self, one: Tried) -> float:
@@ -403,9 +400,8 @@ def _kept(programs: ProgramsTested) -> str:
 
 
 def _ratio(program: ProgramFigures, team: ProgramFigures) -> float | None:
-    prices = [Price(one["calls"], one["tokens"], one["cost_usd"]) for one in (program, team)]
-    unit = unit_of(prices)
-    return in_unit(prices[0], unit) / in_unit(prices[1], unit) if in_unit(prices[1], unit) else None
+    unit = unit_of((program, team))
+    return in_unit(program, unit) / in_unit(team, unit) if in_unit(team, unit) else None
 
 
 def _figures(name: str, correct: Sequence[bool], took: Price) -> ProgramFigures:
@@ -413,15 +409,15 @@ def _figures(name: str, correct: Sequence[bool], took: Price) -> ProgramFigures:
     return {
         "name": name,
         "accuracy": accuracy,
-        "calls": took.calls,
-        "tokens": took.tokens,
-        "cost_usd": took.cost_usd,
+        "calls": took["calls"],
+        "tokens": took["tokens"],
+        "cost_usd": took["cost_usd"],
         "against_team": None,
     }
 
 
 def answered_by(
-    rows: Rows, price: Price, team: Rows, questions: Sequence[Question], team_price: Price, unit: str
+    rows: Rows, price: Price, team: Rows, questions: Sequence[Question], team_price: Price, unit: Unit
 ) -> Answered:
     """What both made of the questions; one that failed is wrong whether or not the team is asked."""
     signs, together = [], []

@@ -13,7 +13,7 @@ from ..plots.protocols import plot_of
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS, read_rows
 from ..tracking.uploads import END, Content, TableUpload, Tracker, Upload, Uploads
-from ..tracking.values import leaves, rounded, run_name, scrubbed
+from ..tracking.values import leaves, rounded, run_name, scrubbed, with_ends
 
 if TYPE_CHECKING:
     from ..runs.summary import Summary
@@ -75,7 +75,7 @@ def evaluation_metrics(summary: Summary) -> dict[str, float]:
     """Scores with their interval's ends, counts, usage, seconds, groups, the protocol's report, forensics."""
     found: dict[str, float] = {}
     for name, score in summary.scores.items():
-        found |= {name: score["value"], f"{name}_low": score["low"], f"{name}_high": score["high"]}
+        found |= with_ends(name, score)
     found |= {name: summary.counts.get(name, 0) for name in _COUNTS}
     found |= numbers_of(summary.usage)
     found |= {f"seconds_{name}": summary.seconds[name] for name in ("p50", "p90") if name in summary.seconds}

@@ -49,8 +49,7 @@ class Untrained(StrategyNetwork):
         sampling: Mapping[str, Any] | None = None,
     ) -> None:
         from ...modules.network.state import NetworkState
-        from ...optimizers.policy.settings import AUTO
-        from ...optimizers.policy.training import configured
+        from ...optimizers.policy.settings import AUTO, configured
 
         if settings.get("full_information") or settings.get("epochs") == AUTO:
             raise UserError(

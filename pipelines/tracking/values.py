@@ -32,6 +32,11 @@ _CREDENTIALS = re.compile(r"\b(Basic|Bearer) [\w.~+/=\-]{8,}")
 _NOT_IN_NAMES = re.compile(r"[^\w.\- :/]")
 
 
+def with_ends(name: str, score: Mapping[str, Any]) -> dict[str, float]:
+    """A score as figures: NAME and, as far as they are known, its interval's ends NAME_low and NAME_high."""
+    return {name: score["value"], **{f"{name}_{end}": score[end] for end in ("low", "high") if end in score}}
+
+
 def scrubbed(value: Any) -> Any:
     """A copy of JSON-able data without fields named like keys or headers, and passwords in URLs masked."""
     if isinstance(value, Mapping):

@@ -13,7 +13,8 @@ from ...modules.base.errors import UserError
 from ...modules.network.state import NetworkState
 from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
-from ...optimizers.policy.training import TrainingQuestion, TrainingSettings
+from ...optimizers.policy.known_answers import TrainingQuestion
+from ...optimizers.policy.settings import TrainingSettings
 from ..data.embeddings import Embedder
 from ..data.load import fingerprint
 from ..programs.networks import Unanswered

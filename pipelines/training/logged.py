@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..tracking.uploads import Upload, Uploads, existing
+from ..tracking.values import with_ends
 
 FIGURES = {
     "reward": "reward",
@@ -80,8 +81,7 @@ def training_metrics(scores: Mapping[str, Any]) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, score in scores.items():
         if isinstance(score, Mapping) and "value" in score:
-            found[f"test_{name}"] = score["value"]
-            found |= {f"test_{name}_{key}": score[key] for key in ("low", "high", "calls")}
+            found |= with_ends(f"test_{name}", score) | {f"test_{name}_calls": score["calls"]}
     for team, rivals in scores.get("differences", {}).items():
         for rival, difference in rivals.items():
             found[f"difference/{team}_over_{rival}"] = difference["value"]

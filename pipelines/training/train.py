@@ -18,14 +18,10 @@ import numpy.typing as npt
 from ...modules.base.errors import UserError
 from ...modules.network.config import NetworkConfig
 from ...modules.network.state import NetworkState
-from ...optimizers.policy.training import (
-    Answer,
-    TrainingLog,
-    TrainingQuestion,
-    TrainingSettings,
-    configured,
-    train,
-)
+from ...optimizers.policy.batches import TrainingLog
+from ...optimizers.policy.known_answers import Answer, TrainingQuestion
+from ...optimizers.policy.settings import TrainingSettings, configured
+from ...optimizers.policy.training import train
 from ..base.journal import read_object, write_json
 from ..base.wording import counted
 from ..data.embeddings import Embedder
@@ -93,7 +89,7 @@ def train_on_outcomes(
             folder goes on where it was stopped.
         settings: of network and training, by their flat names, before those of the preset.
         test: outcomes to score the trained network on.
-        preset: one of `optimizers.policy.PRESETS`.
+        preset: one of `optimizers.policy.settings.PRESETS`.
         embed: makes the questions' embeddings; None takes the model that the settings name.
         data: what to call the training data in the tracking store.
         tracking: log to the tracking store as one run.

@@ -209,12 +209,13 @@ class SupervisedTeam(Program):
         accepted = answers[decision.worker] if decision is not None and decision.accept else None
         step = None if accepted is not None else "retry" if decision is not None else "undecided"
         details = {} if decision is None else {"worker": decision.worker, "suggestion": decision.suggestion}
+        given = " ".join(str(said[name]) for name in ("decision", "worker") if name in said)
         turn = Turn(
             "supervisor",
             round,
             accepted,
             said.judgement,
-            _decision_of(said) if decision is None else None,
+            cut(one_line(given), 200) if decision is None else None,
             usage=usage,
             step=step,
             details=details,
@@ -246,11 +247,6 @@ def _names(text: str, worker: str) -> bool:
     """Whether a text is the worker's name and no more than "the" and "worker" beside it."""
     words = [word.strip(_DRESS) for word in text.casefold().split()]
     return [word for word in words if word not in ("the", "worker", "")] == [worker.casefold()]
-
-
-def _decision_of(said: Mapping[str, Any]) -> str:
-    """What a supervisor said to do, in its own words, for the record."""
-    return cut(one_line(" ".join(str(said[name]) for name in ("decision", "worker") if name in said)), 200)
 
 
 def _fall_back(latest: Sequence[Turn], task: Task) -> tuple[str | None, str]:

@@ -27,11 +27,13 @@ from folkmoot.modules.base.sync import run_sync
 from folkmoot.modules.network.choice import draw, softmax
 from folkmoot.modules.network.config import NetworkConfig
 from folkmoot.modules.network.state import NetworkState, random_for
-from folkmoot.modules.network.vote import VoteWeights
+from folkmoot.modules.network.weights import VoteWeights
 from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.strategy_network import StrategyNetwork
 from folkmoot.modules.reading.voting import trust_consensus, weighted_consensus
-from folkmoot.optimizers.policy.training import TrainingQuestion, TrainingSettings, train
+from folkmoot.optimizers.policy.known_answers import TrainingQuestion
+from folkmoot.optimizers.policy.settings import TrainingSettings
+from folkmoot.optimizers.policy.training import train
 from folkmoot.pipelines.testing.contract import ProtocolContract
 
 torch.set_num_threads(1)

@@ -17,8 +17,7 @@ from cli_helpers import evaluate as evaluate_command
 from cli_helpers import isolate, rows_of, ten_questions
 
 import folkmoot as fm
-from folkmoot.modules.protocols.self_consistency import SAMPLES
-from folkmoot.modules.protocols.strategies import MOST_PARTS, STRATEGIES, Strategy
+from folkmoot.modules.protocols.strategies import MOST_PARTS, SAMPLES, STRATEGIES, Strategy
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.signatures.examples import EXAMPLES, WORKED
 from folkmoot.signatures.roles import ROLES

@@ -23,15 +23,10 @@ from folkmoot.modules.network import files
 from folkmoot.modules.network.config import NetworkConfig
 from folkmoot.modules.network.state import NetworkState
 from folkmoot.optimizers.policy import checkpoint as policy_checkpoint
-from folkmoot.optimizers.policy.training import (
-    PRESETS,
-    Outcome,
-    TrainingLog,
-    TrainingQuestion,
-    TrainingSettings,
-    configured,
-    train,
-)
+from folkmoot.optimizers.policy.batches import TrainingLog
+from folkmoot.optimizers.policy.known_answers import Outcome, TrainingQuestion
+from folkmoot.optimizers.policy.settings import PRESETS, TrainingSettings, configured
+from folkmoot.optimizers.policy.training import train
 
 WIDTH = 12
 NAMES = ("a", "b", "c")

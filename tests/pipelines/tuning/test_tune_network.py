@@ -22,7 +22,7 @@ from tuned import lm_at, questions, settings_of, without_numbers
 
 import folkmoot as fm
 from folkmoot.modules.base.space import grid_settings, options
-from folkmoot.optimizers.policy.training import configured
+from folkmoot.optimizers.policy.settings import configured
 from folkmoot.pipelines.data.embeddings import Embedder
 from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.testing.server import ScriptedServer
