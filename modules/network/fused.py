@@ -78,12 +78,6 @@ class FusedPolicies(nn.Module):
                     whole = whole[..., : self.config.inputs]
                 self._part(name).copy_(whole)
 
-    def to_agent(self, i: int) -> AgentPolicy:
-        """Agent i's policy as a network of its own, with copies of its weights."""
-        agent = AgentPolicy(self.config)
-        agent.load_state_dict(self._of(i))
-        return agent.train(self.training)
-
     def clip_gradients(self, most: float) -> None:
         """Scale each agent's gradient, in place, to at most length `most`, as if its policy were alone."""
         gradients = [part.grad for part in self.parameters() if part.grad is not None]
@@ -151,8 +145,7 @@ class FusedPolicies(nn.Module):
         """The second layer's product at one node an agent, and the linear layer: (B, N, S)."""
         weight = self._second()
         out = torch.einsum("ahcf,abhf->abhc", weight, read)
-        out = out.flatten(2) if self.config.concat else out.mean(dim=2)
-        out = functional.elu(out + self._part("gat2.bias").unsqueeze(1))
+        out = functional.elu(out.mean(dim=2) + self._part("gat2.bias").unsqueeze(1))
         logits = torch.einsum("abk,ask->bas", out, self._part("linear.weight"))
         return logits + self._part("linear.bias")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -31,9 +30,8 @@ class PolicyConfig:
     `inputs`: width D of a question embedding; `hidden`: width C of each of `heads` H attention heads;
     `strategies`: how many logits S; `dropout`: share of attention weights dropped in training;
     `features`: what each node knows, the question alone (the paper) or the agent's standing too;
-    `trust_edges`: whether attention sees trust; `concat`: whether the second layer's heads are concatenated
-    or, as GAT does in a last layer, averaged. Raises UserError for a size below 1, a dropout outside 0 to 1,
-    or other features.
+    `trust_edges`: whether attention sees trust. Raises UserError for a size below 1, a dropout outside 0 to
+    1, or other features.
     """
 
     strategies: int
@@ -43,7 +41,6 @@ class PolicyConfig:
     dropout: float = 0.0
     features: Features = "question+standing"
     trust_edges: bool = True
-    concat: bool = False
 
     def __post_init__(self) -> None:
         for name in ("strategies", "inputs", "hidden", "heads"):
@@ -65,7 +62,7 @@ class AgentGraph(NamedTuple):
     """What policies see of N agents: who is connected, trust, and each one's standing.
 
     `adjacency` (N, N) of bool, symmetric; `trust` (N, N); `standing` (N, 3), all float32. When the questions
-    of a batch met the group at different times, each has a leading dimension B (`AgentGraph.stacked`).
+    of a batch met the group at different times, each has a leading dimension B.
     """
 
     adjacency: Tensor
@@ -86,26 +83,13 @@ class AgentGraph(NamedTuple):
         standing = np.stack([mean, degree / max(n - 1, 1), accuracy], axis=1)
         return cls(torch.from_numpy(edges), _float(trust), _float(standing))
 
-    @classmethod
-    def stacked(cls, groups: Sequence[AgentGraph]) -> AgentGraph:
-        """One group a question, with the leading dimension B."""
-        return cls(*(torch.stack(parts) for parts in zip(*groups, strict=True)))
-
-    def nodes(self, config: PolicyConfig, question: Tensor) -> Tensor:
-        """Node features (N, width) of one question (D,), the same question in every node."""
-        same = question.expand(len(self.standing), -1)
-        return same if config.features == "question" else torch.cat([same, self.standing], dim=1)
-
-    def edges(self, config: PolicyConfig) -> tuple[Tensor, Tensor | None]:
-        """GATConv's edge index (2, E), source j to target i, and trust T[j, i] as edge features (E, 1)."""
-        index = self.adjacency.nonzero().T
-        return index, self.trust[index[0], index[1]].unsqueeze(1) if config.trust_edges else None
-
 
 class AgentPolicy(nn.Module):
     """One agent's policy, an ordinary PyTorch Geometric network: W . GAT2(GAT1(X, E), E) (MARL-GAT, eq. 1).
 
-    Each GAT layer is a GATConv and GAT's own nonlinearity, ELU (Velickovic et al. 2018, equation 4).
+    Each GAT layer is a GATConv and GAT's own nonlinearity, ELU (Velickovic et al. 2018, equation 4); the last
+    one averages its heads. A node is the question and the agent's standing, the edge from source j to target
+    i has T[j, i].
     """
 
     def __init__(self, config: PolicyConfig) -> None:
@@ -113,10 +97,8 @@ class AgentPolicy(nn.Module):
         edge_dim = 1 if config.trust_edges else None
         wide, heads, dropout = config.hidden * config.heads, config.heads, config.dropout
         self.gat1 = GATConv(config.width, config.hidden, heads, dropout=dropout, edge_dim=edge_dim)
-        self.gat2 = GATConv(
-            wide, config.hidden, heads, concat=config.concat, dropout=dropout, edge_dim=edge_dim
-        )
-        self.linear = nn.Linear(wide if config.concat else config.hidden, config.strategies)
+        self.gat2 = GATConv(wide, config.hidden, heads, concat=False, dropout=dropout, edge_dim=edge_dim)
+        self.linear = nn.Linear(config.hidden, config.strategies)
 
     def forward(self, nodes: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
         """Logits (N, S) of every node from node features (N, width); agent i acts on row i.

@@ -18,7 +18,7 @@ from safetensors.torch import save as write_tensors
 
 from ..base.errors import UserError
 from ..base.saved_file import versions_of
-from ..reading.voting import LOWEST_TRUST, Consensus, trust_consensus, weighted_consensus
+from ..reading.voting import LOWEST_TRUST, trust_consensus
 from .choice import draw, softmax
 from .config import NetworkConfig
 from .files import read_bytes, read_json, write_file
@@ -141,10 +141,6 @@ class NetworkState:
         else:
             weights = self.vote.at(self.checked(vector[None])[0])[np.arange(n), [s or 0 for s in strategies]]
         return np.where(asked, weights, 0.0)
-
-    def decide(self, answers: Sequence[str | None], vector: Vectors, strategies: Strategies) -> Consensus:
-        """The group's answer to one question; None abstains. Equal answers are equal texts."""
-        return weighted_consensus(answers, self.weights(vector, strategies))
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Every number by name; policies under GATConv's own names, `agents.0.gat1.att_src`, …."""

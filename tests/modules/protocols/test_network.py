@@ -302,7 +302,7 @@ def test_scores_that_are_none_are_refused() -> None:
 @given(st.lists(st.sampled_from([None, "x", "y", "z"]), min_size=3, max_size=3))
 def test_mean_trust_is_the_papers_consensus(answers: list[str | None]) -> None:
     state = LEARNED
-    ours = state.decide(answers, VECTOR, [0, 1, 0])
+    ours = weighted_consensus(answers, state.weights(VECTOR, [0, 1, 0]))
     papers = trust_consensus(answers, state.trust, state.adjacency)
     assert (ours.answer, ours.probability) == (papers.answer, pytest.approx(papers.probability))
     assert ours.probabilities == pytest.approx(papers.probabilities)
