@@ -8,6 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import dspy
@@ -129,7 +130,7 @@ class Student(dspy.Module):  # type: ignore[misc]
         start = len(trace or ())
         try:
             with self.control.working():
-                prediction = run_sync(self.control.attended, self._answer, inputs)
+                prediction = run_sync(self.control.attended, partial(self.program.acall, **inputs))
         except LMError as problem:
             self.control.failed(problem)
             del (trace or [])[start:]
@@ -141,9 +142,6 @@ class Student(dspy.Module):  # type: ignore[misc]
                 trace[start:] = in_order(trace[start:], self.predictors())
         prediction._program = None if self.sampled else self.program
         return prediction
-
-    async def _answer(self, inputs: Mapping[str, Any]) -> dspy.Prediction:
-        return await self.program.acall(**inputs)
 
     def deepcopy(self) -> Student:
         copied: Student = super().deepcopy()
