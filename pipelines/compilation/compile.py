@@ -79,7 +79,7 @@ def compile(
         train: labelled questions, all that the optimizer sees. Half of them are learned from, the others
             choose between candidates (of an optimizer that only rewrites instructions by score: all choose).
         validation: held-out questions, on which the given program and the result are compared.
-        optimizer: one of `optimizers.prompt_optimizers.OPTIMIZERS`.
+        optimizer: one of `optimizers.prompts.optimizers.OPTIMIZERS`.
         preset: light, medium or heavy.
         lm: the LM of every seat that has none of its own; None takes DSPy's configured one.
         prompt_lm: the LM that proposes instructions; None takes `lm`.

@@ -310,6 +310,10 @@ def test_the_prediction_has_the_common_shape(scripted: Any) -> None:
         "completion_tokens",
         "cached_calls",
         "cost_usd",
+        "cached_prompt_tokens",
+        "cache_write_tokens",
+        "reasoning_tokens",
+        "truncated_calls",
     }
     assert prediction.usage["calls"] == 2
     assert [turn["agent"] for turn in prediction.transcript] == ["intuitive", "reasoner"]
