@@ -480,7 +480,8 @@ def killed_and_resumed(folder: Path, server: ScriptedServer, deaths: Sequence[in
         {key: value for key, value in one.report.items() if key != "paid"} for one in (straight, resumed)
     ]
     assert alike[0] == alike[1]
-    assert resumed.report["paid"]["calls"] <= len(server.bodies)
+    # A call counts from when it is sent: one that a death cut short may have come to nobody.
+    assert len(server.bodies) <= resumed.report["paid"]["calls"] <= len(server.bodies) + 8 * killed
 
 
 def test_killed_it_goes_on_where_it_was(tmp_path: Path, scripted: ScriptedServer) -> None:
