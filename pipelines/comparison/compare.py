@@ -109,18 +109,17 @@ def compare(
         pairs.append(pair)
     for place, (a, b) in enumerate(places):
         causes = [unread_cause(compared[one], runs[one]) for one in (a, b) if compared[one].mostly_unread]
-        loser = {A: b, B: a}.get(pairs[place].outcome)
-        if not causes and loser is not None and compared[loser].unreadable:
-            known = {a: right[a], b: right[b]}
-            known[loser] = known[loser] | [one.unreadable for one in shared[loser]]
+        winner, loser = {A: (a, b), B: (b, a)}.get(pairs[place].outcome, (a, a))
+        if not causes and winner != loser and compared[winner].unread + compared[loser].unread:
+            worst = {
+                winner: right[winner] & [not one.unread for one in shared[winner]],
+                loser: right[loser] | [one.unread for one in shared[loser]],
+            }
             ps = [p for p, _ in tests]
-            ps[place], _ = test.of(known[a], known[b])
-            gap = float(np.mean(known[a]) - np.mean(known[b]))
-            if gap * pairs[place].difference <= 0 or holm(ps)[place] >= SURE:
-                causes = [
-                    f"{unread_cause(compared[loser], runs[loser])}. Were they right, the difference would be "
-                    "undone"
-                ]
+            ps[place], _ = test.of(worst[a], worst[b])
+            if worst[winner].mean() <= worst[loser].mean() or holm(ps)[place] >= SURE:
+                said = [unread_cause(compared[one], runs[one]) for one in (a, b) if compared[one].unread]
+                causes = [f"{'; '.join(said)}. Scored the other way, they would undo the difference"]
         pairs[place] = replace(pairs[place], unread="; ".join(causes))
     named = dict(zip(titles, runs, strict=True))
     for place, pair in enumerate(pairs):
@@ -183,6 +182,10 @@ class _Answered(NamedTuple):
     asked: int  # hash of everything that makes the question what it is
     cluster: Hashable
 
+    @property
+    def unread(self) -> bool:
+        return self.unreadable or self.cut_off
+
 
 def _answered(row: ResultRow, field: str | None) -> _Answered:
     asked = [row["kind"], row.get("question"), row.get("choices"), row["gold"]]
@@ -193,7 +196,7 @@ def _answered(row: ResultRow, field: str | None) -> _Answered:
         f1=float(row.get("f1") or 0.0) if row["kind"] == "span" else None,
         failed=row["error"] is not None,
         unreadable=unreadable,
-        cut_off=unreadable and bool(ended or row["usage"].get("truncated_calls")),
+        cut_off=row["error"] is None and bool(ended or row["usage"].get("truncated_calls")),
         usage=Usage.of(row["usage"]),
         seconds=float(row["seconds"]),
         asked=hash(json.dumps(asked, sort_keys=True)),
@@ -266,6 +269,7 @@ def _compared(name: str, run: Evaluation, rows: int, shared: Sequence[_Answered]
         errors=sum(one.failed for one in shared),
         unreadable=sum(one.unreadable for one in shared),
         cut_off=sum(one.cut_off for one in shared),
+        unread=sum(one.unread for one in shared),
         usage=_used(shared).to_dict(),
         seconds=float(np.mean([one.seconds for one in shared])),
     )

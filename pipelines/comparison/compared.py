@@ -8,7 +8,7 @@ from ...modules.base.calls import UsageFields, tokens_of
 from ..base.wording import mostly_failed
 
 MOST_UNREAD = 0.05
-"""Above this share of answers that could not be read there is no verdict."""
+"""Above this share of answers that were cut off or could not be read there is no verdict."""
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class Compared:
     """One run, as far as it is compared: every figure is over the shared questions alone.
 
     `questions` were asked for and `rows` finished, `left_out` of them not shared. `accuracy` and `f1` (None
-    without span questions) are `{"value", "low", "high", "n"}` with a 95% interval. `cut_off` of the
-    `unreadable` answers ended at the token limit. Tokens and cost in `usage` are those of calls really made;
-    `seconds` is the mean of a question.
+    without span questions) are `{"value", "low", "high", "n"}` with a 95% interval. On `cut_off` of the
+    questions a reply ended at the token limit, and `unread` are those and the `unreadable` ones. Tokens and
+    cost in `usage` are those of calls really made; `seconds` is the mean of a question.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Compared:
     usage: UsageFields
     seconds: float
     cut_off: int = 0
+    unread: int = 0
 
     @property
     def failed(self) -> bool:
@@ -46,5 +47,5 @@ class Compared:
 
     @property
     def mostly_unread(self) -> bool:
-        """Whether so many answers could not be read that the score is not the program's."""
-        return self.unreadable > MOST_UNREAD * self.accuracy["n"]
+        """Whether so many answers were cut off or could not be read that the score is not the program's."""
+        return self.unread > MOST_UNREAD * self.accuracy["n"]

@@ -48,9 +48,11 @@ class RunGroup:
         if self.comparison is not None:
             return ""
         counts = self.runs[0].summary.counts
-        alone = compared_alone(self.names[0], self.runs[0]) if counts["unreadable"] else None
-        unread = unread_cause(alone, self.runs[0]) if alone and alone.mostly_unread else ""
-        return run_failed(self.names[0], counts["errors"], counts["rows"]) or unread
+        failed = run_failed(self.names[0], counts["errors"], counts["rows"])
+        if failed or not counts["unreadable"] + counts.get("truncated", 0):
+            return failed
+        alone = compared_alone(self.names[0], self.runs[0])
+        return unread_cause(alone, self.runs[0]) if alone.mostly_unread else ""
 
     @property
     def lead(self) -> Lead | None:

@@ -487,6 +487,18 @@ def test_above_five_percent_unreadable_there_is_no_verdict(silent: int, outcome:
         assert pair.verdict.startswith("6 of 100 answers of base were empty or could not be read")
 
 
+def test_replies_that_were_cut_off_count_though_an_answer_was_read(tmp_path: Path) -> None:
+    mute(90, 100, frozenset(), tmp_path / "team")
+    rows = [json.loads(line) for line in (tmp_path / "team" / "results.jsonl").read_text().splitlines()]
+    for cut, outcome in ((5, "a"), (6, "not_comparable")):
+        (tmp_path / "team" / "results.jsonl").write_text(
+            "".join(json.dumps({**row, "truncated": i < cut}) + "\n" for i, row in enumerate(rows))
+        )
+        (pair,) = fm.compare(mute(50, 100), tmp_path / "team", names=["base", "team"])
+        assert pair.outcome == outcome
+    assert pair.verdict.startswith("6 of 100 replies of team were cut off at the token limit")
+
+
 def test_unreadable_answers_that_could_undo_a_difference_leave_it_open() -> None:
     """Ten questions ahead, and five of the loser's answers could not be read: below 5%, and enough."""
     team, base = mute(60, 100), mute(50, 100, set(range(50, 55)))
@@ -495,7 +507,7 @@ def test_unreadable_answers_that_could_undo_a_difference_leave_it_open() -> None
     tight = fm.compare(mute(50, 100, set(range(50, 54))), mute(57, 100), names=["base", "team"])[0]
     assert tight.p_adjusted < 0.05
     assert tight.outcome == "not_comparable"
-    assert "the difference would be undone" in tight.verdict
+    assert "would undo the difference" in tight.verdict
     own = fm.compare(mute(50, 100), mute(57, 100, set(range(90, 94))), names=["base", "team"])[0]
     assert own.outcome == "a"  # the winner's are wrong already
 
