@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..runs.progress import Progress
 
 EXPENSIVE_USD = 1.0
+PILOT, WIDE = 5, 9  # questions, and how many times its low end an estimate may be
 PLAIN_WIDTH = 160  # columns where there is no terminal to ask
 SHOWN_ALWAYS = ("questions", "errors", "accuracy", "accuracy_excluding_errors")  # lines of every result
 
@@ -201,6 +202,8 @@ def forecast_lines(plan: Forecast, budget: str | None) -> list[str]:
         cost = f"{plan.cost_usd[0]:.4f} to {plan.cost_usd[1]:.4f} USD"
     else:
         cost = "0 USD"
+    most = plan.prompt_tokens[1] + plan.completion_tokens[1]
+    wide = plan.pilot is None and most > WIDE * (plan.prompt_tokens[0] + plan.completion_tokens[0])
     time = "time unknown before the first answers"
     if plan.seconds is not None:
         time = f"{duration(plan.seconds[0])} to {duration(plan.seconds[1])}"
@@ -209,6 +212,7 @@ def forecast_lines(plan: Forecast, budget: str | None) -> list[str]:
         "twice",
         f"estimated{f' from {plan.pilot}' if plan.pilot else ''}: {prompt} prompt tokens, {completion} "
         f"completion tokens; {cost}; {time}",
+        *([f"a run of {PILOT} questions (--limit {PILOT}) beside it narrows that"] if wide else []),
         *([f"budget: {budget}"] if budget else []),
         shows(plan.questions, plan.apart),
     ]

@@ -308,9 +308,11 @@ def test_tokens_are_forecast_from_a_pilot_of_a_few_questions(
     )
     blind = forecast(program, asked, lm, out=tmp_path / "run")
     assert blind.pilot is None
+    assert "a run of 5 questions (--limit 5) beside it narrows that" in cli_show.forecast_lines(blind, None)
     fm.evaluate(program, asked[:5], lm=lm, out=tmp_path / "pilot", tracking=False)
     planned = forecast(program, asked, lm, out=tmp_path / "run")
     assert planned.pilot == f"5 questions of {tmp_path / 'pilot'}"
+    assert not any("narrows" in line for line in cli_show.forecast_lines(planned, None))
     done = fm.evaluate(program, asked, lm=lm, out=tmp_path / "run", tracking=False).summary.usage
     for name in ("prompt_tokens", "completion_tokens"):
         low, high = getattr(planned, name)
