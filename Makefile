@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 MYPY_ROOT := $(VENV)/mypy-root
 
+# Else each process that the tests start would compile anew all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-nightly test-slow test-ray lint types bench bench-fast api samples clean
 
 $(VENV)/.installed-local: pyproject.toml

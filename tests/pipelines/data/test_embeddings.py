@@ -10,7 +10,6 @@ import httpx
 import huggingface_hub
 import numpy as np
 import pytest
-import sentence_transformers
 
 from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.data.embeddings import Embedder
@@ -39,7 +38,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", away)
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: None)
-    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", Model)
+    monkeypatch.setattr("sentence_transformers.SentenceTransformer", Model)  # its import takes seconds
     monkeypatch.setattr(Model, "loaded", [])
     return asked
 

@@ -304,9 +304,9 @@ def test_a_perfect_reader_answers_everything(
 def test_the_reader_is_lost_without_the_evidence(
     scripted: Any, answerable: list[fm.Question], documents: dict[str, dict[str, str]]
 ) -> None:
-    questions = answerable[:: max(1, len(answerable) // 50)][:50]
+    questions = answerable[:: max(1, len(answerable) // 50)][:20]
     gold = {title for question in questions for title in question.meta["supporting_titles"]}
-    without = CorpusEnvironment([row for title, row in documents.items() if title not in gold])
+    without = CorpusEnvironment([documents[title] for title in list(documents)[::4] if title not in gold])
     result = read(scripted, Reader(questions, documents), questions, without)
     assert result.summary.scores["em"]["value"] == 0.0
 
