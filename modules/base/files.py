@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+
+MOST_BYTES = 256 * 2**20
+"""Of a file that is read at once."""
 
 
 def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None:
@@ -28,6 +33,32 @@ def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None
         raise
 
 
+def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) -> int:
+    """A descriptor of a regular file, which others cannot read where this makes it.
+
+    A FIFO would wait for a writer, and a device has no end. Raises OSError for these, and, unless `links` are
+    followed, for a link.
+    """
+    try:
+        file = os.open(path, flags | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW), 0o600)
+    except OSError as problem:
+        if problem.errno == errno.ELOOP and path.is_symlink():
+            raise OSError(errno.ELOOP, "it is a link to another place", str(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return file
+
+
+def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
+    """The content of a regular file. Raises OSError for anything else, and for one of more bytes."""
+    with open(open_regular(path), "rb") as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
+        return file.read(most)
+
+
 def whole_lines(file: Path | int, start: int = 0) -> Iterator[tuple[int, bytes]]:
     """The complete lines of a file, by its path or descriptor, from a place on, each with its own place.
 
@@ -35,10 +66,10 @@ def whole_lines(file: Path | int, start: int = 0) -> Iterator[tuple[int, bytes]]
     there has no lines.
     """
     try:
-        lines = open(file, "rb", closefd=not isinstance(file, int))  # noqa: SIM115
+        descriptor = file if isinstance(file, int) else open_regular(file)
     except FileNotFoundError:
         return
-    with lines:
+    with open(descriptor, "rb", closefd=not isinstance(file, int)) as lines:
         lines.seek(start)
         for line in lines:
             if not line.endswith(b"\n"):
@@ -49,7 +80,11 @@ def whole_lines(file: Path | int, start: int = 0) -> Iterator[tuple[int, bytes]]
 
 def cut_torn_line(file: Path | int) -> None:
     """Drop the last line of a file that nobody else writes to, if a kill left it without an end."""
-    os.truncate(file, sum(len(line) for _, line in whole_lines(file)))
+    if isinstance(file, int):
+        os.ftruncate(file, sum(len(line) for _, line in whole_lines(file)))
+        return
+    with open(open_regular(file, os.O_RDWR, links=False), "rb") as opened:
+        cut_torn_line(opened.fileno())
 
 
 @contextmanager

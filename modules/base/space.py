@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+LONGEST_LIST = 1_000
 Setting = dict[str, Any]
 """One point of a space: parameter → JSON value. A parameter whose condition does not hold is left out."""
 
@@ -70,7 +72,8 @@ class When:
         if self.parameter not in setting:
             return False
         value = setting[self.parameter]
-        return value in self.among or (self.above is not None and value is not None and value > self.above)
+        number = isinstance(value, int | float)  # a file may say anything
+        return value in self.among or (self.above is not None and number and value > self.above)
 
 
 @dataclass(frozen=True)
@@ -234,6 +237,23 @@ def _described(space: Space, name: str, described: Mapping[str, Any]) -> Any:
     if any(other.joins == name for other in space.values()) and isinstance(value, str):
         return value.partition(":")[0]
     return value
+
+
+def how_many(values: Whole | Real | Pick) -> float:
+    """How many values there are, infinity for more than a hundred million; 1 for a range without steps."""
+    if isinstance(values, Real):
+        return 1 if values.step is None else (values.high - values.low) / values.step + 1
+    if isinstance(values, Whole):
+        return (values.high - values.low) // values.step + 1
+    n, found = len(values.items), 0
+    for size in range(values.least, (n if values.most is None else values.most) + 1):
+        if found > 1e8 or size > LONGEST_LIST:
+            return math.inf
+        if values.repeated:
+            found += n**size if values.ordered else math.comb(n + size - 1, size)
+        else:
+            found += math.perm(n, size) if values.ordered else math.comb(n, size)
+    return found
 
 
 def picks(values: Pick) -> list[list[Any]]:

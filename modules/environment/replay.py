@@ -15,7 +15,7 @@ from typing import Any
 
 from ..base.errors import UserError
 from ..base.fence import cut
-from ..base.files import locked, whole_lines
+from ..base.files import locked, open_regular, whole_lines
 from .base import Environment, Page
 
 VERSION = 1
@@ -138,11 +138,11 @@ class _Record:
         self._about: Any = None
         try:
             if about is None:
-                self._file: int | None = os.open(path, os.O_RDONLY)
+                self._file: int | None = open_regular(path)
                 self._scan(self._file)
             else:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+                self._file = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
                 with self._alone() as file:
                     if self._about is None:
                         self._append(file, about)

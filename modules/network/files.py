@@ -8,6 +8,9 @@ from typing import Any
 
 from ..base.errors import UserError
 from ..base.files import write_whole
+from ..base.saved_file import read_plain
+
+MOST_BYTES = 2**30
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -20,18 +23,10 @@ def write_file(path: Path, content: bytes) -> None:
         ) from None
 
 
-def read_bytes(path: Path) -> bytes:
-    """The content of a file. Raises UserError when it cannot be read."""
+def read_json(path: Path, most: int = MOST_BYTES) -> dict[str, Any]:
+    """The object in a JSON file of so many bytes at most. Raises UserError when it cannot be read."""
     try:
-        return path.read_bytes()
-    except OSError as problem:
-        raise UserError(f"{path} cannot be read ({problem.strerror}): name a saved network.") from None
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file. Raises UserError when it cannot be read."""
-    try:
-        found = json.loads(read_bytes(path))
+        found = json.loads(read_plain(path, most))
     except (ValueError, RecursionError) as problem:
         if isinstance(problem, UserError):
             raise

@@ -37,6 +37,25 @@ class FusedPolicies(nn.Module):
         # A parameter's name may not hold a dot.
         self.stacked = nn.ParameterDict({name.replace(".", "/"): part for name, part in whole.items()})
 
+    @classmethod
+    def of(cls, config: PolicyConfig, n: int, seed: int, weights: Mapping[str, Tensor]) -> FusedPolicies:
+        """The policies with what `weights()` gave; nothing is made before its size is known to be theirs.
+
+        Raises UserError for weights of other policies.
+        """
+        try:
+            with torch.device("meta"):
+                one = AgentPolicy(config).state_dict()
+        except (RuntimeError, OverflowError, TypeError):  # a size that no tensor has
+            one = {}
+        given = {name: weights.get(f"agents.0.{name}") for name in one}
+        sized = all(part is not None and part.shape == one[name].shape for name, part in given.items())
+        if not sized or len(weights) < n * len(one) or not one:
+            raise UserError("its weights are of another shape or number of agents than its settings say")
+        made = cls(config, n, seed)
+        made.load_weights(weights)
+        return made
+
     def forward(self, questions: Tensor, group: AgentGraph) -> Tensor:
         """Logits (B, N, S) for B question embeddings (B, D): those of agent i at its own node i.
 

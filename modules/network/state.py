@@ -17,11 +17,11 @@ from safetensors.torch import load as read_tensors
 from safetensors.torch import save as write_tensors
 
 from ..base.errors import UserError
-from ..base.saved_file import versions_of
+from ..base.saved_file import read_plain, versions_of
 from ..reading.voting import LOWEST_TRUST, trust_consensus
 from .choice import draw, softmax
 from .config import NetworkConfig
-from .files import read_bytes, read_json, write_file
+from .files import MOST_BYTES, read_json, write_file
 from .fused import FusedPolicies
 from .graph import Adjacency, small_world
 from .policy import AgentGraph
@@ -30,6 +30,7 @@ from .trust import HIGHEST_TRUST, Trust, initial_trust
 from .weights import Numbers, VoteWeights
 
 SETTINGS, TENSORS = "network.json", "tensors.safetensors"
+MOST_SETTINGS = 2**20  # bytes
 FORMAT = 1
 _PACKAGES = ("folkmoot", "torch", "torch-geometric", "safetensors", "numpy")
 
@@ -189,13 +190,13 @@ class NetworkState:
         Raises UserError, naming the file, for files that are not there, not whole, or not of one network.
         """
         place = Path(folder)
-        about = read_json(place / SETTINGS)
+        about = read_json(place / SETTINGS, MOST_SETTINGS)
         if about.get("format") != FORMAT:
             raise UserError(
                 f"{place / SETTINGS} has the format {about.get('format')!r}, not {FORMAT}: it was written by "
                 "another version of folkmoot; train again."
             )
-        raw = read_bytes(place / TENSORS)
+        raw = read_plain(place / TENSORS, MOST_BYTES)
         if hashlib.sha256(raw).hexdigest() != about.get("tensors_sha256"):
             raise UserError(
                 f"{place / TENSORS} is not the file that {SETTINGS} was saved with: copy both from one "
@@ -204,7 +205,7 @@ class NetworkState:
         try:
             config = NetworkConfig.from_dict(about["config"])
             return _state(config, int(about["width"]), int(about["questions"]), read_tensors(raw))
-        except (KeyError, TypeError, SafetensorError, UserError) as problem:
+        except (KeyError, TypeError, ValueError, AttributeError, SafetensorError, UserError) as problem:
             what = f"{problem} is missing" if isinstance(problem, KeyError) else str(problem).rstrip(".")
             raise UserError(f"the network in {place} cannot be loaded: {what}.") from None
 
@@ -233,8 +234,8 @@ def _state(
 ) -> NetworkState:
     n, s = config.agents, len(config.strategies)
     arrays = {name: part.numpy() for name, part in tensors.items() if not name.startswith("agents.")}
-    policies = FusedPolicies(config.policy(width), n, config.seed)
-    policies.load_weights({name: part for name, part in tensors.items() if name.startswith("agents.")})
+    weights = {name: part for name, part in tensors.items() if name.startswith("agents.")}
+    policies = FusedPolicies.of(config.policy(width), n, config.seed, weights)
     remembered = {name: arrays.pop(f"tracker.{name}") for name in ("questions", "scores", "tried")}
     state = NetworkState(
         config=config,

@@ -53,4 +53,7 @@ def titled(described: Mapping[str, Any]) -> str:
     """
     name = str(described.get("program", "program"))
     protocol = PROTOCOLS.find(name.partition(" ")[0])
-    return f"{name} {protocol.title(described) if protocol else ''}".rstrip()
+    try:
+        return f"{name} {protocol.title(described) if protocol else ''}".rstrip()
+    except (KeyError, TypeError, ValueError, AttributeError):  # a file's description may say anything
+        return name

@@ -16,7 +16,7 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import asking, with_usage
 from ..base.errors import UserError
-from ..base.saved_file import FILE, read_document, read_plain
+from ..base.saved_file import FILE, read_document
 from ..base.together import together
 from ..reading.answers import answer_key, score
 from ..reading.question import Question
@@ -198,7 +198,7 @@ class StrategyNetwork(Program):
             return
         try:
             self.load_state(document)
-        except (KeyError, TypeError, AttributeError) as problem:
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise UserError(
                 f"{place / FILE} does not fit its network ({problem!r}): copy both from one network."
             ) from None
@@ -267,6 +267,7 @@ def trained_network(
     embedder: Embedder,
     samples: int | None = None,
     sampling: Mapping[str, Any] | None = None,
+    embedding: str | None = None,
 ) -> StrategyNetwork:
     """The network that a training left in a folder, as a program.
 
@@ -275,16 +276,29 @@ def trained_network(
         embedder: makes what embeds questions, by the name of the model that the training had.
         samples: how many answers strategies that sample draw; None is theirs.
         sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
+        embedding: the embedding model, where it is a folder; else its name stands in the network's files.
 
-    Raises UserError for a folder without a network, and one whose strategies are not prompting strategies.
+    Raises UserError for a folder without a network, one whose strategies are not prompting strategies, and
+    one that names a folder as its embedding model.
     """
     from ..network.state import NetworkState
 
     place = Path(folder).expanduser()
     if not place.is_dir():
         raise UserError(f"there is no folder {folder}: name one that folkmoot train wrote")
-    embed = embedder(NetworkState.load(place).config.embedding)
-    return StrategyNetwork.load(place, embed, samples=samples, sampling=sampling)
+    model = embedding or embedding_of(NetworkState.load(place), place)
+    return StrategyNetwork.load(place, embedder(model), samples=samples, sampling=sampling)
+
+
+def embedding_of(state: NetworkState, place: Path) -> str:
+    """The name of a network's embedding model. Raises UserError for a folder: the user has to name that."""
+    model = state.config.embedding
+    if not re.fullmatch(r"\w[\w.-]*(?:/\w[\w.-]*)?", model) or Path(model).exists():
+        raise UserError(
+            f"the network in {place} wants the embedding model in the folder {model!r}, which may hold code: "
+            f"if you trust it, give it, as network:{place} with --set embedding={model}"
+        )
+    return model
 
 
 def saved_network(place: Path, described: Described, where: str, embedder: Embedder) -> StrategyNetwork:
@@ -293,21 +307,14 @@ def saved_network(place: Path, described: Described, where: str, embedder: Embed
     Raises UserError for files that leave the folder or are of another network, and for an embedding model
     that is a folder: those may bring code along.
     """
-    from ..network.state import SETTINGS, TENSORS, NetworkState
+    from ..network.state import NetworkState
 
-    for name, most in ((SETTINGS, 2**20), (TENSORS, 2**30)):
-        read_plain(place / name, most)
     state = NetworkState.load(place)
     if state.identity != described.get("learned"):
         raise UserError(f"{where} does not fit the network in {place}: copy both from one network")
     if state.config.to_dict() != described.get("config"):
         raise UserError(f"{where} describes other settings than the network in {place} has: save it again")
-    model = state.config.embedding
-    if not re.fullmatch(r"\w[\w.-]*(?:/\w[\w.-]*)?", model) or Path(model).exists():
-        raise UserError(
-            f"the network in {place} wants the embedding model in the folder {model!r}, which may hold code: "
-            f"if you trust it, name the program network:{place}"
-        )
+    model = embedding_of(state, place)
     unknown = sorted(described.keys() - {"config", "learned", "samples", "sampling"})
     if unknown:
         raise UserError(f"{where}: network has no parameter {unknown[0]!r}; save the program again")

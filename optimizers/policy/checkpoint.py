@@ -16,6 +16,7 @@ from safetensors.torch import load as read_tensors
 from safetensors.torch import save as write_tensors
 
 from ...modules.base.errors import UserError
+from ...modules.base.saved_file import read_plain
 from ...modules.network import files
 from ...modules.network.state import NetworkState
 from .batches import PolicyTraining, TrainingLog
@@ -90,7 +91,7 @@ class Checkpoints:
             )
         try:
             loaded = NetworkState.load(place)
-            tensors = read_tensors(files.read_bytes(place / _OPTIMIZER))
+            tensors = read_tensors(read_plain(place / _OPTIMIZER, files.MOST_BYTES))
             training.state.policies.load_state_dict(loaded.policies.state_dict())
             for name in ("adjacency", "trust", "average", "tracker", "recent", "centre", "questions"):
                 setattr(training.state, name, getattr(loaded, name))

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from ...modules.base.errors import UserError
-from ...modules.base.files import cut_torn_line, whole_lines, write_whole
+from ...modules.base.files import cut_torn_line, open_regular, read_regular, whole_lines, write_whole
 
 
 def to_json(value: Any) -> bytes:
@@ -40,7 +40,7 @@ def as_json(value: Any) -> Any:
 def read_object(path: Path) -> dict[str, Any] | None:
     """The object in a JSON file; None when the file is missing, unreadable, or holds something else."""
     try:
-        return parsed(path.read_bytes())
+        return parsed(read_regular(path))
     except OSError:
         return None
 
@@ -74,7 +74,7 @@ class Journal:
         self.path = path
         self._alone = alone
         self._lock = threading.Lock()
-        self.file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        self.file = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, links=False)
         if alone:
             cut_torn_line(self.file)
         size = os.fstat(self.file).st_size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import optimizer_of
+from ..base.journal import read_object
 from ..base.wording import counted
 from ..compilation.attempt import COMPILE, Compiling
 from ..compilation.compile import advice, check_input, split
@@ -190,10 +190,7 @@ def run(planned: CompilationPlan) -> tuple[dict[str, Any], int]:
     except KeyboardInterrupt:
         say(f"interrupted: what was found is kept in {out}; the same command takes it up again")
         code = INTERRUPTED
-        try:
-            document = json.loads((out / COMPILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            document = {}
+        document = read_object(out / COMPILE) or {}
         result = document.get("result") or {"folder": str(out), "stopped": "interrupted"}
     if result["stopped"] and not code:
         say(result["stopped"])

@@ -21,6 +21,7 @@ from ...modules.protocols.team.team import SupervisedTeam
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
 from ..base.budget import Account, BudgetSpent
+from ..base.journal import read_object
 from ..base.wording import counted
 from ..data import load as data
 from ..evaluation.check import (
@@ -253,7 +254,7 @@ def run(plan: EvaluationPlan) -> EvaluationOutcome:
         if not started.any or (isinstance(problem, FatalCallError) and not started.answered):
             raise
         stopped, code = str(problem), STOPPED
-    summary = _summary(plan.out)
+    summary = read_object(plan.out / SUMMARY)
     if not code and summary and summary["counts"]["errors"] == summary["counts"]["rows"]:
         stopped, code = all_failed(plan.out), STOPPED
     return EvaluationOutcome(plan.out, summary, time.monotonic() - began, training, stopped, code)
@@ -366,16 +367,8 @@ def _default_out(
     return RUNS / f"{slug[:100]}-{digest[:8]}"
 
 
-def _summary(out: Path) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = json.loads((out / SUMMARY).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found
-
-
 def _kept(out: Path) -> str:
-    summary = _summary(out)
+    summary = read_object(out / SUMMARY)
     rows = summary["counts"]["rows"] if summary else 0
     return f"{counted(rows, 'finished row')} {'is' if rows == 1 else 'are'} kept in {out}"
 

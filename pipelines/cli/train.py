@@ -23,6 +23,7 @@ from ...optimizers.policy.settings import TrainingSettings, configured
 from ..base.budget import BudgetSpent
 from ..base.wording import counted
 from ..data import load as data
+from ..data.embeddings import Embedder
 from ..evaluation.check import check_train
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate as evaluate_program
@@ -115,7 +116,8 @@ def evaluate_outcomes(options: EvaluateOptions) -> None:
     if not Path(folder).expanduser().is_dir():
         raise UserError(f"there is no folder {folder}: name one that folkmoot train wrote")
     test = read_outcomes(options.outcomes)
-    scores = rescore(Path(folder).expanduser(), test)
+    model = parse_sets(options.sets).get("embedding")
+    scores = rescore(Path(folder).expanduser(), test, embed=Embedder(str(model)) if model else None)
     _warn(scores, test.errors)
     found = {"out": folder, **scores}
     finish(options, found, lambda: show_scores(options, found, folder, track=False))

@@ -100,7 +100,11 @@ class Embedder:
         try:
             with _no_bars() if here else nullcontext():
                 return SentenceTransformer(
-                    str(where), device="cpu", model_kwargs={"use_safetensors": True}, local_files_only=here
+                    str(where),
+                    device="cpu",
+                    model_kwargs={"use_safetensors": True},
+                    local_files_only=here,
+                    trust_remote_code=False,
                 )
         except (OSError, ValueError) as problem:
             raise self._refused("cannot be loaded", problem) from None

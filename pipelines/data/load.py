@@ -46,8 +46,10 @@ def load(
     "q_text"}); `kind` overrides the kind of every row. Raises UserError, naming file and line, for anything
     that is not right.
     """
-    if limit is not None and (isinstance(limit, bool) or limit < 1):
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise UserError(f"limit is {limit}; give a number of questions from 1 up, or none for all of them")
+    if seed is not None and not isinstance(seed, int):
+        raise UserError(f"seed is {seed!r}; give a whole number")
     if kind is not None and kind not in KINDS:
         raise UserError(f"kind is {kind!r}; the kinds are {', '.join(KINDS)}")
     folder = _folder(data_dir)

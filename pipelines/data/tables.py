@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, time
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,9 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 _OPTION_COLUMN = re.compile(r"(?:(?i:choice|option)[_ -]?)([A-Za-z]|\d{1,2})|([A-Z])")
 _BATCH = 1024
+MOST_ROW = 8 * 2**20
+"""Bytes of a row of input, unpacked."""
+_LARGE, _DENSE = 2**26, 100  # bytes of a column, and how many times as large as the file has it
 
 
 def read(path: Path, split: str | None = None) -> Iterator[TableRow]:
@@ -60,7 +64,9 @@ def read(path: Path, split: str | None = None) -> Iterator[TableRow]:
 
 def _lines(path: Path) -> Iterator[str]:
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(iter(partial(file.readline, MOST_ROW + 1), b""), 1):
+            if len(line) > MOST_ROW:
+                raise _too_long(f"{path}, line {number}")
             try:
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError:
@@ -128,12 +134,34 @@ def _parquet(path: Path) -> Iterator[TableRow]:
     try:
         with pq.ParquetFile(path) as file:
             number = 0
-            for batch in file.iter_batches(batch_size=_BATCH):
+            for batch in file.iter_batches(batch_size=_batch(path, file.metadata)):
+                if batch.nbytes > MOST_ROW:
+                    for place in range(batch.num_rows):
+                        if batch.slice(place, 1).nbytes > MOST_ROW:
+                            raise _too_long(f"{path}, row {number + place + 1}")
                 for fields in batch.to_pylist():
                     number += 1
                     yield TableRow(f"{path}, row {number}", fields)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not readable as Parquet ({_first_line(error)}); write it again") from None
+
+
+def _batch(path: Path, metadata: Any) -> int:
+    """How many rows of a Parquet file to unpack at once: one where it is far larger once unpacked.
+
+    Raises UserError where rows are too long on average, before any is unpacked.
+    """
+    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    for group in groups:
+        if group.total_byte_size > MOST_ROW * group.num_rows:
+            raise _too_long(f"{path}, one of {group.num_rows} rows")
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    dense = (max(_LARGE, _DENSE * one.total_compressed_size) < one.total_uncompressed_size for one in chunks)
+    return 1 if any(dense) else _BATCH
+
+
+def _too_long(where: str) -> UserError:
+    return UserError(f"{where}: longer than {MOST_ROW // 2**20} MB; shorten the row, or split it")
 
 
 def _saved_dataset(path: Path, split: str | None) -> Iterator[TableRow]:

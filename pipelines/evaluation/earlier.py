@@ -9,12 +9,10 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ...modules.reading.row import ResultRow
 from ..base.journal import read_object
-from ..runs.manifest import MANIFEST
+from ..runs.manifest import read_run
 from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import SUMMARY, Summary, summarise
 from ..tracking.uploads import Tracker
-
-_DESCRIBED = ("program", "program_hash", "lms", "data_fingerprint", "questions", "settings")
 
 
 class Evaluation:
@@ -69,9 +67,7 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
     folder = Path(run).expanduser()
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}: name one that an evaluation wrote")
-    described = read_object(folder / MANIFEST)
-    if described is None or any(key not in described for key in _DESCRIBED):
-        raise UserError(f"{folder} holds no run ({MANIFEST} is missing or damaged): name a run's folder")
+    described = read_run(folder)
     written = read_object(folder / SUMMARY) or {}
     rows = folder / RESULTS
     summary = summarise(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 from contextlib import suppress
@@ -10,17 +9,17 @@ from dataclasses import fields
 from pathlib import Path
 
 from ...modules.base.errors import UserError
+from ..base.journal import read_object
 from ..programs.saved import load_program
 from ..runs.folder import claimed
-from ..runs.manifest import MANIFEST
-from ..runs.summary import Summary
+from ..runs.manifest import MANIFEST, read_run
+from ..runs.summary import SUMMARY, Summary
 from ..tracking.store import current_store
 from ..tracking.tracker import start_tracking
 from ..tracking.unsent import SAVED, is_copy, unsent_in, waiting_beside
 from ..tracking.uploads import ModelUpload
 from .logged import evaluation_uploads
 
-SUMMARY = "summary.json"
 SECONDS = 120.0  # what runs that wait for the store may take at the end of another
 _OTHERS = {
     "compile.json": "compilation",
@@ -48,14 +47,14 @@ def push(folder: Path) -> list[str]:
         raise UserError(f"{folder} cannot be read (no such folder): name the folder of a run")
     with claimed(folder, "name another folder"):
         try:
-            run = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-            found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+            run = read_run(folder)
+            found = read_object(folder / SUMMARY) or {}
             known = {field.name: found[field.name] for field in fields(Summary) if field.name in found}
             summary = Summary(**known, run=run)
-        except (OSError, ValueError, TypeError) as problem:
+        except (UserError, TypeError):
             raise UserError(
-                f"{folder} holds no finished run ({type(problem).__name__} at its {MANIFEST} or {SUMMARY}): "
-                "run its command again"
+                f"{folder} holds no finished run ({MANIFEST} or {SUMMARY} is missing or damaged): run its "
+                "command again"
             ) from None
         program = load_program(folder / SAVED) if (folder / SAVED).is_dir() else None
         model = None if program is None else ModelUpload(program)

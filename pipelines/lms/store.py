@@ -15,7 +15,7 @@ from typing import Any
 
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
-from ...modules.base.files import whole_lines
+from ...modules.base.files import open_regular, whole_lines
 from ..base.journal import Journal, as_json, parsed, unwritten, write_json
 from .endpoint import Reply
 
@@ -43,6 +43,8 @@ class CallStore:
         self._read_to = 0
         self._file: int | None = None
         self._journal: Journal | None = None
+        if self._path.is_symlink():
+            raise UserError(f"{self._path} is a link to another place: name a folder with the file itself")
         if readonly and not self._path.is_file():
             raise UserError(
                 f"{folder} holds no recorded calls ({CALLS} is missing): name a folder written by --record"
@@ -109,7 +111,7 @@ class CallStore:
 
     def _descriptor(self) -> int:
         if self._file is None:
-            self._file = os.open(self._path, os.O_RDONLY)
+            self._file = open_regular(self._path, links=False)
         return self._file
 
     def _scan(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from ...modules.base.errors import UserError
+from ...modules.base.files import read_regular
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.strategies import STRATEGIES
@@ -19,6 +20,8 @@ from .build import check_names, environment_of, made, no_protocol
 from .saved import saved_program
 
 YAML_SUFFIXES = (".yaml", ".yml")
+MOST_BYTES, MOST_VALUES = 2**24, 100_000
+"""Of a YAML file, and of what it holds once its references are followed."""
 
 
 def program_of(
@@ -78,7 +81,7 @@ def parse_sets(pairs: Iterable[str]) -> dict[str, Any]:
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping that a YAML file holds. Raises UserError naming file and line."""
     try:
-        found = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        found = yaml.load(read_regular(path, MOST_BYTES).decode("utf-8-sig"), Loader=_Loader)
     except OSError as problem:
         raise UserError(f"the file {path} cannot be read ({problem.strerror}): correct the path") from None
     except UnicodeDecodeError:
@@ -97,7 +100,16 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, which also refuses a key that stands twice instead of dropping the first."""
+    """YAML's safe loader, which also refuses a key that stands twice instead of dropping the first, and
+    references that unfold to more than any program has."""
+
+    def get_single_node(self) -> yaml.Node | None:
+        node: yaml.Node | None = super().get_single_node()
+        if node is not None and _unfolded(node, {}) > MOST_VALUES:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"it unfolds to more than {MOST_VALUES:,} values", node.start_mark
+            )
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
@@ -108,6 +120,20 @@ class _Loader(yaml.SafeLoader):
                 )
             seen.add(key.value if isinstance(key.value, str) else None)
         return super().construct_mapping(node, deep)
+
+
+def _unfolded(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node holds, each of them as often as it is referred to; endless within itself."""
+    if id(node) not in known:
+        known[id(node)] = MOST_VALUES + 1  # of one that holds itself
+        parts = (
+            [part for pair in node.value for part in pair]
+            if isinstance(node, yaml.MappingNode)
+            else node.value
+        )
+        inner = [] if isinstance(node, yaml.ScalarNode) else parts
+        known[id(node)] = 1 + sum(_unfolded(part, known) for part in inner)
+    return known[id(node)]
 
 
 # YAML 1.1 reads 1e-3 as text, though whoever writes it means a number.

@@ -77,7 +77,8 @@ def saved_program(
     changed = dict(sets or {})
     environment = changed.pop("environment", environment)
     if _is_training(place):
-        known: dict[str, Any] = {key: changed.pop(key) for key in ("samples", "sampling") if key in changed}
+        own = ("samples", "sampling", "embedding")
+        known: dict[str, Any] = {key: changed.pop(key) for key in own if key in changed}
         if changed:
             raise UserError(f"a trained network has no parameter {min(changed)!r} to set: train another")
         network = made(str(place), "network", {"folder": str(place), **known})

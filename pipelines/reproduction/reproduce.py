@@ -196,7 +196,9 @@ def _evaluated(one: Run, request: Request, parent: str | None, show: Show) -> Ev
                 **shared,
             )
     elif one.training is not None:
-        trained = made(str(one.folder), "network", {"folder": str(one.folder)})
+        trained = made(
+            str(one.folder), "network", {"folder": str(one.folder), "embedding": request.embedding}
+        )
         for name, seat in trained.seats().items():
             seat.predict.lm = one.program.seats()[name].predict.lm
         one.program = trained

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import dspy
 
 from ...modules.base.errors import UserError
+from ...modules.base.files import read_regular
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
-from ..base.journal import as_json, parsed, write_json
+from ..base.journal import as_json, parsed, read_object, write_json
+from ..base.typed import as_read, misfit
 from ..data.load import fingerprint
 from ..lms.named import SAMPLING, lm_identity
 from ..lms.store import same_lms
@@ -26,6 +28,42 @@ from .folder import claimed, unwritable
 from .rows import RESULTS
 
 MANIFEST = "run.json"
+
+
+class RunFields(TypedDict):
+    """What `run.json` says of a run, as `manifest_of` puts it together."""
+
+    program: dict[str, Any]
+    program_hash: str
+    prompt_hash: str
+    lms: dict[str, Any]
+    data_fingerprint: str
+    questions: int
+    settings: dict[str, Any]
+    versions: dict[str, str | None]
+    git_commit: str | None
+    mlflow_run_id: str | None
+
+
+class _LMFields(TypedDict):
+    name: str
+    endpoint: str
+    profile: dict[str, Any]
+    settings: dict[str, Any]
+
+
+class _Settings(TypedDict):
+    """Of the settings, which are free, those that are read again."""
+
+    split: str | None
+    kind: str | None
+    sets: list[str] | None
+    columns: list[str] | None
+
+
+_NEEDED = ("program", "program_hash", "lms", "data_fingerprint", "questions", "settings")
+_LM = as_read(_LMFields, ("name",))
+_RUN = as_read(RunFields, _NEEDED, lms=dict[str, _LM], settings=as_read(_Settings))  # type: ignore[valid-type]
 PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy", "xllamacpp")
 
 
@@ -52,7 +90,7 @@ class RunFolder:
         """
         path = folder / self.file
         try:
-            known = parsed(path.read_bytes())
+            known = parsed(read_regular(path))
         except (FileNotFoundError, NotADirectoryError):
             for name, held in self.others.items():
                 if (folder / name).exists() and (folder / name).stat().st_size:
@@ -122,6 +160,18 @@ def open_run(
     run = manifest_of(program, questions, lm, settings)
     earlier = RUN.earlier(folder, run)
     return run | ({"mlflow_run_id": earlier.get("mlflow_run_id")} if earlier else {})
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """What `run.json` says of the run in a folder. Raises UserError where it is no such file."""
+    found = read_object(folder / MANIFEST)
+    if found is None:
+        raise UserError(f"{folder} holds no run ({MANIFEST} is missing or damaged): name a run's folder")
+    if wrong := misfit(found, _RUN):
+        raise UserError(
+            f"{folder} holds no run ({wrong} in {MANIFEST} is not as it must be): name a run's folder"
+        )
+    return found
 
 
 def save_run(folder: Path, run: Mapping[str, Any]) -> None:

@@ -6,20 +6,46 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import cast
+from typing import Annotated, Any, TypedDict, cast
 
 import dspy
+from pydantic import Field
 
 from ...modules.base.calls import UsageFields
 from ...modules.base.errors import UserError
-from ...modules.base.files import cut_torn_line
+from ...modules.base.files import cut_torn_line, open_regular
 from ...modules.reading.answers import read_number, score
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.journal import Journal
+from ..base.typed import as_read, misfit
 
 RESULTS = "results.jsonl"
-NEEDED = frozenset(("id", "kind", "answer", "gold", "correct", "usage", "seconds", "error"))  # to sum rows up
+NEEDED = frozenset(
+    ("id", "kind", "question", "choices", "answer", "gold", "correct", "em", "f1", "decided_by", "rounds")
+) | {"consensus_round", "transcript", "usage", "seconds", "error"}
+
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Turn(TypedDict):
+    """What every reader takes for granted of a turn; see `Turn.to_dict`."""
+
+    agent: str
+    round: int
+    answer: str | None
+    text: str
+    raw: str
+    step: str
+    evidence: list[dict[str, Any]]
+    examined: dict[str, Any]
+    usage: UsageFields
+
+
+_USAGE = as_read(UsageFields, more=False)
+_TURN = as_read(_Turn, ("agent", "round", "answer", "text"), usage=_USAGE)
+_ROW = as_read(ResultRow, NEEDED, usage=_USAGE, transcript=list[_TURN], em=Share | None, f1=Share | None)  # type: ignore[valid-type]
 
 
 def row_of(question: Question, prediction: dspy.Prediction, seconds: float) -> ResultRow:
@@ -106,28 +132,37 @@ class RowFile:
 
 def read_rows(path: Path) -> Iterator[ResultRow]:
     """Rows of a results file, one at a time. Raises UserError naming file and line for a damaged one."""
-    with open(path, "rb") as file:
+    try:
+        file = open(open_regular(path), "rb")  # noqa: SIM115
+    except FileNotFoundError:
+        raise
+    except OSError as problem:
+        raise UserError(f"{path} cannot be read ({problem.strerror}): name another run") from None
+    with file:
         for number, line in enumerate(file, start=1):
             try:
                 row = json.loads(line)
-                whole = row.keys() >= NEEDED
-            except (ValueError, AttributeError, RecursionError):
-                whole = False
-            if not whole:
-                raise UserError(f"{path}, line {number}, is no result row: delete the line and run again")
+            except (ValueError, RecursionError):
+                row = None
+            if wrong := misfit(row, _ROW):
+                raise UserError(
+                    f"{path}, line {number}, is no result row ({wrong} is not as it must be): delete the "
+                    "line and run again"
+                )
             yield row
 
 
 def rewrite(path: Path, order: Iterable[str], *, drop: frozenset[str] = frozenset()) -> None:
     """Put a file's rows in the questions' order, atomically and without holding them in memory."""
     places: dict[str, tuple[int, int]] = {}
-    with open(path, "rb") as source:
+    with open(open_regular(path), "rb") as source:
         at = 0
         for line in source:
             places[json.loads(line)["id"]] = (at, len(line))
             at += len(line)
         temporary = path.with_suffix(".tmp")
-        with open(temporary, "wb") as target:
+        fresh = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with open(open_regular(temporary, fresh, links=False), "wb") as target:
             for name in order:
                 if name in places and name not in drop:
                     source.seek(places[name][0])

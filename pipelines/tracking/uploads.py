@@ -126,5 +126,9 @@ class Tracker:
 
 
 def existing(folder: Path, names: Sequence[str], under: str = "") -> dict[str, Content]:
-    """The files and folders of these names that there are, as uploads below the folder `under`."""
-    return {f"{under}{name}": folder / name for name in names if (folder / name).exists()}
+    """The files and folders of these names that there are, as uploads below the folder `under`.
+
+    A link could name any file of this machine, and a FIFO has no end: they are left out.
+    """
+    places = {name: folder / name for name in names if not (folder / name).is_symlink()}
+    return {f"{under}{name}": one for name, one in places.items() if one.is_file() or one.is_dir()}

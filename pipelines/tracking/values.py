@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...modules.base.fence import one_line
 from ...modules.protocols.registry import titled
 
 # The limits of MLflow's tracking stores.
@@ -67,9 +68,9 @@ def run_name(run: Mapping[str, Any]) -> str:
     """Such as `deliberation intuitive, reasoner · judge` or `single simple · 4 demos`; or as it was named."""
     demos = run["settings"].get("demos")
     if named := run["settings"].get("run_name"):
-        return str(named)[:LONGEST_NAME]
+        return one_line(str(named))[:LONGEST_NAME]
     parts = [titled(run["program"]), f"{demos} demos" if demos else ""]
-    return " · ".join(part for part in parts if part)[:LONGEST_NAME]
+    return one_line(" · ".join(part for part in parts if part))[:LONGEST_NAME]
 
 
 def tags_of(run: Mapping[str, Any]) -> dict[str, str]:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ...modules.base.errors import UserError
 from ...modules.network.config import NetworkConfig
 from ...modules.network.state import NetworkState
+from ...modules.protocols.strategy_network import embedding_of
 from ...optimizers.policy.batches import TrainingLog
 from ...optimizers.policy.known_answers import Answer, TrainingQuestion
 from ...optimizers.policy.settings import TrainingSettings, configured
@@ -149,7 +150,7 @@ def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -
         )
     state = NetworkState.load(folder)
     test = test.like(about["agents"], about["strategies"])
-    return score_state(state, about, test, embed or Embedder(state.config.embedding))
+    return score_state(state, about, test, embed or Embedder(embedding_of(state, Path(folder))))
 
 
 def score_state(

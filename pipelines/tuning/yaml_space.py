@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ...modules.base.space import Choice, Parameter, Pick, Real, Values, Whole, constructed
+from ...modules.base.space import Choice, Parameter, Pick, Real, Values, Whole, constructed, how_many
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.registry import PROTOCOLS, written
 from ..lms.named import lm
@@ -18,6 +18,7 @@ from ..programs.networks import TO_TRAIN, default_embedding
 from ..programs.resolve import YAML_SUFFIXES, read_yaml
 from .space import PROGRAM, Branch, TuneSpace
 
+MOST_VALUES = 100_000  # of one parameter
 _WRITTEN = {"from", "to", "step", "of", "least", "most"}
 
 
@@ -115,9 +116,9 @@ def _values(where: str, protocol: Protocol, name: str, value: Any) -> Values | N
         raise UserError(f"{where} follows from {declared.joins}: write there for example {name}:VALUE")
     if isinstance(value, Mapping):
         if value.keys() <= _WRITTEN and "of" in value:
-            return _pick(where, value, declared.values if declared else None)
+            return _countable(where, _pick(where, value, declared.values if declared else None))
         if value.keys() <= _WRITTEN and {"from", "to"} <= value.keys():
-            return _range(where, **value)
+            return _countable(where, _range(where, **value))
         raise UserError(
             f"{where} is {dict(value)!r}: write a value, a list of values, {{from: 1, to: 5}}, or "
             "{of: [a, b, c], least: 1, most: 2}"
@@ -148,7 +149,8 @@ def _pick(where: str, value: Mapping[str, Any], declared: Values | None) -> Pick
 
 def _range(where: str, **value: Any) -> Whole | Real:
     for key, number in value.items():
-        if not (_whole(number) or isinstance(number, float) or (key == "step" and number is None)):
+        given = (_whole(number) or isinstance(number, float)) and abs(number) < 1e300
+        if not given and not (key == "step" and number is None):
             raise UserError(f"{where}: {key} is {number!r}: give a number")
     low, high, step = value["from"], value["to"], value.get("step")
     if low > high or (step is not None and step <= 0):
@@ -156,6 +158,13 @@ def _range(where: str, **value: Any) -> Whole | Real:
     if all(map(_whole, (low, high))) and (step is None or _whole(step)):
         return Whole(low, high, step or 1)
     return Real(float(low), float(high), None if step is None else float(step))
+
+
+def _countable(where: str, values: Whole | Real | Pick) -> Values:
+    """The values. Raises UserError for more than a study could tell apart, before they are listed."""
+    if how_many(values) > MOST_VALUES:
+        raise UserError(f"{where} allows more than {MOST_VALUES:,} values: give fewer, or larger steps")
+    return values
 
 
 def _whole(value: Any) -> bool:

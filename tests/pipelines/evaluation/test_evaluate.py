@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import json
 import math
@@ -34,6 +35,7 @@ import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.base.calls import Usage, UsageFields
 from folkmoot.modules.protocols.program import Program, prediction_of
+from folkmoot.pipelines.base.journal import Journal
 from folkmoot.pipelines.evaluation.logged import evaluation_metrics, evaluation_note
 from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.runs.progress import Progress
@@ -715,10 +717,17 @@ def test_a_read_only_disk(scripted: Any, tmp_path: Path) -> None:
     assert not scripted.bodies
 
 
-def test_a_disk_without_any_room_for_calls(scripted: Any, tmp_path: Path) -> None:
-    if not Path("/dev/full").exists():
-        pytest.skip("this system has no /dev/full to write to")
-    (tmp_path / "calls.jsonl").symlink_to("/dev/full")
+def test_a_disk_without_any_room_for_calls(
+    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Journal.write
+
+    def full(self: Journal, record: Any) -> tuple[int, int]:
+        if self.path.name == "calls.jsonl":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(self, record)
+
+    monkeypatch.setattr(Journal, "write", full)
     with pytest.raises(fm.UserError, match=r"calls.jsonl could not be written \(No space left"):
         run(scripted, questions(20), out=tmp_path, concurrency=2)
     assert len(scripted.bodies) <= 2

@@ -1,0 +1,288 @@
+"""Files that somebody else left: each is read, or refused in a sentence, at once and without its harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cli_helpers import evaluate, folkmoot, isolate, lm, question, write
+from doctored import Doctor, Hang, values, whole_files, within
+
+import folkmoot as fm
+from folkmoot.modules.environment import CorpusEnvironment, RecordingEnvironment, ReplayEnvironment
+from folkmoot.modules.network.config import NetworkConfig
+from folkmoot.modules.network.state import NetworkState
+from folkmoot.modules.protocols.registry import PROTOCOLS
+from folkmoot.pipelines.programs.build import takes
+from folkmoot.pipelines.programs.resolve import program_of
+from folkmoot.pipelines.testing.replies import mixed, sample_questions
+from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tuning.yaml_space import space_of
+
+SPEC = "deliberation:intuitive,reasoner:judge"
+SECONDS = 20.0  # far more than any of these takes on a busy machine, far less than a hang
+FILES: dict[str, Callable[[Path], Iterator[tuple[str, Doctor]]]] = {
+    "run.json": values(False, inner=("program", "settings", "lms", "versions")),
+    "results.jsonl": values(True, inner=("usage", "transcript", "meta", "choices")),
+    "summary.json": values(False, inner=("scores", "counts", "report", "paid", "usage")),
+    "ledger.jsonl": values(True),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with questions and the runs `one` and `two` over them."""
+    folder, questions = tmp_path_factory.mktemp("runs"), sample_questions()
+    write(folder / "questions.jsonl", *(question.toDict() for question in questions))
+    with ScriptedServer(mixed(questions)) as server, pytest.MonkeyPatch.context() as patched:
+        isolate(folder, patched)
+        for name in ("one", "two"):
+            assert evaluate(server, "questions.jsonl", "--out", name, program=SPEC).exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    isolate(tmp_path, monkeypatch)
+    shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def check_said(home: Path, name: str, every: int, *commands: tuple[Any, ...]) -> None:
+    """Every command over a run with this file doctored works, or ends with one sentence."""
+    cases = [*whole_files().items(), *FILES[name](home / "one" / name)]
+    wrong = []
+    for label, doctor in cases[::every]:
+        for words in commands:
+            shutil.rmtree("doctored", ignore_errors=True)
+            shutil.copytree("one", "doctored")
+            doctor(Path("doctored", name))
+            try:
+                with within(SECONDS):
+                    result = folkmoot(*words)
+            except Hang as hang:
+                wrong.append(f"{words[0]}, {label}: {hang}")
+                continue
+            raised = None if isinstance(result.exception, SystemExit) else result.exception
+            if raised is not None or "unexpected" in result.output:
+                wrong.append(f"{words[0]}, {label}: {raised!r} {result.output[-200:]}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_comparison_refuses_doctored_runs_in_a_sentence(home: Path, name: str) -> None:
+    check_said(home, name, 7, ("compare", "doctored", "two"))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", FILES)
+def test_every_command_refuses_doctored_runs_in_a_sentence(
+    home: Path, name: str, scripted: ScriptedServer
+) -> None:
+    scripted.reply = mixed(sample_questions())
+    check_said(home, name, 1, ("compare", "doctored", "two"), ("compare", "two", "doctored", "--json"))
+    again = ("evaluate", SPEC, "--data", "questions.jsonl", *lm(scripted), "--no-track", "--out", "doctored")
+    check_said(home, name, 5, again, ("distil", "doctored", "--dry-run", *lm(scripted)))
+    check_said(home, name, 5, ("report", "doctored", "two", "--out", "page.html", "--no-track"))
+    check_said(home, name, 25, ("push", "doctored"))
+
+
+@pytest.mark.parametrize("name", ["calls.jsonl", "results.jsonl", "ledger.jsonl"])
+def test_a_link_that_was_planted_in_a_run_is_not_followed(
+    home: Path, name: str, scripted: ScriptedServer
+) -> None:
+    precious = home / "precious.txt"
+    precious.write_text("precious")
+    (home / "new").mkdir()
+    (home / "new" / name).symlink_to(precious)
+    result = evaluate(scripted, "questions.jsonl", "--out", "new", "--record", "new")
+    assert result.exit_code == 2
+    assert "is a link to another place" in result.stderr or name == "results.jsonl"
+    assert precious.read_text() == "precious"
+
+
+def test_what_holds_answers_is_for_its_owner_alone(home: Path, scripted: ScriptedServer) -> None:
+    before = os.umask(0o022)
+    try:
+        words = ["--out", "new", "--record", "kept", "--retry-errors", "--limit", 3]
+        for _ in range(2):  # the second time its rows are put in order again
+            assert evaluate(scripted, "questions.jsonl", *words).exit_code == 0
+    finally:
+        os.umask(before)
+    for name in ("new/results.jsonl", "new/ledger.jsonl", "kept/calls.jsonl"):
+        assert (home / name).stat().st_mode & 0o777 == 0o600, name
+
+
+# Networks and records --------------------------------------------------------------------------------
+
+
+def network(folder: Path) -> Path:
+    config = NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=4, heads=1)
+    NetworkState.fresh(config, 3).save(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["agents", "hidden", "heads", "width", "k", "top_k", "min_degree"])
+@pytest.mark.parametrize("size", [10**5, 10**9, 10**12, 10**30])
+def test_a_network_of_absurd_size_is_refused_before_anything_is_made(
+    tmp_path: Path, name: str, size: int
+) -> None:
+    about = json.loads((network(tmp_path) / "network.json").read_text())
+    (about if name == "width" else about["config"])[name] = size
+    (tmp_path / "network.json").write_text(json.dumps(about))
+    with within(SECONDS):
+        if name in ("k", "top_k"):  # no number of these is made when a network is loaded
+            assert NetworkState.load(tmp_path).config.agents == 2
+        else:
+            with pytest.raises(fm.UserError, match=r"cannot be loaded: "):
+                NetworkState.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["network.json", "tensors.safetensors"])
+@pytest.mark.parametrize("what", ["fifo", "device", "dangling link", "folder", "missing", "deep", "zeros"])
+def test_a_network_is_read_from_plain_files_only(tmp_path: Path, name: str, what: str) -> None:
+    whole_files()[what](network(tmp_path) / name)
+    with within(SECONDS), pytest.raises(fm.UserError, match=name):
+        NetworkState.load(tmp_path)
+
+
+def test_a_link_to_another_network_is_refused(tmp_path: Path) -> None:
+    network(tmp_path / "other")
+    shutil.copytree(tmp_path / "other", tmp_path / "net")
+    (tmp_path / "net" / "tensors.safetensors").unlink()
+    (tmp_path / "net" / "tensors.safetensors").symlink_to(tmp_path / "other" / "tensors.safetensors")
+    with pytest.raises(fm.UserError, match="is a link that may leave its folder"):
+        NetworkState.load(tmp_path / "net")
+
+
+def test_an_embedding_folder_is_opened_only_if_the_user_names_it(tmp_path: Path) -> None:
+    about = json.loads((network(tmp_path / "net") / "network.json").read_text())
+    (tmp_path / "model").mkdir()
+    about["config"]["embedding"] = str(tmp_path / "model")
+    (tmp_path / "net" / "network.json").write_text(json.dumps(about))
+    with pytest.raises(fm.UserError, match="which may hold code: if you trust it, give it"):
+        program_of(f"network:{tmp_path / 'net'}")
+    program = program_of(f"network:{tmp_path / 'net'}", {"embedding": str(tmp_path / "model")})
+    assert program.describe()["config"]["embedding"] == str(tmp_path / "model")
+
+
+@pytest.mark.parametrize("what", ["fifo", "device"])
+def test_a_record_is_read_from_a_plain_file_only(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.touch()
+    whole_files()[what](path)
+    corpus = CorpusEnvironment(write(tmp_path / "corpus.jsonl", {"title": "A", "text": "b"}), index_dir=None)
+    with within(SECONDS), pytest.raises(fm.UserError, match="it is no regular file"):
+        ReplayEnvironment(path)
+    with within(SECONDS), pytest.raises(fm.UserError, match="it is no regular file"):
+        RecordingEnvironment(corpus, path)
+
+
+# YAML ------------------------------------------------------------------------------------------------
+
+
+def bomb(merged: bool) -> str:
+    lines = ["a0: &a0 {x: 1, y: 2}"]
+    for depth in range(1, 40):
+        held = ", ".join([f"*a{depth - 1}"] * 9)
+        lines.append(f"a{depth}: &a{depth} " + (f"{{<<: [{held}]}}" if merged else f"[{held}]"))
+    return "\n".join([*lines, "program: single"])
+
+
+@pytest.mark.parametrize(
+    "text", [bomb(True), bomb(False), "&a [*a]", "&a {program: *a}", "program: &a {<<: *a}"]
+)
+def test_yaml_that_unfolds_without_end_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "program.yaml"
+    path.write_text(text)
+    with within(SECONDS), pytest.raises(fm.UserError, match=r"program\.yaml"):
+        program_of(str(path))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "{from: 1, to: 1000000000000}",
+        "{from: 0.0, to: 1.0e+9, step: 0.001}",
+        "{from: 1, to: .inf}",
+        "{of: [1, 2], least: 1, most: 1000000000000}",
+        "{of: [1, 2], least: 1000000000, most: 1000000000000}",
+        f"{{of: {list(range(60))}}}",
+    ],
+)
+def test_a_range_without_end_is_refused(tmp_path: Path, values: str) -> None:
+    path = tmp_path / "space.yaml"
+    for parameter in ("max_rounds", "roles"):
+        path.write_text(f"program: deliberation\n{parameter}: {values}\n")
+        with within(SECONDS), pytest.raises(fm.UserError, match=parameter):
+            space_of(str(path))
+
+
+WRONG = (
+    "null",
+    "x",
+    "-1",
+    "[]",
+    "{}",
+    "true",
+    "[1, 2]",
+    "{x: {y: [null]}}",
+    ".nan",
+    "1e400",
+    "2020-01-01",
+    "0",
+)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS.names())
+def test_a_parameter_of_the_wrong_type_is_refused_in_a_sentence(tmp_path: Path, protocol: str) -> None:
+    """For every protocol and parameter, whatever YAML can say."""
+    path, wrong = tmp_path / "program.yaml", []
+    for name in (*takes(PROTOCOLS[protocol]), "lms", "program", "environment", "strategy"):
+        for value in WRONG:
+            spec = "" if name == "program" else f"program: {PROTOCOLS[protocol].example or protocol}\n"
+            path.write_text(f"{spec}{name}: {value}\n")
+            try:
+                with within(SECONDS):
+                    for read in (program_of, space_of):
+                        with suppress(fm.UserError):
+                            read(str(path))
+            except BaseException as problem:
+                wrong.append(f"{name}: {value}: {problem!r}")
+    assert not wrong, "\n".join(wrong)
+
+
+# Rows of input ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cells", [1, 50])
+def test_a_small_parquet_file_with_an_absurd_cell_is_refused(tmp_path: Path, cells: int) -> None:
+    path = tmp_path / "questions.parquet"
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * cells), pa.array(["x" * 100_000_000]))
+    table = {"id": [str(number) for number in range(cells)], "question": text, "answer": ["b"] * cells}
+    pq.write_table(pa.table(table), path, compression="zstd")
+    assert path.stat().st_size < 20_000
+    with pytest.raises(fm.UserError, match=r"questions.parquet, (row 1|one of 1 rows): longer than 8 MB"):
+        fm.load(path)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_a_line_of_absurd_length_is_refused(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"questions.{ending}"
+    path.write_text(json.dumps(question(1, question="x" * 9_000_000)))
+    with pytest.raises(fm.UserError, match="line 1: longer than 8 MB"):
+        fm.load(path)
+
+
+def test_long_rows_that_are_not_too_long_are_read(tmp_path: Path) -> None:
+    table = {"id": ["a", "b"], "question": ["x" * 1_000_000] * 2, "answer": ["c", "d"]}
+    pq.write_table(pa.table(table), tmp_path / "questions.parquet")
+    assert [len(one.question) for one in fm.load(tmp_path / "questions.parquet")] == [1_000_000] * 2

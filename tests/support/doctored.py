@@ -1,0 +1,139 @@
+"""Files of a run in which something is not as folkmoot writes it: cut off, of the wrong type, absurd."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+WRONG: dict[str, Any] = {
+    "null": None,
+    "text": "x",
+    "negative": -1,
+    "list": [],
+    "object": {},
+    "truth": True,
+    "numbers": [1, 2],
+    "nested": {"x": {"y": [None]}},
+}
+# What JSON can say and few readers expect; as text, since Python does not write it.
+RAW = {
+    "huge": "1" + "0" * 400,
+    "infinite": "1e999",
+    "nan": "NaN",
+    "surrogate": '"\\ud800"',
+    "long": "9" * 5000,
+}
+MARK = "@@raw@@"
+
+Doctor = Callable[[Path], None]
+"""Changes a file, or what stands in its place."""
+
+
+def whole_files() -> dict[str, Doctor]:
+    """What can be wrong with any file."""
+    return {
+        "empty": lambda path: path.write_bytes(b"") and None,
+        "no JSON": lambda path: path.write_bytes(b"hello\n") and None,
+        "a list": lambda path: path.write_bytes(b"[]\n") and None,
+        "a text": lambda path: path.write_bytes(b'"x"\n') and None,
+        "null": lambda path: path.write_bytes(b"null\n") and None,
+        "deep": lambda path: path.write_bytes(b"[" * 100_000 + b"\n") and None,
+        "deep object": lambda path: path.write_bytes(b'{"a":' * 100_000 + b"\n") and None,
+        "not UTF-8": lambda path: path.write_bytes(b'{"id": "\xff\xfe"}\n') and None,
+        "zeros": lambda path: path.write_bytes(bytes(1000)) and None,
+        "torn": lambda path: path.write_bytes(path.read_bytes()[:-40]) and None,
+        "missing": lambda path: path.unlink(),
+        "folder": _folder,
+        "fifo": _fifo,
+        "device": _device,
+        "dangling link": _dangling,
+    }
+
+
+def values(
+    first_line: bool, *, inner: tuple[str, ...] = ()
+) -> Callable[[Path], Iterator[tuple[str, Doctor]]]:
+    """Every value of a file's object, or of its first line's, replaced by every wrong one, or left out.
+
+    The values of objects under `inner` are replaced one by one, too.
+    """
+
+    def doctors(path: Path) -> Iterator[tuple[str, Doctor]]:
+        lines = path.read_text().splitlines() if first_line else [path.read_text()]
+        known = json.loads(lines[0])
+        places = [(key,) for key in known]
+        for name in inner:
+            held = known.get(name)
+            if isinstance(held, dict):
+                places += [(name, key) for key in held]
+            elif isinstance(held, list) and held and isinstance(held[0], dict):
+                places += [(name, 0, key) for key in held[0]]
+                places.append((name, 0))
+        for place in places:
+            for wrong in (*WRONG, *RAW, "left out"):
+                where = ".".join(map(str, place))
+                yield f"{where} {wrong}", _replaced(lines, place, wrong)
+
+    return doctors
+
+
+def _replaced(lines: list[str], place: tuple[Any, ...], wrong: str) -> Doctor:
+    def doctor(path: Path) -> None:
+        document = json.loads(lines[0])
+        *way, last = place
+        held = document
+        for step in way:
+            held = held[step]
+        if wrong == "left out":
+            del held[last]
+        else:
+            held[last] = WRONG.get(wrong, MARK)
+        text = json.dumps(document).replace(f'"{MARK}"', RAW.get(wrong, ""))
+        path.write_text("\n".join([text, *lines[1:]]) + "\n")
+
+    return doctor
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _device(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def _dangling(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.parent / "nowhere")
+
+
+class Hang(BaseException):
+    """Something took longer than it may; no `except Exception` hides it."""
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Raises Hang in the block after so many seconds."""
+
+    def rung(*_: Any) -> None:
+        raise Hang(f"still busy after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, rung)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
