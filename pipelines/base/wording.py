@@ -98,5 +98,7 @@ def common_error(rows: Iterable[ResultRow]) -> tuple[str, int] | None:
     return shortened(reason), times
 
 
-def shortened(reason: str) -> str:
-    return reason if len(reason) <= LONGEST_REASON else f"{reason[: LONGEST_REASON - 1]}…"
+def shortened(text: str, longest: int = LONGEST_REASON) -> str:
+    """A text as one line of so many characters at most."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= longest else f"{flat[: longest - 1]}…"

@@ -233,9 +233,8 @@ def _show_discordant(out: Console, found: Comparison, pair: Pair, most: int) -> 
     head = f"{pair.a} or {pair.b} alone is right on {counted(parted, 'question')}; {len(shown)} of them:"
     out.print(Text(clean(head)), soft_wrap=True)
     for row in shown:
-        question = " ".join(clean(str(row["question"])).split())
-        cut = question if len(question) <= LONGEST_QUESTION else question[: LONGEST_QUESTION - 1] + "…"
-        out.print(Text(f"- {clean(str(row['id']))}: {cut}"), soft_wrap=True)
+        asked = shortened(clean(str(row["question"])), LONGEST_QUESTION)
+        out.print(Text(f"- {clean(str(row['id']))}: {asked}"), soft_wrap=True)
         said = [f"{run}: {_said(row, run)}{' ✓' if run == row['right'] else ''}" for run in (pair.a, pair.b)]
         gold = answered(row["gold"], row["choices"])
         out.print(Text(clean(f"  {'; '.join(said)}; right is {gold}")), soft_wrap=True)
@@ -243,5 +242,5 @@ def _show_discordant(out: Console, found: Comparison, pair: Pair, most: int) -> 
 
 def _said(row: Mapping[str, Any], run: str) -> str:
     if run in row["errors"]:
-        return f"failed ({shortened(' '.join(str(row['errors'][run]).split()))})"
+        return f"failed ({shortened(str(row['errors'][run]))})"
     return answered(row["answers"][run], row["choices"])

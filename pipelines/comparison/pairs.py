@@ -136,21 +136,24 @@ class Pair:
         )
 
     @property
+    def headline(self) -> str:
+        """Which of the two is better, and by how much, where one is."""
+        beats = "beats" if self.difference > 0 else "does worse than"
+        return f"{self.a} {beats} {self.b} by {100 * abs(self.difference):.1f} points"
+
+    @property
     def verdict(self) -> str:
         """The outcome in a sentence, no bolder than the interval allows, with what else differs."""
         if self.failure is not None:
             return f"No verdict on {self.a} and {self.b}: {self.failure}."
         if self.unread:
             return f"{self.unread}. There is no verdict on {self.a} and {self.b}."
-        points = 100 * self.difference
         differ = f" {self.differ[:1].upper()}{self.differ[1:]}." if self.differ else ""
         differ += f" {self.opponent}." if self.opponent else ""
         if self.outcome != UNDECIDED:
-            beats = "beats" if self.outcome == A else "does worse than"
-            sure = f"({self.spread}, n = {self.n})"
-            return f"{self.a} {beats} {self.b} by {abs(points):.1f} points {sure}.{differ}"
+            return f"{self.headline} ({self.spread}, n = {self.n}).{differ}"
         found = (
-            f"{points:+.1f} points ({self.spread})"
+            f"{100 * self.difference:+.1f} points ({self.spread})"
             if self.only_a or self.only_b
             else "no question was right in only one of the two"
         )

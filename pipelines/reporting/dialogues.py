@@ -11,10 +11,12 @@ from ...modules.base.fence import clean
 from ...modules.reading.row import ResultRow
 from ...modules.reports.counting import Reading
 from ...modules.reports.forensics import DECIDERS, Move, moves
+from ..base.wording import shortened
 
 MOST, FEW = 6, 3  # dialogues of a run, where there are few runs and where there are many
 LONGEST_TEXT = 900
 LONGEST_QUESTION = 1_500
+LONGEST_NOTE = 200
 MOST_TURNS = 24
 MOST_STEPS = 6
 
@@ -170,7 +172,7 @@ def _turn(
         state="none" if step and answer is None else reading.state(answer),
         text=Text("") if trace else Text.of(turn.get("text")),
         turned=turned,
-        note=None if note is None else _short(note),
+        note=None if note is None else shortened(clean(note), LONGEST_NOTE),
         steps=[
             (
                 Text.of(step.get("thought"), 300),
@@ -200,9 +202,4 @@ def _answer(answer: Any, choices: Mapping[str, str]) -> str:
     if not isinstance(answer, str):
         return "unreadable"
     text = choices.get(answer)
-    return _short(f"{answer}. {text}" if text else answer)
-
-
-def _short(text: str, longest: int = 200) -> str:
-    flat = " ".join(clean(text).split())
-    return flat if len(flat) <= longest else flat[: longest - 1] + "…"
+    return shortened(clean(f"{answer}. {text}" if text else answer), LONGEST_NOTE)

@@ -51,23 +51,20 @@ def judged(
     agent with the same bill stands beside it."""
     outcome = _OUTCOMES[pair.outcome]
     if outcome == NO_VERDICT:
-        return _of_failed(pair)
-    points = 100 * pair.difference
+        return _without(pair)
     corrected = " after Holm's correction" if several else ""
     sure = (
         f"{pair.spread} points; {pair.test}{corrected} is {_p(pair.p_adjusted)}, n = {pair.n:,}."
         if pair.only_a or pair.only_b
         else f"Not one of the {counted(pair.n, 'shared question')} was right in only one of the two."
     )
-    dearer, smallest = _dearer(pair), None
+    dearer, smallest, headline = _dearer(pair), None, pair.headline
     if outcome == BETTER:
-        headline = f"{pair.a} beats {pair.b} by {points:.1f} points"
         worth, advice = _of_better(pair, a, b, dearer, matched)
     elif outcome == WORSE:
-        headline = f"{pair.a} does worse than {pair.b} by {-points:.1f} points"
         worth, advice = _of_worse(pair, dearer)
     else:
-        headline = f"No difference shown between {pair.a} and {pair.b} ({points:+.1f} points)"
+        headline = f"No difference shown between {pair.a} and {pair.b} ({100 * pair.difference:+.1f} points)"
         worth, advice = _of_unshown(pair, dearer)
         smallest = pair.smallest
         sure += (
@@ -75,35 +72,34 @@ def judged(
             if smallest < 1
             else f" {counted(pair.n, 'question').capitalize()} can show no difference at all."
         )
-    headline += f", {pair.differ}" if pair.differ else ""
-    if pair.confounds and worth in (WORTH_IT, NOT_WORTH_IT):
-        worth = YOUR_CALL  # what differs beside the programs may be what made the difference
+    if pair.differ:
+        headline += f", {pair.differ}"
+        if worth in (WORTH_IT, NOT_WORTH_IT):
+            worth, advice = YOUR_CALL, "What else differs may be what made the difference, or hid one."
     advice += f" {pair.opponent}." if pair.opponent else ""
     scores = f"{pair.accuracy_a:.1%} right ({pair.a}) against {pair.accuracy_b:.1%} ({pair.b})."
     return PairVerdict(outcome, worth, headline, scores, sure, price_of(pair), advice, smallest)
 
 
-def _of_failed(pair: Pair) -> PairVerdict:
+def _without(pair: Pair) -> PairVerdict:
+    """Of a pair on which there is no verdict: the cause, and what to do about it."""
+    names = f"{pair.a} and {pair.b}"
     if pair.failure is None:
-        return PairVerdict(
-            NO_VERDICT,
-            RUN_AGAIN,
-            f"{pair.unread}. No verdict on {pair.a} and {pair.b}",
+        said = (
+            f"{pair.unread}. No verdict on {names}",
             "Not known: answers that could not be read count as wrong.",
             "Not at all: an answer that could not be read is no evidence for or against a program.",
             price_of(pair),
-            f"{pair.unread}.",
         )
-    return PairVerdict(
-        NO_VERDICT,
-        RUN_AGAIN,
-        f"No verdict on {pair.a} and {pair.b}: {pair.failure}",
-        f"Not known: {pair.failed_a:,} ({pair.a}) and {pair.failed_b:,} ({pair.b}) of "
-        f"{counted(pair.n, 'question')} failed, which count as wrong.",
-        "Not at all: from half of the questions up, failures say nothing about a program.",
-        "Not known: a question that failed is no answer for its price.",
-        f"{pair.failure}.",
-    )
+    else:
+        said = (
+            f"No verdict on {names}: {pair.failure}",
+            f"Not known: {pair.failed_a:,} ({pair.a}) and {pair.failed_b:,} ({pair.b}) of "
+            f"{counted(pair.n, 'question')} failed, which count as wrong.",
+            "Not at all: from half of the questions up, failures say nothing about a program.",
+            "Not known: a question that failed is no answer for its price.",
+        )
+    return PairVerdict(NO_VERDICT, RUN_AGAIN, *said, f"{pair.failure or pair.unread}.")
 
 
 class Lead(NamedTuple):
