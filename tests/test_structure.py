@@ -38,6 +38,7 @@ MAY_TRAIN = {"tuning", "reproduction"}
 HEAVY = {
     *("torch", "torch_geometric", "sentence_transformers", "mlflow", "ray", "matplotlib", "datasets"),
     *("litellm", "pyarrow", "pandas", "scipy", "xllamacpp", "sqlalchemy", "jinja2", "grpc", "psycopg"),
+    "httpx",
 }
 HEAVY_FOR_COMMANDS = {*HEAVY, "dspy", "optuna", "aiohttp", "numpy", "pydantic_settings"}
 

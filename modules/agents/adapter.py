@@ -17,6 +17,19 @@ from .prompt import chat_messages, output_fields, plain_prompt
 from .reply import parse_reply
 
 SAMPLING = ("temperature", "max_tokens", "top_p", "top_k", "seed", "stop")
+PASSED = (
+    *("reasoning_effort", "thinking", "max_completion_tokens", "verbosity", "service_tier"),
+    *("frequency_penalty", "presence_penalty", "logit_bias", "extra_body"),
+)
+"""Settings of an LM that are sent as they are; what its endpoint alone knows goes into `extra_body`."""
+
+SETTINGS = (*SAMPLING, *PASSED)
+
+
+def settings_of(lm: Any) -> dict[str, Any]:
+    """How an LM is asked, but for what is not set; nothing of it is an address, header or key."""
+    known = {**lm.kwargs, **getattr(lm, "passed", {})}
+    return {name: known[name] for name in SETTINGS if known.get(name) is not None}
 
 
 class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]

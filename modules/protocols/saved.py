@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import dspy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..agents.adapter import SAMPLING, profile_of
+from ..agents.adapter import profile_of, settings_of
 from ..agents.retrieval import Retrieval
 from ..agents.seat import Seat
 from ..base.errors import UserError
@@ -50,6 +50,20 @@ class Sampling(_Strict):
     stop: str | list[str] | None = None
 
 
+class LMSettings(Sampling):
+    """Those of an LM, with what it is sent as it is."""
+
+    reasoning_effort: str | None = None
+    thinking: dict[str, Any] | None = None
+    max_completion_tokens: int | None = None
+    verbosity: str | None = None
+    service_tier: str | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    extra_body: dict[str, Any] | None = None
+
+
 class SavedField(_Strict):
     prefix: str
     description: str
@@ -69,7 +83,7 @@ class SavedLM(_Strict):
     """An LM of a seat by name. `addressed`: it had an address of its own, which is not kept."""
 
     name: str
-    settings: Sampling
+    settings: LMSettings
     profile: dict[str, Any] | None
     addressed: bool
 
@@ -176,10 +190,9 @@ def state_of(program: Saveable) -> SavedProgram:
 def saved_lm(lm: Any) -> SavedLM:
     """An LM by name: what a prompt depends on, and no address, header or key. Raises UserError."""
     profile = profile_of(lm)
-    settings = {key: lm.kwargs[key] for key in SAMPLING if lm.kwargs.get(key) is not None}
     known = {
         "name": lm.model,
-        "settings": settings,
+        "settings": settings_of(lm),
         "profile": None if profile is None else asdict(profile),
         "addressed": bool(getattr(lm, "addressed", False) or ADDRESSES.intersection(lm.kwargs)),
     }

@@ -63,6 +63,17 @@ MaxTokens = Annotated[Whole, Option(min=1, help="Most tokens of a reply. Default
 AnswerForm = Annotated[
     Text, Option(metavar="label|text", help="Whether a choice is answered by its label or its text.")
 ]
+Timeout = Annotated[
+    float | None, Option(min=0.1, help="Seconds that one try of an LM call may take. Default: 120.")
+]
+LMSettings = Annotated[
+    list[str],
+    Option(
+        "--lm-set",
+        metavar="[SEAT.]KEY=VALUE",
+        help="Setting of every LM or of a seat's, such as reasoning_effort=low.",
+    ),
+]
 Threads = Annotated[Whole, Option(min=1, help="CPU threads of the embedded LM.")]
 Concurrency = Annotated[int, Option(min=1, help="Most questions and LM calls in flight.")]
 Record = Annotated[Place, folder("Keep every LM call there, for --lm replay/DIR.")]
@@ -145,6 +156,8 @@ class SharedByLMs(Options):
     answer_form: AnswerForm = None
     threads: Threads = None
     concurrency: Concurrency = 64
+    timeout: Timeout = None
+    lm_set: LMSettings = field(default_factory=list)
     price: Priced = field(default_factory=list)
     cache: Cache = True
 

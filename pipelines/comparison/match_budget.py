@@ -21,7 +21,7 @@ from ..data import load as data
 from ..evaluation.answering import CONCURRENCY
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
-from ..lms.named import SAMPLING, lm, lm_identity
+from ..lms.named import SETTINGS, lm, lm_identity
 from ..programs.seats import EVERY, LMOptions
 from ..runs.manifest import MANIFEST, lms_of
 from ..runs.progress import Progress
@@ -298,7 +298,7 @@ def lm_of_run(
     changed: dict[str, Any] = {"temperature": lms.temperature, "max_tokens": lms.max_tokens}
     if not other:
         changed["api_base"] = lms.addresses.get(EVERY)
-    settings = {key: value for key, value in used[wanted]["settings"].items() if key in SAMPLING}
+    settings = {key: value for key, value in used[wanted]["settings"].items() if key in SETTINGS}
     settings |= {key: value for key, value in changed.items() if value is not None}
     profile = Profile(**used[wanted]["profile"]) if used[wanted]["profile"] else None
     made = lms.make(wanted, profile=profile, **settings)

@@ -12,7 +12,7 @@ from ...modules.protocols.router import Router
 from ...modules.protocols.saved import hashes
 from ..base.journal import as_json
 from ..evaluation.earlier import Evaluation
-from ..lms.named import SAMPLING, lm_identity
+from ..lms.named import SETTINGS, lm_identity
 from ..lms.store import same_lms
 from ..programs.resolve import MakeLM, parse_sets, program_of
 
@@ -54,7 +54,7 @@ def seat_team(team: Program, run: Evaluation, lm: Any, identity: Mapping[str, An
         if seat.predict.lm is None and same_lms(used, same):
             seat.predict.lm = lm
         elif seat.predict.lm is None and used is not None:
-            settings = {key: value for key, value in used["settings"].items() if key in SAMPLING}
+            settings = {key: value for key, value in used["settings"].items() if key in SETTINGS}
             profile = Profile(**used["profile"]) if used["profile"] else None
             seat.predict.lm = make_lm(used["name"], profile=profile, **settings)
 

@@ -86,7 +86,8 @@ class HttpEndpoint:
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
-        body = {"model": self.model, **payload}
+        body = {"model": self.model, **payload, **payload.get("extra_body", {})}
+        body.pop("extra_body", None)
         if not self._takes_schema:
             body.pop("response_format", None)
         status, headers, text = await self._post(body)

@@ -18,13 +18,13 @@ from ...modules.agents.prompt import json_schema
 from ...modules.base.calls import ASKER, CallError, FatalCallError, Usage, record_call
 from ...modules.base.connections import SingleFlight, back_off
 from ...modules.base.errors import UserError
+from ...modules.base.saved_file import ADDRESSES
 from ...modules.base.sync import run_sync
 from ..base.budget import ACCOUNTS, Account, BudgetSpent
-from ..base.settings import settings
+from ..base.settings import settings as settings_now
 from .cache import ACTIVE_CACHE, CallCache
 from .client import HttpEndpoint
 from .endpoint import MAY_BE_BILLED, MOST_PAUSE, SILENT, Endpoint, Reply, TooLargeError, TransientError
-from .hosted import LiteLLMEndpoint
 from .ledger import LEDGERS, Entry, Ledger, usage_of
 from .limits import MAX_RETRIES, gate_to
 from .local import DEFAULT_LM, LOCAL_PROFILE, LocalEndpoint
@@ -40,6 +40,20 @@ DEADLINE_SECONDS = 600.0
 KEEPABLE = frozenset(
     {"stop", "stop_sequence", "end_turn", "eos", "eos_token", "tool_calls"}
 )  # other replies were cut off or refused
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("reasoning_effort", "verbosity", "service_tier"), (str,)),
+    **dict.fromkeys(("thinking", "logit_bias", "extra_body"), (dict,)),
+    **dict.fromkeys(("frequency_penalty", "presence_penalty"), (float, int)),
+    "max_completion_tokens": (int,),
+}
+_WORDS: dict[type, str] = {
+    str: "a word",
+    dict: "an object",
+    int: "a whole number above 0",
+    float: "a number",
+}
+_OURS = {"model", "messages", "stream", "n", "tools", "functions", *ADDRESSES}
 
 _KEY_TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, check_circular=False).encode
 
@@ -75,6 +89,7 @@ class Engine:
         cached: bool = True,
         max_retries: int = MAX_RETRIES,
         deadline: float = DEADLINE_SECONDS,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
         self.endpoint = endpoint
@@ -86,6 +101,7 @@ class Engine:
         self.cached = cached
         self.max_retries = max_retries
         self.deadline = deadline
+        self.settings = checked_settings(model, settings or {})
         self._flights = SingleFlight(own=BudgetSpent)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
@@ -133,6 +149,7 @@ class Engine:
             "profile": asdict(self.profile),
             "concurrency": self.concurrency,
             "prices": self.prices,
+            **({"settings": self.settings} if self.settings else {}),
         }
 
     @classmethod
@@ -146,13 +163,14 @@ class Engine:
         threads: int | None = None,
         concurrency: int = 64,
         prices: Prices | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Engine:
         """The engine of `PROVIDER/MODEL`; `profile` is given the endpoint's own.
 
         Raises UserError: unknown name, missing key or extra, unusable address.
         """
         provider, _, model = name.partition("/")
-        known = settings()
+        known = settings_now()
         endpoint: Endpoint
         own, listed, embedded = DEFAULT_PROFILE, True, provider == "local"
         if not model:
@@ -169,7 +187,10 @@ class Engine:
             endpoint, own = LocalEndpoint(threads or known.threads or 1, known.cache), LOCAL_PROFILE
             concurrency, prices = 1, Prices(0.0, 0.0)
         elif provider != "openai":
+            from .hosted import LiteLLMEndpoint
+
             endpoint = LiteLLMEndpoint(name, api_base=api_base, timeout=timeout)
+            endpoint.check_settings(settings or {})
         else:
             base, key = api_base or known.openai_base_url, known.openai_key()
             endpoint = HttpEndpoint(base, model, api_key=key, timeout=timeout)
@@ -186,6 +207,7 @@ class Engine:
             concurrency=concurrency,
             prices=prices or (price_per_token(name) if listed else None),
             cached=not embedded,
+            settings=settings,
         )
 
     @classmethod
@@ -194,7 +216,13 @@ class Engine:
         a file that could name an address could send the key there."""
         model, profile = state["model"], Profile(**state["profile"])
         prices = Prices(*state["prices"]) if state["prices"] else None
-        made = cls.reaching(model, profile=lambda _: profile, concurrency=state["concurrency"], prices=prices)
+        made = cls.reaching(
+            model,
+            profile=lambda _: profile,
+            concurrency=state["concurrency"],
+            prices=prices,
+            settings=state.get("settings"),
+        )
         if made.identity != state["identity"]:
             raise UserError(
                 f"the saved LM ({state['identity']}) is not where this environment finds {model}: load the "
@@ -224,6 +252,9 @@ class Engine:
                 body[name] = value
         if config.stop:
             body["stop"] = list(config.stop)
+        if "max_completion_tokens" in self.settings:
+            body.pop("max_tokens", None)
+        body.update(self.settings)
         fields = extra.get("fields")
         if fields and self.profile.constrain == "schema":
             schema = {"name": "reply", "schema": json_schema(fields), "strict": True}
@@ -432,6 +463,27 @@ class SyncEngine:
     @classmethod
     def load_state(cls, state: Mapping[str, Any]) -> SyncEngine:
         return cls(Engine.load_state(state))
+
+
+def checked_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that are sent as they are. Raises UserError for what is none, or could lead a request away."""
+    for key, value in given.items():
+        kinds = _KINDS.get(key)
+        if kinds is None or name.startswith("local/"):
+            raise UserError(f"{name} takes no {key}: leave it out")
+        right = isinstance(value, kinds) and not isinstance(value, bool) and (value or float in kinds)
+        if not right or (isinstance(value, int) and kinds == (int,) and value < 1):
+            raise UserError(f"{key} of {name} is {value!r}: give {_WORDS[kinds[0]]}")
+    taken = sorted(_OURS & set(given.get("extra_body", ())))
+    if taken:
+        raise UserError(f"extra_body of {name} has {taken[0]!r}, which folkmoot sets: leave it out")
+    try:
+        _KEY_TEXT(given)
+    except (TypeError, ValueError, RecursionError):
+        raise UserError(
+            f"the settings of {name} are no JSON: give text, numbers, lists and objects"
+        ) from None
+    return dict(given)
 
 
 def _seconds_left(grace: float = 0.0) -> list[float]:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -57,6 +57,13 @@ class LiteLLMEndpoint:
         missing = litellm.validate_environment(model)
         if missing["missing_keys"] and not api_base:
             raise UserError(f"{model} needs a key: set {' and '.join(missing['missing_keys'])}")
+
+    def check_settings(self, given: Iterable[str]) -> None:
+        """Raise UserError for a setting that LiteLLM would leave out without a word."""
+        supported = _litellm().get_supported_openai_params(model=self.model) or ()
+        for key in given:
+            if supported and key != "extra_body" and key not in supported:
+                raise UserError(f"{self.model} takes no {key}: leave it out, or send it in extra_body")
 
     quiet_until = 0.0
 

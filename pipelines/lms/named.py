@@ -9,9 +9,9 @@ from typing import Any
 
 import dspy
 
-from ...modules.agents.adapter import SAMPLING
+from ...modules.agents.adapter import PASSED, SAMPLING, SETTINGS, settings_of
 from ...modules.agents.profile import Profile
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, did_you_mean
 from .engine import Engine, SyncEngine
 from .local import DEFAULT_LM
 from .prices import Prices, known_model
@@ -19,7 +19,7 @@ from .store import EARLIER_MAX_TOKENS, CallStore, lm_record, read_lms
 
 REASONING_TAKES = ("seed",)
 
-__all__ = ["DEFAULT_LM", "SAMPLING", "engine_of", "lm", "lm_identity"]
+__all__ = ["DEFAULT_LM", "SAMPLING", "SETTINGS", "engine_of", "lm", "lm_identity", "settings_of"]
 
 
 def lm(
@@ -50,7 +50,10 @@ def lm(
             third price is that of prompt tokens from the provider's cache.
         sampling: temperature (default 0), max_tokens (default: what the endpoint allows, since thoughts count
             as tokens of a reply; the embedded LM has 1024), top_p, top_k, seed, stop. OpenAI's
-            reasoning models take a seed alone.
+            reasoning models take a seed alone of these. What follows is sent as it is: reasoning_effort,
+            thinking (a budget, in the provider's words), max_completion_tokens, verbosity, service_tier,
+            frequency_penalty, presence_penalty, logit_bias, and extra_body for fields that only the endpoint
+            knows.
 
     Keys come from the environment only (`OPENAI_API_KEY`, or the provider's own variable).
 
@@ -58,15 +61,22 @@ def lm(
         UserError: unknown name, missing key, missing extra, unusable address or setting.
     """
     name = name or DEFAULT_LM
-    unknown = [key for key in sampling if key not in SAMPLING]
+    unknown = [key for key in sampling if key not in SETTINGS]
     if unknown:
-        raise UserError(f"{name} has no setting {unknown[0]!r}: the settings are {', '.join(SAMPLING)}")
+        raise UserError(
+            f"{name} has no setting {unknown[0]!r}{did_you_mean(unknown[0], SETTINGS)}: the settings are "
+            f"{', '.join(SETTINGS)}"
+        )
     if concurrency < 1:
         raise UserError(f"concurrency is {concurrency}: give at least 1 call at a time")
+    if not 0 < timeout < float("inf"):
+        raise UserError(f"timeout is {timeout}: give seconds above 0")
     _check_sampling(sampling)
+    passed = {key: sampling.pop(key) for key in PASSED if sampling.get(key) is not None}
     refused = [key for key in sampling if _reasons(name) and key not in REASONING_TAKES]
     if refused:
-        raise UserError(f"{name} is a reasoning model and takes no {refused[0]}: leave it out")
+        instead = "give max_completion_tokens" if refused[0] == "max_tokens" else "leave it out"
+        raise UserError(f"{name} is a reasoning model and takes no {refused[0]}: {instead}")
     prices = None if price is None else _prices(name, price)
     provider, _, model = name.partition("/")
     if provider == "replay" and model:
@@ -79,6 +89,7 @@ def lm(
         threads=threads,
         concurrency=concurrency,
         prices=prices,
+        settings=passed,
     )
     limit = EARLIER_MAX_TOKENS if provider == "local" else None
     made = _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": limit, **sampling})
@@ -99,8 +110,10 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
         identity=known["endpoint"],
         store=CallStore(folder, readonly=True),
         cached=False,
+        settings={key: value for key, value in known["settings"].items() if key in PASSED},
     )
-    return _dspy_lm(known["name"], engine, known["settings"])
+    sampling = {key: value for key, value in known["settings"].items() if key not in PASSED}
+    return _dspy_lm(known["name"], engine, sampling)
 
 
 def engine_of(language_model: Any) -> Engine | None:
@@ -110,12 +123,12 @@ def engine_of(language_model: Any) -> Engine | None:
 
 
 def lm_identity(language_model: Any) -> dict[str, Any] | None:
-    """What a record needs to ask this LM again: name, endpoint, profile and sampling; never a key."""
+    """What a record needs to ask this LM again: name, endpoint, profile and settings; never a key."""
     engine = engine_of(language_model)
     if engine is None:
         return None
     kwargs = {key: value for key, value in language_model.kwargs.items() if value is not None}
-    return lm_record(language_model.model, engine.identity, engine.profile, kwargs)
+    return lm_record(language_model.model, engine.identity, engine.profile, kwargs | engine.settings)
 
 
 def _prices(name: str, given: Sequence[float | None]) -> Prices:
@@ -130,7 +143,15 @@ def _prices(name: str, given: Sequence[float | None]) -> Prices:
 
 
 def _check_sampling(sampling: Mapping[str, Any]) -> None:
-    for key, low, high in (("temperature", 0, 2), ("top_p", 0, 1), ("max_tokens", 1, float("inf"))):
+    most = float("inf")
+    limits = {
+        "temperature": (0, 2),
+        "top_p": (0, 1),
+        "max_tokens": (1, most),
+        "top_k": (1, most),
+        "seed": (-most, most),
+    }
+    for key, (low, high) in limits.items():
         value = sampling.get(key)
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is not None and not (number and low <= value <= high):
@@ -148,6 +169,7 @@ def _dspy_lm(name: str, engine: Engine, sampling: dict[str, Any]) -> dspy.LM:
     )
     made.profile = engine.profile
     made.takes = takes
+    made.passed = engine.settings
     made.direct = engine  # lets the adapter skip DSPy's bookkeeping when nothing of it is switched on
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.agents.adapter import profile_of
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, did_you_mean
 from ...modules.protocols.program import Program
 from ..base.settings import settings as settings_now
-from ..lms.named import DEFAULT_LM, SAMPLING, lm, replayed
+from ..lms.named import DEFAULT_LM, SETTINGS, lm, replayed, settings_of
 from ..lms.prices import Prices
 from ..lms.store import read_lms
 from .saved import check_address
@@ -41,6 +42,8 @@ class LMOptions:
     threads: int | None = None
     concurrency: int = 64
     price: Sequence[str] = ()
+    timeout: float | None = None
+    lm_set: Sequence[str] = ()
     keyless: bool = False
     _made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
@@ -58,6 +61,18 @@ class LMOptions:
     def priced(self) -> dict[str, Prices]:
         """--price as model → USD per prompt and per completion token."""
         return parse_prices(self.price)
+
+    @cached_property
+    def chosen(self) -> dict[str, dict[str, Any]]:
+        """--lm-set as seat → settings."""
+        return parse_settings(self.lm_set)
+
+    def chosen_for(self, seat: str) -> dict[str, Any]:
+        """What --lm-set says for a seat: its own settings before those of all seats."""
+        own: dict[str, Any] = {}
+        for name in _called(seat):
+            own = self.chosen.get(name, {}) | own
+        return self.chosen.get(EVERY, {}) | own
 
     def make(
         self, name: str | None = None, *, seat: str = EVERY, addressed: bool = False, **settings: Any
@@ -82,6 +97,8 @@ class LMOptions:
             "answer_form": None if settings.get("profile") else self.answer_form,
             "threads": self.threads,
             "concurrency": self.concurrency,
+            "timeout": self.timeout,
+            **self.chosen_for(seat),
         }
         price = self.priced.get(model)
         if price is not None:
@@ -107,7 +124,7 @@ class LMOptions:
         for options that no LM takes.
         """
         names, bases, seats = self.seated, self.addresses, program.seats()
-        for name in [*names, *bases]:
+        for name in [*names, *bases, *self.chosen]:
             if name != EVERY and not any(name in _called(seat) for seat in seats):
                 raise UserError(
                     f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}"
@@ -119,7 +136,7 @@ class LMOptions:
             raise UserError("--api-base is for an LM behind an address: name it, such as --lm openai/MODEL")
         for name, seat in seats.items():
             wanted, base = _find(names, name), _find(bases, name)
-            if wanted is not None or base is not None:
+            if wanted is not None or base is not None or any(one in self.chosen for one in _called(name)):
                 own = None if wanted else seat.predict.lm
                 known = wanted or (own.model if own else names.get(EVERY, DEFAULT_LM))
                 seat.predict.lm = self._made_for(name, known, base, {} if own is None else _kept(own))
@@ -137,6 +154,7 @@ class LMOptions:
     def _made_for(self, seat: str, name: str, base: str | None, kept: Mapping[str, Any]) -> Any:
         if name.startswith(_REPLAY):
             return replayed(Path(name.removeprefix(_REPLAY)), seat)
+        kept = {**kept, **self.chosen_for(seat)}
         if base is None:
             return self.make(name, **kept)
         if not _has_address(name):
@@ -150,6 +168,7 @@ class LMOptions:
             "--answer-form": self.answer_form,
             "--api-base": self.addresses or None,
             "--price": self.price or None,
+            "--lm-set": self.lm_set or None,
             "a second --lm": True if len(self.seated) > 1 else None,
         }
         for option, value in given.items():
@@ -175,6 +194,25 @@ def by_seat(values: Sequence[str], option: str) -> dict[str, str]:
     return found
 
 
+def parse_settings(values: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """`[SEAT.]KEY=VALUE` options as seat → settings; a value is JSON, or else a word. Raises UserError."""
+    found: dict[str, dict[str, Any]] = {}
+    for value in values:
+        place, equals, text = value.partition("=")
+        seat, _, key = place.strip().rpartition(".")
+        known = found.setdefault(seat or EVERY, {})
+        if not equals or key not in SETTINGS or key in known:
+            raise UserError(
+                f"--lm-set {value!r} is no [SEAT.]KEY=VALUE, or its setting stands twice"
+                f"{did_you_mean(key, SETTINGS)}: the settings are {', '.join(SETTINGS)}"
+            )
+        try:
+            known[key] = json.loads(text)
+        except (ValueError, RecursionError):
+            known[key] = text.strip()
+    return found
+
+
 def parse_prices(values: Sequence[str]) -> dict[str, Prices]:
     """`MODEL=IN,OUT[,CACHED]` in USD per million tokens, as USD per token, by model.
 
@@ -194,11 +232,9 @@ def parse_prices(values: Sequence[str]) -> dict[str, Prices]:
 
 
 def _kept(language_model: Any) -> dict[str, Any]:
-    """What an LM that only gets another address keeps: its sampling, and how it wants to be asked."""
-    known = {
-        key: language_model.kwargs[key] for key in SAMPLING if language_model.kwargs.get(key) is not None
-    }
-    return known | ({} if profile_of(language_model) is None else {"profile": language_model.profile})
+    """What an LM that only gets another address keeps: its settings, and how it wants to be asked."""
+    profile = {} if profile_of(language_model) is None else {"profile": language_model.profile}
+    return settings_of(language_model) | profile
 
 
 def _called(seat: str) -> tuple[str, ...]:

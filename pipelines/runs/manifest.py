@@ -22,7 +22,7 @@ from ...modules.reading.question import Question
 from ..base.journal import as_json, parsed, read_object, write_json
 from ..base.typed import as_read, misfit
 from ..data.load import fingerprint
-from ..lms.named import SAMPLING, lm_identity
+from ..lms.named import lm_identity, settings_of
 from ..lms.store import same_lms
 from .folder import claimed, unwritable
 from .rows import RESULTS
@@ -197,7 +197,7 @@ def lms_of(program: Program, lm: Any) -> dict[str, Any]:
             "endpoint": used.model,
             "profile": {},
             # Only what is known to hold no secret: headers and client settings may.
-            "settings": {key: used.kwargs[key] for key in SAMPLING if used.kwargs.get(key) is not None},
+            "settings": settings_of(used),
         }
         found[name if seat.predict.lm is not None else "*"] = described
     return found

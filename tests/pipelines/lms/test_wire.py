@@ -31,6 +31,7 @@ from folkmoot.modules.base.connections import back_off, seconds_to_wait
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms.endpoint import rate_limit_pause
 from folkmoot.pipelines.lms.ledger import Ledger, read_ledger, totals
+from folkmoot.pipelines.programs.seats import LMOptions
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
 GOOD = {
@@ -53,6 +54,7 @@ class Server:
     """Answers POST requests with what `answer` gives: status, headers, and the bytes of the body."""
 
     def __init__(self, answer: Any) -> None:
+        self.bodies: list[bytes] = []
         self.paths: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.arrivals: list[float] = []
@@ -63,7 +65,7 @@ class Server:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                outer.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
                 outer.arrivals.append(time.monotonic())
                 outer.paths.append(self.path)
                 outer.headers.append({name.lower(): value for name, value in self.headers.items()})
@@ -447,6 +449,112 @@ def test_control_characters_of_a_server_reach_no_message() -> None:
     assert "]0;title[2Jback line1m end" in said
 
 
+# Settings ---------------------------------------------------------------------------------------------
+
+
+def body_of(server: ScriptedServer, lm: Any) -> dict[str, Any]:
+    fm.evaluate(fm.SingleAgent(lm=lm), questions(1), tracking=False, cache=False)
+    return server.bodies[-1]
+
+
+def test_settings_of_todays_lms_are_sent_as_they_are(scripted: ScriptedServer) -> None:
+    """`reasoning_effort` was refused as unknown."""
+    think = {"chat_template_kwargs": {"enable_thinking": False}, "min_p": 0.1}
+    known = {"reasoning_effort": "low", "max_completion_tokens": 9000, "verbosity": "low"}
+    body = body_of(scripted, fm.lm("openai/gpt-5", api_base=scripted.url, extra_body=think, **known))
+    assert {**body, **known, **think} == body
+    assert not {"max_tokens", "temperature", "extra_body"} & body.keys()
+    known = {"top_p": 0.9, "seed": 3, "max_completion_tokens": 7}
+    body = body_of(scripted, fm.lm("openai/x", api_base=scripted.url, **known))
+    assert {**body, **known} == body
+    assert "max_tokens" not in body
+
+
+def test_dspys_own_modules_send_the_settings_too(scripted: ScriptedServer) -> None:
+    import dspy
+
+    scripted.reply = lambda _: "[[ ## answer ## ]]\nyes"
+    with dspy.context(lm=fm.lm("openai/x", api_base=scripted.url, reasoning_effort="high")):
+        dspy.Predict("question -> answer")(question="Why?")
+    assert scripted.bodies[-1]["reasoning_effort"] == "high"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("openai/x", {"reasoning_efort": "low"}, "did you mean 'reasoning_effort'"),
+        ("openai/x", {"reasoning_effort": 3}, "give a word"),
+        ("openai/x", {"max_completion_tokens": -1}, "above 0"),
+        ("openai/x", {"max_completion_tokens": True}, "above 0"),
+        ("openai/x", {"extra_body": "low"}, "give an object"),
+        ("openai/x", {"extra_body": {"model": "y"}}, "'model', which folkmoot sets"),
+        ("openai/x", {"extra_body": {"api_base": "http://y"}}, "'api_base', which folkmoot sets"),
+        ("openai/x", {"extra_body": {"x": object()}}, "no JSON"),
+        ("openai/x", {"seed": "x"}, "seed is 'x'"),
+        ("openai/gpt-5", {"max_tokens": 5}, "give max_completion_tokens"),
+        ("openai/x", {"timeout": 0}, "timeout is 0"),
+        ("openai/x", {"timeout": float("nan")}, "timeout is nan"),
+        ("local/gemma-3-270m", {"reasoning_effort": "low"}, "takes no reasoning_effort"),
+    ],
+)
+def test_settings_that_cannot_be_sent(name: str, settings: dict[str, Any], words: str) -> None:
+    where = {} if name.startswith("local") else {"api_base": "http://127.0.0.1:9/v1"}
+    with pytest.raises(fm.UserError, match=words) as failed:
+        fm.lm(name, **where, **settings)
+    assert "\n" not in str(failed.value)
+
+
+def test_settings_are_part_of_the_key_the_run_and_the_saved_program(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
+    efforts: list[dict[str, Any]] = [{"reasoning_effort": "low"}, {"reasoning_effort": "high"}, {}]
+    low, high, none = (fm.lm("openai/x", api_base=scripted.url, **effort) for effort in efforts)
+    for lm in (low, high, none):
+        body_of(scripted, lm)
+    assert [body.get("reasoning_effort") for body in scripted.bodies] == ["low", "high", None]
+
+    out = tmp_path / "run"
+    fm.evaluate(fm.SingleAgent(), questions(1), lm=low, out=out, tracking=False)
+    assert json.loads((out / "run.json").read_text())["lms"]["*"]["settings"]["reasoning_effort"] == "low"
+    with pytest.raises(fm.UserError):
+        fm.evaluate(fm.SingleAgent(), questions(1), lm=high, out=out, tracking=False)
+    made = len(scripted.bodies)
+    again = fm.evaluate(fm.SingleAgent(), questions(1), lm=fm.lm(f"replay/{out}"), tracking=False)
+    assert again.summary.counts["errors"] == 0
+    assert len(scripted.bodies) == made
+
+    program = fm.SingleAgent(lm=fm.lm("openai/x", reasoning_effort="low", extra_body={"a": 1}))
+    program.save(tmp_path / "saved")
+    (seat,) = fm.load_program(tmp_path / "saved").seats().values()
+    body = body_of(scripted, seat.predict.lm)
+    assert (body["reasoning_effort"], body["a"]) == ("low", 1)
+
+
+def test_the_command_lines_settings(scripted: ScriptedServer) -> None:
+    for_all = ["reasoning_effort=low", "top_p=0.5"]
+    for_some = ["judge.reasoning_effort=high", "judge.seed=4", 'reasoner.extra_body={"min_p": 0.1}']
+    known: dict[str, Any] = {"lm": ["openai/x"], "api_base": [scripted.url], "timeout": 7.5}
+    program = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=1)
+    rest = LMOptions(**known, lm_set=[*for_all, *for_some]).seat(program)
+    seats = {name: seat.predict.lm or rest for name, seat in program.seats().items()}
+    assert {name: lm.engine.engine.settings for name, lm in seats.items()} == {
+        "intuitive": {"reasoning_effort": "low"},
+        "reasoner": {"reasoning_effort": "low", "extra_body": {"min_p": 0.1}},
+        "judge": {"reasoning_effort": "high"},
+    }
+    assert {name: (lm.kwargs.get("top_p"), lm.kwargs.get("seed")) for name, lm in seats.items()} == {
+        "intuitive": (0.5, None),
+        "reasoner": (0.5, None),
+        "judge": (0.5, 4),
+    }
+    assert {lm.engine.engine.endpoint.timeout for lm in seats.values()} == {7.5}
+    for wrong in ("low", "reasoning_efort=low", "nobody.reasoning_effort=low", "seed"):
+        with pytest.raises(fm.UserError):
+            LMOptions(**known, lm_set=[wrong]).seat(program)
+
+
 # LiteLLM ----------------------------------------------------------------------------------------------
 
 HOSTED = {
@@ -492,6 +600,28 @@ def test_no_redirect_of_a_provider_is_followed(name: str, status: int, hosted: A
         assert len(server.arrivals) == 1
         assert other.arrivals == []
     assert f"redirects to {other.origin} ({status}), which is refused" in row["error"]
+
+
+BUDGET = {"thinking": {"type": "enabled", "budget_tokens": 2048}}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "sent"),
+    [
+        ("anthropic/claude-sonnet-4-5", {**BUDGET, "temperature": 1.0}, '"budget_tokens": 2048'),
+        ("gemini/gemini-2.5-flash", BUDGET, '"thinkingBudget": 2048'),
+        ("mistral/mistral-small", {"extra_body": {"safe_prompt": True}}, '"safe_prompt": true'),
+    ],
+)
+def test_settings_reach_a_provider(name: str, settings: dict[str, Any], sent: str, hosted: Any) -> None:
+    with Server(lambda _: (400, {}, b"{}")) as server:
+        asked(hosted(name, server.url, **settings))
+        assert sent in json.dumps(json.loads(server.bodies[0]))
+
+
+def test_a_setting_that_a_provider_lacks_is_refused(hosted: Any) -> None:
+    with pytest.raises(fm.UserError, match="takes no reasoning_effort"):
+        hosted("groq/llama-3.1-8b-instant", "http://127.0.0.1:9/v1", reasoning_effort="low")
 
 
 def test_what_a_provider_answers_is_read(hosted: Any, tmp_path: Path) -> None:
