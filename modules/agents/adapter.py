@@ -12,6 +12,7 @@ from dspy.lm15 import Config, Message, Request
 from dspy.utils.exceptions import AdapterParseError
 
 from ...signatures import frame
+from ..base.calls import counted_once
 from .profile import DEFAULT_PROFILE, Profile
 from .prompt import chat_messages, output_fields, plain_prompt
 from .reply import parse_reply
@@ -44,7 +45,8 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
     ) -> list[dict[str, Any]]:
         if profile_of(lm) is None:
             try:
-                return list(super().__call__(lm, lm_kwargs, signature, demos, inputs))
+                with counted_once():
+                    return list(super().__call__(lm, lm_kwargs, signature, demos, inputs))
             except AdapterParseError:  # an empty reply
                 return [self.parse(signature, "")]
         asked = Asked(lm, lm_kwargs, signature, demos, inputs)
@@ -55,7 +57,8 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
     ) -> list[dict[str, Any]]:
         if profile_of(lm) is None:
             try:
-                return list(await super().acall(lm, lm_kwargs, signature, demos, inputs))
+                with counted_once():
+                    return list(await super().acall(lm, lm_kwargs, signature, demos, inputs))
             except AdapterParseError:
                 return [self.parse(signature, "")]
         asked = Asked(lm, lm_kwargs, signature, demos, inputs)

@@ -24,6 +24,23 @@ class FatalCallError(CallError, UserError):
     """A failure that every other call shares (wrong key, unknown model): the run stops with one line."""
 
 
+class RefusedCall(BaseException):
+    """A call that DSPy was not let make, for this `reason`; as an Exception, a callback could not say so."""
+
+    def __init__(self, reason: FatalCallError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise the reason of a call that was refused inside the block."""
+    try:
+        yield
+    except RefusedCall as refused:
+        raise refused.reason from None
+
+
 class UsageFields(TypedDict):
     """The sums of `Usage` as JSON; files of earlier versions lack the last four."""
 
@@ -204,6 +221,16 @@ def record_call(usage: Usage, worth: Usage | None = None) -> None:
     tally = _TALLY.get()
     if tally is not None:
         tally.append(worth or usage)
+
+
+@contextmanager
+def counted_once() -> Iterator[None]:
+    """Count the call made inside the block, as one that nothing is known of, if nobody else counts it."""
+    meter = _METER.get()
+    before = 0 if meter is None else meter.usage.calls
+    yield
+    if meter is not None and meter.usage.calls == before:
+        record_call(Usage(1, None, None, 0, None, None, None, None))
 
 
 @contextmanager

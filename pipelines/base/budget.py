@@ -102,6 +102,16 @@ class Account:
                     raise BudgetSpent(over)
             await asyncio.sleep(POLL_SECONDS)  # polled, since calls may end on other event loops
 
+    def admit_now(self) -> None:
+        """As `admit`, for a call that cannot wait: calls in flight count as spent."""
+        with self._lock:
+            over = self._over()
+            if over is None and self._fully_promised():
+                over = self._spent_on(f"{self.spent.calls:,} calls and {self.in_flight:,} under way")
+            if over is not None:
+                raise BudgetSpent(over)
+            self.in_flight += 1
+
     def check(self) -> None:
         """Raise BudgetSpent if no further call may start."""
         over = self._over()
@@ -144,9 +154,11 @@ class Account:
             used = f"{spent.cost_usd:.4f} USD"
         elif self.seconds_left == 0:
             used = "the time is over"
-        if used is None:
-            return None
-        return f"budget {budget} spent ({used}): what is finished is kept; a larger budget goes on from there"
+        return None if used is None else self._spent_on(used)
+
+    def _spent_on(self, used: str) -> str:
+        kept = "what is finished is kept; a larger budget goes on from there"
+        return f"budget {self.budget} spent ({used}): {kept}"
 
     def _fully_promised(self) -> bool:
         return self.budget.calls is not None and self.spent.calls + self.in_flight >= self.budget.calls
@@ -155,17 +167,16 @@ class Account:
 def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Account:
     """The account of a budget of which `spent` is gone already.
 
-    `engines` are those of the LMs that will be asked (`lms.engine_of`), None for an LM that folkmoot did not
-    make. Raises UserError when the ceilings could not be held: such an LM, or money and an unknown price.
+    `engines` are what the LMs that will be asked are billed as (`lms.foreign.billed_as`). Raises UserError
+    when the ceilings could not be held: money and an unknown price, or unknown spending so far.
     """
     budget = text if isinstance(text, Budget) else Budget.parse(text)
     for engine in engines:
-        if engine is None:
-            raise UserError(f"the budget {budget} needs LMs made by fm.lm: those of others are not counted")
         if budget.usd is not None and engine.endpoint is not None and engine.prices is None:
+            to_price = f'give --price "{engine.model}=IN,OUT" (USD per million tokens)'
             raise UserError(
-                f"the price of {engine.model} is unknown, so {budget} cannot be held: give --price "
-                f'"{engine.model}=IN,OUT" (USD per million tokens), or limit calls or tokens instead'
+                f"the price of {engine.model} is unknown, so {budget} cannot be held: "
+                f"{getattr(engine, 'to_price', to_price)}, or limit calls or tokens instead"
             )
     for limit, used, what, instead in (
         (budget.usd, spent.cost_usd, "has cost", "calls or tokens"),

@@ -24,9 +24,10 @@ from ...optimizers.prompts.student import CallControl, Halted, Student
 from ..base.budget import Account, BudgetSpent
 from ..base.journal import write_json
 from ..base.wording import counted
-from ..evaluation.answering import taken_at_once
+from ..evaluation.answering import lms_in, taken_at_once
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
+from ..lms.foreign import metering
 from ..lms.ledger import totals
 from ..runs.books import Books
 from ..runs.progress import Progress
@@ -208,6 +209,7 @@ class Work:
         )
         score = dspy.Evaluate(devset=self.select, metric=metric, num_threads=threads)
         self._show()
+        lms = [*lms_in(student.program, self.lm), self.task_lm, self.prompt_lm]
         settings = dspy.context(
             lm=self.task_lm,
             adapter=ProposalAdapter(given),
@@ -218,7 +220,7 @@ class Work:
             warn_on_type_mismatch=False,
         )
         try:
-            with logged(self.folder), settings:
+            with logged(self.folder), settings, metering(lms):
                 score(student)
                 for one in self.chosen.run(bench):
                     score(one)

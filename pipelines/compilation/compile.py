@@ -23,7 +23,8 @@ from ..base.journal import as_json, write_json
 from ..data import load as data
 from ..evaluation.answering import CONCURRENCY, seat_engines
 from ..evaluation.check import check_concurrency, check_program, check_train, listed
-from ..lms.named import engine_of, lm_identity
+from ..lms.foreign import billed_as
+from ..lms.named import lm_identity
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
 from ..runs.manifest import RunFolder, lms_of, made_with
@@ -131,7 +132,7 @@ def compile(
             **made_with(),
         }
     )
-    engines = [*seat_engines(program, language_model), engine_of(prompt_lm)]
+    engines = [*seat_engines(program, language_model), billed_as(prompt_lm)]
     with (
         out_folder(out) as (folder, keep),
         COMPILATION.opened(folder, about),

@@ -27,6 +27,7 @@ from ..data import load as data
 from ..evaluation.answering import CONCURRENCY
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
+from ..lms.foreign import billed_as
 from ..lms.ledger import LEDGER, totals
 from ..lms.named import engine_of
 from ..lms.named import lm as make_one
@@ -228,7 +229,7 @@ def carry_out(
         open_books(
             replayed=team if (team / CALLS).is_file() else None,  # what the team asked is not asked again
             budget=budget,
-            engines=map(engine_of, plan.lms),
+            engines=map(billed_as, plan.lms),
             spent=_spent(plan.out),
         ),
         ExitStack() as held,

@@ -16,16 +16,17 @@ from dspy.utils.exceptions import (
     LMUnsupportedModelError,
 )
 
-from ...modules.base.calls import FatalCallError, asking, metered
+from ...modules.base.calls import DETAILS, FatalCallError, asking, metered, refusals
 from ...modules.base.errors import UserError, said_by
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
-from ..lms.named import engine_of
+from ..lms.foreign import METERING, billed_as
 from ..lms.secrets import without_keys
 from ..runs.rows import error_row, row_of
 
 CONCURRENCY = 64
+UNKNOWN = ("prompt_tokens", "completion_tokens", "cost_usd", *DETAILS)
 _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
 
 
@@ -45,20 +46,24 @@ async def each_in_turn(
 async def answer_row(program: Program, question: Question) -> ResultRow:
     """The row of a question, answered or failed. Raises what every other question would meet, too."""
     began = time.monotonic()
-    with asking(question=question.id), metered() as usage:
+    meter = METERING.get()
+    strays = meter and meter.strays
+    with refusals(), asking(question=question.id), metered() as usage:
         try:
             prediction = await program.acall(**question.inputs())
             row = row_of(question, prediction, time.monotonic() - began)
         except FatalCallError:
             raise
         except LMError as problem:
-            said = without_keys(said_by(problem), _seated(program))
+            said = without_keys(said_by(problem), seated_lms(program))
             if isinstance(problem, _HOPELESS):  # of an LM that is not ours
                 raise UserError(f"the LM cannot be used ({said}): check its name and key") from None
             row = error_row(question, said, usage.to_dict(), time.monotonic() - began)
         except Exception as problem:
             problem.add_note(f"This happened at question {question.id!r}; finished rows are kept.")
             raise
+    if meter is not None and meter.strays != strays:  # perhaps this question's, of a thread of the program's
+        row["usage"] = {**row["usage"], **dict.fromkeys(UNKNOWN)}  # type: ignore[typeddict-item]
     # How far a failed question came before it failed depends on the order in which replies came.
     row["finish_reason"] = None if row["error"] else usage.finish_reason
     row["truncated"] = row["error"] is None and usage.truncated_calls > 0
@@ -68,14 +73,20 @@ async def answer_row(program: Program, question: Question) -> ResultRow:
 def taken_at_once(program: Program, language_model: Any) -> int:
     """The most calls that any LM of the program takes at once: more questions in flight would only wait."""
     engines = seat_engines(program, language_model)
-    return max((one.concurrency if one else CONCURRENCY for one in engines), default=CONCURRENCY)
+    return max((one.concurrency for one in engines), default=CONCURRENCY)
 
 
 def seat_engines(program: Program, language_model: Any) -> list[Any]:
-    """The engine of every seat's LM, None for an LM that is not ours."""
-    return [engine_of(seated) for seated in _seated(program, language_model)]
+    """What every seat's LM is billed as."""
+    return [billed_as(seated) for seated in seated_lms(program, language_model)]
 
 
-def _seated(program: Program, language_model: Any = None) -> list[Any]:
+def seated_lms(program: Program, language_model: Any = None) -> list[Any]:
     """The LM of every seat: its own, the given one, or the one that DSPy is set to."""
     return [seat.predict.lm or language_model or dspy.settings.lm for seat in program.seats().values()]
+
+
+def lms_in(program: Program, language_model: Any = None) -> list[Any]:
+    """Every LM that may be asked: those of the seats, of other predictors, the given one and DSPy's."""
+    own = [predictor.lm for predictor in program.predictors()]
+    return [lm for lm in (*seated_lms(program), *own, language_model, dspy.settings.lm) if lm is not None]

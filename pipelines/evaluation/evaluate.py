@@ -20,8 +20,9 @@ from ...modules.reading.row import ResultRow
 from ..base.budget import ACCOUNTS, Budget, BudgetSpent
 from ..base.journal import write_json
 from ..base.wording import counted
+from ..lms.foreign import metering
 from ..lms.named import SAMPLING
-from ..lms.seen import SeenCall, foreign_calls
+from ..lms.seen import SeenCall
 from ..lms.store import ACTIVE
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
@@ -32,7 +33,7 @@ from ..runs.summary import SUMMARY, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import ModelUpload, Tracker
-from .answering import CONCURRENCY, answer_row, each_in_turn, seat_engines, taken_at_once
+from .answering import CONCURRENCY, answer_row, each_in_turn, lms_in, seat_engines, taken_at_once
 from .check import ASYNCIO, RAY, check_concurrency, check_engine, check_program, checked
 from .earlier import Evaluation
 from .logged import evaluation_uploads, standing
@@ -124,10 +125,12 @@ def evaluate(
         job = _Job(program, rows, traced, state, max_failures, tracker, progress)
         waiting = [question for question in questions if question.id not in rows.done]
         stopped: BaseException | None = None
-        # DSPy would keep the last 10,000 calls in its history and again in its trace.
-        watching = {"callbacks": foreign_calls(wanted, engines)}
         try:
-            with dspy.context(lm=language_model, disable_history=True, trace=None, **watching):
+            # DSPy would keep the last 10,000 calls in its history and again in its trace.
+            with (
+                dspy.context(lm=language_model, disable_history=True, trace=None),
+                metering(lms_in(program, language_model)),
+            ):
                 if engine == RAY:
                     job.tell()
                     answer_on_ray(

@@ -20,8 +20,10 @@ from ...signatures.frame import SYSTEM
 from ..base.budget import Account, open_account
 from ..base.journal import records
 from ..base.wording import Apart, smallest_differences
+from ..lms.foreign import billed_as
 from ..lms.ledger import totals
-from ..lms.named import engine_of, thinks
+from ..lms.named import thinks
+from ..lms.prices import Prices
 from ..runs.rows import RESULTS
 from .former import apart_of, former_runs, pilot_of
 
@@ -96,12 +98,11 @@ def forecast(
     at_once = 1
     for seat, *asks in turns:
         used = seat.predict.lm or lm
-        engine = engine_of(used)
-        free = engine is not None and engine.endpoint is None
-        prices = (0.0, 0.0) if free else engine.prices if engine is not None else None
+        engine = billed_as(used)
+        prices = Prices(0.0, 0.0) if engine.endpoint is None else engine.prices
         if prices is None and used is not None:
-            unpriced[used.model] = None
-        at_once = max(at_once, engine.concurrency if engine is not None else concurrency)
+            unpriced[engine.model] = None
+        at_once = max(at_once, engine.concurrency)
         first = _first_request(seat, used, todo)
         replies = _reply_tokens(seat, used)
         for end in (0, 1):
@@ -185,7 +186,7 @@ def account_of(
     for folder in folders:
         spent.add(totals(folder))
     used = [*(seat.predict.lm or lm for seat in program.seats().values()), *others]
-    return open_account(budget, [engine_of(one) for one in used], spent)
+    return open_account(budget, map(billed_as, used), spent)
 
 
 def left_of(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...modules.base.calls import Usage, bound
+from ...modules.base.calls import Usage, bound, refusals
 from ..base.budget import ACCOUNTS, Account, Budget, open_account
 from ..lms.cache import ACTIVE_CACHE, CallCache, open_cache
 from ..lms.ledger import LEDGERS, Ledger
@@ -40,6 +40,7 @@ class Books:
             bound(LEDGERS, _before((self.ledger,) if self.ledger else (), LEDGERS.get())),
             bound(ACCOUNTS, tuple(accounts)),
             bound(ACTIVE_CACHE, self.cache),
+            refusals(),
         ):
             yield
 

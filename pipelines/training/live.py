@@ -17,6 +17,8 @@ from ...optimizers.policy.known_answers import TrainingQuestion
 from ...optimizers.policy.settings import TrainingSettings
 from ..data.embeddings import Embedder
 from ..data.load import fingerprint
+from ..evaluation.answering import lms_in
+from ..lms.foreign import metering
 from ..programs.networks import Unanswered
 from ..runs.books import open_books
 from ..runs.manifest import lms_of
@@ -81,7 +83,8 @@ def live(
         records = [kept, *([Path(record)] if record is not None else [])]
         # DSPy would keep the last 10,000 calls in its history and again in its trace.
         quiet = dspy.context(lm=lm or dspy.settings.lm, disable_history=True, trace=None)
-        with open_books(kept, records=records, lms=about["lms"], cache=cache), quiet:
+        books = open_books(kept, records=records, lms=about["lms"], cache=cache)
+        with books, quiet, metering(lms_in(network, lm)):
             log = learn(folder, state, asked, _answering(network, questions), training, tracker, progress)
         network.save(folder)
         model = ModelUpload(network, name="network", lm=lm or dspy.settings.lm)

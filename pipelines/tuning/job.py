@@ -22,8 +22,9 @@ from ..base.budget import Account, Budget, open_account
 from ..base.journal import as_json, parsed
 from ..data import load as data
 from ..evaluation.check import check_train
+from ..lms.foreign import billed_as
 from ..lms.ledger import LEDGER, totals, usage_of
-from ..lms.named import engine_of, lm_identity
+from ..lms.named import lm_identity
 from ..lms.store import same_lms
 from ..runs.folder import unwritable
 from ..runs.manifest import lms_of
@@ -231,10 +232,10 @@ class Job:
 
 
 def engines_of(space: TuneSpace, lm: Any) -> list[Any]:
-    """The engine of every LM that may sit in some seat; None for an LM that `fm.lm` did not make."""
+    """What every LM that may sit in some seat is billed as."""
     seated = [one for branch in space.branches for choices in branch.lms.values() for one in choices]
-    return [engine_of(one) for one in ([] if lm is None else [lm])] + [
-        engine_of(made_lm(one, space.make_lm)) for one in seated
+    return [billed_as(one) for one in ([] if lm is None else [lm])] + [
+        billed_as(made_lm(one, space.make_lm)) for one in seated
     ]
 
 

@@ -27,7 +27,8 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.budget import BudgetSpent
 from ..base.wording import common_error
-from ..evaluation.answering import answer_row, taken_at_once
+from ..evaluation.answering import answer_row, lms_in, taken_at_once
+from ..lms.foreign import metering
 from ..lms.store import as_before
 from ..programs.networks import Unanswered
 from ..runs.books import open_books
@@ -202,7 +203,10 @@ class Scorer:
             if waiting:
                 held.enter_context(open_books(records=[self.job.folder / CALLS] if self.shares else []))
                 in_flight = min(self.job.concurrency, taken_at_once(program, self.job.lm))
-                with dspy.context(lm=self.job.lm, disable_history=True, trace=None):
+                with (
+                    dspy.context(lm=self.job.lm, disable_history=True, trace=None),
+                    metering(lms_in(program, self.job.lm)),
+                ):
                     run_sync(_answer_all, program, waiting, file, in_flight)
             rows = {row["id"]: row for row in read_rows(folder / RESULTS)}
         return [rows[question.id] for question in asked]

@@ -136,6 +136,7 @@ def test_time_ends_a_run_even_while_it_waits_to_try_again(tmp_path: Path) -> Non
             "correct": 0,
             "errors": 0,
             "unreadable": 0,
+            "truncated": 0,
         }
         assert "time is over" in result.summary.stopped
 
@@ -274,9 +275,15 @@ def test_money_and_an_unknown_price_are_refused_before_any_call(
         run(scripted, tmp_path, n=2, budget="2 USD")
 
 
-def test_an_lm_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(fm.UserError, match=r"needs LMs made by fm\.lm"):
-        fm.evaluate(fm.SingleAgent(), questions(1), lm=DummyLM([{}]), tracking=False, budget="2 calls")
+def test_an_lm_of_somebody_else_is_counted_too(tmp_path: Path) -> None:
+    lm = DummyLM([{"answer": "A"}] * 9)
+    result = fm.evaluate(
+        fm.SingleAgent(), questions(5), lm=lm, tracking=False, budget="2 calls", concurrency=1
+    )
+    assert (result.summary.counts["rows"], result.summary.paid["calls"]) == (2, 2)
+    assert "2 calls" in result.summary.stopped
+    with pytest.raises(fm.UserError, match=r"price of dummy is unknown.*fm\.lm"):
+        fm.evaluate(fm.SingleAgent(), questions(1), lm=lm, tracking=False, budget="2 USD")
 
 
 def test_an_endpoint_that_does_not_count_tokens_ends_the_run(

@@ -1,0 +1,240 @@
+"""LMs that folkmoot did not make: their calls are metered where DSPy makes them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import dspy
+from dspy.utils.callback import BaseCallback
+from dspy.utils.exceptions import LMTimeoutError, LMTransportError
+
+from ...modules.base.calls import (
+    ASKER,
+    CUT_OFF,
+    FatalCallError,
+    RefusedCall,
+    Usage,
+    bound,
+    meters,
+    record_call,
+)
+from ...modules.base.errors import UserError, said_by
+from ..base.budget import ACCOUNTS, Account
+from .endpoint import tokens_in
+from .engine import KEEPABLE, Engine
+from .ledger import LEDGERS, Entry, Ledger, usage_of
+from .named import engine_of
+from .prices import Prices, price_per_token
+from .secrets import without_keys
+from .seen import WATCHED, SeenCall
+
+
+@dataclass(frozen=True)
+class ForeignLM:
+    """What budgets and forecasts know of an LM that folkmoot did not make."""
+
+    model: str
+    prices: Prices | None
+    endpoint: str = "DSPy"
+    concurrency: int = 64
+    cached: bool = False
+    to_price: str = "make it by fm.lm(…, price=…)"
+
+
+def billed_as(lm: Any) -> Engine | ForeignLM:
+    """What an LM's calls are counted and priced by: its engine, or what is known of one of others."""
+    model = str(getattr(lm, "model", lm))
+    return engine_of(lm) or ForeignLM(model, price_per_token(model))
+
+
+@dataclass
+class _Call:
+    """A call under way: who pays, where it is booked, and the entry that DSPy makes of it for histories."""
+
+    lm: Any
+    entry: Entry
+    accounts: list[Account]
+    booked: list[tuple[Ledger, int]]
+    owned: bool
+    seen: SeenCall | None
+    outer: _Call | None
+    in_history: AbstractContextManager[Any]
+    keeps_history: bool
+    found: Mapping[str, Any] | None = None
+
+
+_CURRENT: ContextVar[_Call | None] = ContextVar("folkmoot_foreign_call", default=None)
+METERING: ContextVar[ForeignMeter | None] = ContextVar("folkmoot_foreign_meter", default=None)
+"""What meters the LMs of others in the run in progress."""
+
+
+class ForeignMeter(BaseCallback):  # type: ignore[misc]
+    """Puts the calls of LMs that folkmoot did not make on the bill of the run that it is made in.
+
+    A call is one of DSPy's: what the LM itself tries again is not seen. Its tokens and cost are those of the
+    entry that DSPy makes for the LM's history, else unknown. A call that nobody counts where it is made, in a
+    thread of the user's own, is on the ledger alone; `strays` counts when such calls began and ended.
+    """
+
+    def __init__(self) -> None:
+        self.strays = 0
+        self._ledgers, self._accounts = LEDGERS.get(), ACCOUNTS.get()
+        self._open: dict[str, _Call] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ForeignMeter:
+        return self
+
+    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        """Book the call before it is made. Raises RefusedCall where budget or disk do not allow it."""
+        if self._of(instance) is not self:
+            return
+        asker, seen = ASKER.get(), WATCHED.get()
+        lost = Entry(
+            endpoint="DSPy",
+            model=str(instance.model),
+            key=hashlib.sha256(call_id.encode()).hexdigest(),  # asked again, the same request is paid again
+            prompt_tokens=None,
+            completion_tokens=None,
+            cost_usd=None,
+            seat=asker.seat,
+            question=asker.question,
+            attempts=1,
+            kept=False,
+            lost=True,
+        )
+        accounts: list[Account] = []
+        try:
+            for account in ACCOUNTS.get() or self._accounts:
+                account.admit_now()
+                accounts.append(account)
+            booked = [(ledger, ledger.send(lost)) for ledger in LEDGERS.get() or self._ledgers]
+        except UserError as problem:
+            for account in accounts:
+                account.leave()
+            reason = problem if isinstance(problem, FatalCallError) else FatalCallError(str(problem))
+            raise RefusedCall(reason) from None
+        owned = bool(meters())
+        self.strays += not owned
+        watched = None
+        if seen is not None:
+            asked = inputs.get("messages") or [{"role": "user", "content": str(inputs.get("prompt") or "")}]
+            watched = SeenCall(asker, str(instance.model), {"messages": asked})
+            seen.append(watched)
+        keeps, in_history = not dspy.settings.disable_history, dspy.context(disable_history=False)
+        call = _Call(instance, lost, accounts, booked, owned, watched, _CURRENT.get(), in_history, keeps)
+        self._open[call_id] = call
+        in_history.__enter__()
+        _CURRENT.set(call)
+
+    def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
+        """Settle what the call was booked as. Raises RefusedCall where the disk takes no more."""
+        if (call := self._open.pop(call_id, None)) is None:
+            return
+        _CURRENT.set(call.outer)
+        call.in_history.__exit__(None, None, None)
+        entry, usage = _settled(call, exception)
+        try:
+            for ledger, place in call.booked:
+                ledger.settle(place, entry)
+        except UserError as problem:
+            raise RefusedCall(FatalCallError(str(problem))) from None
+        finally:
+            for account in call.accounts:
+                if entry is not None:
+                    account.charge(usage_of(entry), entry["model"])
+                account.leave()
+            self.strays += not call.owned
+            if usage is not None and call.owned:
+                record_call(usage, replace(usage, cached_calls=0))
+            if call.seen is not None:
+                call.seen.end(usage)
+                _note(call.seen, call.lm, outputs, exception)
+
+    def _of(self, instance: Any) -> ForeignMeter:
+        """Which of the meters on an LM counts a call: that of the run it is made in, else the innermost."""
+        meters = [each for each in instance.callbacks if isinstance(each, ForeignMeter)]
+        current = METERING.get()
+        return current if current is not None and current in meters else meters[-1]
+
+
+def _settled(call: _Call, exception: BaseException | None) -> tuple[Entry | None, Usage | None]:
+    """What a call was, for ledgers and for the asker's meter; None where there was nothing to pay for."""
+    if call.found is None:
+        lost = isinstance(exception, LMTimeoutError | LMTransportError | asyncio.CancelledError)
+        if exception is not None and not lost:
+            return None, None
+        return call.entry, usage_of(call.entry)  # somebody else's way to call, or nobody knows how it ended
+    found, response = call.found, call.found.get("response")
+    usage, choices = found.get("usage"), _get(response, "choices") or [None]
+    reason = _get(response, "finish_reason") or _get(choices[0], "finish_reason")
+    ended = Usage(1, finish_reason=reason, truncated_calls=int(reason in CUT_OFF))
+    cost = found.get("cost")
+    known = _get(response, "usage")
+    said = any(_get(known, name) for name in ("input_tokens", "prompt_tokens", "total_tokens"))
+    if not usage and (said or cost is not None):  # DSPy's cache gives the response of then, and no usage
+        return None, replace(ended, cached_calls=1)
+    tokens = tokens_in(_plain(usage))
+    spent = replace(ended, **tokens)
+    if not isinstance(cost, int | float):
+        prices = price_per_token(call.entry["model"])
+        cost = prices and prices.cost(spent)
+    entry = Entry(**{**call.entry, **tokens, "cost_usd": cost, "kept": reason in KEEPABLE})
+    del entry["lost"]
+    if reason is not None:
+        entry["finish_reason"] = reason
+    return entry, replace(spent, cost_usd=cost)
+
+
+def _note(seen: SeenCall, lm: Any, outputs: Any, exception: BaseException | None) -> None:
+    if isinstance(exception, Exception):
+        seen.error = without_keys(said_by(exception), [lm])
+    elif outputs is not None:
+        first = outputs[0] if isinstance(outputs, list) and outputs else outputs
+        seen.text = str(first.get("text")) if isinstance(first, Mapping) else str(first)
+
+
+def _get(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        value = value.model_dump()
+    return {name: _plain(part) for name, part in value.items()} if isinstance(value, Mapping) else value
+
+
+def _noted(lm: Any, entry: Mapping[str, Any]) -> None:
+    """In place of an LM's `update_history` while it is metered, also on copies that are made of it."""
+    call = _CURRENT.get()
+    if call is not None:
+        call.found, lm = entry, call.lm
+    if call is None or call.keeps_history:
+        type(lm).update_history(lm, entry)
+
+
+@contextmanager
+def metering(lms: Iterable[Any]) -> Iterator[None]:
+    """Put the calls of those of the LMs that folkmoot did not make on the bill of the block's books.
+
+    Each gets a callback and hands on what it would keep in its history; both are taken away afterwards.
+    """
+    foreign = {id(lm): lm for lm in lms if isinstance(lm, dspy.BaseLM) and engine_of(lm) is None}
+    meter = ForeignMeter()
+    for lm in foreign.values():
+        lm.callbacks = [*(getattr(lm, "callbacks", None) or ()), meter]
+        lm.update_history = partial(_noted, lm)
+    try:
+        with bound(METERING, meter):
+            yield
+    finally:
+        for lm in foreign.values():
+            lm.callbacks = [each for each in lm.callbacks if each is not meter]
+            if not any(isinstance(each, ForeignMeter) for each in lm.callbacks):
+                vars(lm).pop("update_history", None)

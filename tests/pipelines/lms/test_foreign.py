@@ -1,0 +1,237 @@
+"""LMs that folkmoot did not make are metered where DSPy makes their calls; the rest is unknown, not 0."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import dspy
+import pytest
+from mortal import questions
+
+import folkmoot as fm
+from folkmoot.pipelines.lms.ledger import read_ledger, totals
+from folkmoot.pipelines.testing.server import ScriptedServer, first_option
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+class Metering(ScriptedServer):
+    """A server that keeps the bill itself."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda body: self.billed(body))
+        self.bill = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0}
+        self.bill |= {"cached_prompt_tokens": 0, "reasoning_tokens": 0}
+        self.counts = True
+        self.reason = "stop"
+
+    def billed(self, body: dict[str, Any]) -> Any:
+        said = '{"answer": "A"}' if "response_format" not in body else first_option(body)
+        words = sum(len(str(message["content"]).split()) for message in body["messages"])
+        usage = {
+            "prompt_tokens": words,
+            "completion_tokens": 7,
+            "total_tokens": words + 7,
+            "prompt_tokens_details": {"cached_tokens": words // 2},
+            "completion_tokens_details": {"reasoning_tokens": 3},
+        }
+        counts = (1, words, 7, words // 2, 3)
+        for name, count in zip(self.bill, counts, strict=True):
+            self.bill[name] += count
+        message = {"role": "assistant", "content": said}
+        choice = {"index": 0, "message": message, "finish_reason": self.reason}
+        named = {"id": "1", "object": "chat.completion", "created": 1, "model": body["model"]}
+        return 200, {}, {**named, "choices": [choice], **({"usage": usage} if self.counts else {})}
+
+
+@pytest.fixture
+def server() -> Any:
+    with Metering() as running:
+        yield running
+
+
+def plain(server: ScriptedServer, model: str = "openai/scripted", **settings: Any) -> dspy.LM:
+    given = {"cache": False, "num_retries": 0, **settings}
+    return dspy.LM(model, api_base=server.url, api_key="sk-none-0000000000", **given)
+
+
+def run(lm: Any, n: int = 4, program: Any = None, **options: Any) -> Any:
+    return fm.evaluate(program or fm.SingleAgent("cot"), questions(n), lm=lm, tracking=False, **options)
+
+
+@pytest.mark.parametrize("program", [fm.SingleAgent("cot"), fm.Deliberation(["intuitive", "critic"])])
+def test_the_bill_of_a_plain_lm_is_what_the_server_counts(
+    server: Metering, tmp_path: Path, program: Any
+) -> None:
+    lm = plain(server)
+    result = run(lm, program=program, out=tmp_path)
+    assert server.bill["calls"] == len(server.bodies) >= 4
+    for found in (result.summary.usage, result.summary.paid, totals(tmp_path).to_dict()):
+        assert {name: found[name] for name in server.bill} == server.bill
+        assert found["cost_usd"] is None
+    rows = [row["usage"] for row in result.rows]
+    assert all(sum(usage[name] for usage in rows) == server.bill[name] for name in server.bill)
+    assert {line["question"] for line in read_ledger(tmp_path)} == {"q0", "q1", "q2", "q3"}
+    assert all(line["seat"] for line in read_ledger(tmp_path))
+    assert {row["finish_reason"] for row in result.rows} == {"stop"}
+    assert lm.callbacks == []
+    assert "update_history" not in vars(lm)
+    assert lm.history == []
+
+
+def test_a_priced_lm_costs_what_the_table_says(server: Metering) -> None:
+    result = run(plain(server, "openai/gpt-4.1"))
+    found = server.bill
+    fresh = found["prompt_tokens"] - found["cached_prompt_tokens"]
+    cost = fresh * 2e-6 + found["cached_prompt_tokens"] * 5e-7
+    assert result.summary.usage["cost_usd"] == pytest.approx(cost + found["completion_tokens"] * 8e-6)
+
+
+def test_cut_off_replies_of_a_plain_lm_are_counted(server: Metering) -> None:
+    server.reason = "length"
+    assert run(plain(server)).summary.counts["truncated"] == 4
+
+
+def test_what_dspys_cache_answers_costs_nothing(server: Metering, tmp_path: Path) -> None:
+    lm = plain(server, cache=True, rollout_id=random.getrandbits(60), temperature=0.5)
+    first = run(lm, out=tmp_path / "a").summary.usage
+    again = run(lm, out=tmp_path / "b").summary.usage
+    assert (first["calls"], first["cached_calls"]) == (4, 0)
+    assert (again["calls"], again["cached_calls"]) == (4, 4)
+    assert (again["prompt_tokens"], again["cost_usd"]) == (0, 0.0)
+    assert list(read_ledger(tmp_path / "b")) == []
+    assert server.bill["calls"] == 4
+
+
+def test_histories_are_kept_where_the_user_keeps_them(server: Metering) -> None:
+    lm = plain(server)
+    with dspy.context(lm=lm):
+        dspy.Predict("question -> answer")(question="Why?")
+    kept = len(lm.history)
+    assert kept > 0
+    run(lm)
+    assert len(lm.history) == kept  # a run keeps none, and its LM keeps what it had
+    with dspy.context(lm=lm):
+        dspy.Predict("question -> answer")(question="How?")
+    assert len(lm.history) == 2 * kept
+
+
+class Bare(dspy.BaseLM):  # type: ignore[misc]
+    """An LM of a user's own that says nothing of tokens."""
+
+    def __init__(self, **usage: int) -> None:
+        super().__init__("bare")
+        self.made = 0
+        self.usage = usage
+
+    def forward(self, prompt: Any = None, messages: Any = None, **_: Any) -> Any:
+        self.made += 1
+        message = SimpleNamespace(content='{"reasoning": "so", "answer": "A"}', tool_calls=None)
+        choice = SimpleNamespace(message=message, finish_reason="stop")
+        return SimpleNamespace(choices=[choice], usage=self.usage, model="bare")
+
+    async def aforward(self, *arguments: Any, **settings: Any) -> Any:
+        return self.forward(*arguments, **settings)
+
+
+def test_what_an_lm_does_not_report_is_unknown(tmp_path: Path) -> None:
+    lm = Bare()
+    result = run(lm, n=6, out=tmp_path)
+    for usage in (*(row["usage"] for row in result.rows), result.summary.usage, result.summary.paid):
+        assert usage["calls"] > 0
+        assert [usage[name] for name in ("prompt_tokens", "completion_tokens", "cost_usd")] == [None] * 3
+    assert result.summary.paid["calls"] == lm.made == 6
+    assert fm.compare(result, result, names=["a", "b"]).pairs[0].token_ratio is None
+    with pytest.raises(fm.UserError, match="its LM did not say how many tokens"):
+        fm.match_budget(result, questions(6), lm=lm)
+
+
+def test_an_lm_called_outside_of_a_run_is_counted_as_a_call_that_nothing_is_known_of() -> None:
+    program = fm.SingleAgent("cot")
+    program.set_lm(Bare())
+    usage = program(question="Where?", choices={"A": "bank", "B": "mall"}).usage
+    assert (usage["calls"], usage["prompt_tokens"], usage["cost_usd"]) == (1, None, None)
+
+
+def test_money_without_a_price_is_refused_before_the_first_call(server: Metering) -> None:
+    with pytest.raises(fm.UserError, match=r"price of openai/scripted is unknown.*fm\.lm"):
+        run(plain(server), budget="2 USD")
+    assert server.bodies == []
+    assert run(plain(server, "openai/gpt-4.1"), budget="2 USD").summary.paid["cost_usd"] > 0
+
+
+def test_tokens_end_at_the_first_reply_that_does_not_count_them(server: Metering) -> None:
+    server.counts = False
+    result = run(plain(server), n=20, concurrency=1, budget="1M tokens")
+    assert "did not say how many tokens" in result.summary.stopped
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("program", [fm.SingleAgent("cot"), fm.Ensemble(["simple", "cot", "zero_shot"])])
+def test_a_budget_of_calls_holds_and_goes_on(server: Metering, tmp_path: Path, program: Any) -> None:
+    lm = plain(server)
+    first = run(lm, n=12, program=program, out=tmp_path, budget="7 calls")
+    assert "7 calls" in first.summary.stopped
+    assert len(server.bodies) <= first.summary.paid["calls"] == 7
+    done = run(lm, n=12, program=program, out=tmp_path, budget="200 calls")
+    assert done.summary.counts["rows"] == 12
+    assert done.summary.stopped is None
+    lost = sum(
+        line.get("lost", False) for line in read_ledger(tmp_path)
+    )  # cancelled when others were refused
+    assert len(server.bodies) <= done.summary.paid["calls"] <= len(server.bodies) + lost
+    assert lost == 0 or isinstance(program, fm.Ensemble)
+
+
+class Threaded(fm.SingleAgent):
+    """A program that also asks in a thread of its own, which knows nothing of the run."""
+
+    def __init__(self, lm: Any) -> None:
+        super().__init__("cot")
+        self.other = lm
+
+    async def solve(self, task: Any) -> Any:
+        thread = threading.Thread(target=self.other, args=("Is it?",))
+        thread.start()
+        found = await super().solve(task)
+        await asyncio.to_thread(thread.join)
+        return found
+
+
+def test_a_call_without_a_question_is_on_the_runs_bill_and_rows_that_may_own_it_are_unknown(
+    server: Metering, tmp_path: Path
+) -> None:
+    lm = plain(server)
+    result = run(lm, n=2, program=Threaded(lm), out=tmp_path, concurrency=1)
+    assert len(server.bodies) == result.summary.paid["calls"] == 4
+    assert result.summary.paid["prompt_tokens"] == server.bill["prompt_tokens"]
+    assert [line["question"] for line in read_ledger(tmp_path)].count(None) == 2
+    for row in result.rows:
+        assert [row["usage"][name] for name in ("prompt_tokens", "cost_usd")] == [None, None]
+
+
+def test_a_failed_call_of_a_plain_lm_is_an_error_and_costs_nothing(server: Metering, tmp_path: Path) -> None:
+    server.reply = lambda body: (400, {}, {"error": {"message": "no"}})
+    result = run(plain(server), n=2, out=tmp_path)
+    assert result.summary.counts["errors"] == 2
+    assert list(read_ledger(tmp_path)) == []
+
+
+def test_two_runs_with_one_lm_keep_their_bills_apart(server: Metering, tmp_path: Path) -> None:
+    lm, found = plain(server), {}
+
+    def work(name: str, n: int) -> None:
+        found[name] = run(lm, n=n, out=tmp_path / name).summary.paid["calls"]
+
+    threads = [threading.Thread(target=work, args=given) for given in (("a", 3), ("b", 8))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {"a": 3, "b": 8}
+    assert lm.callbacks == []
