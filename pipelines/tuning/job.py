@@ -22,7 +22,7 @@ from ..base.budget import Account, Budget, open_account
 from ..base.journal import as_json, parsed
 from ..data import load as data
 from ..evaluation.check import check_train
-from ..lms.foreign import billed_as
+from ..lms.foreign import ForeignLM, billed_as
 from ..lms.ledger import LEDGER, totals, usage_of
 from ..lms.named import lm_identity
 from ..lms.store import same_lms
@@ -133,7 +133,7 @@ class Job:
         """The objectives to be made small, with tokens in place of a cost that nobody knows."""
         engines = engines_of(self.space, self.lm)
         counted = [name for name in small if name in ("cost", "calls", "tokens")]
-        if counted and None in engines:
+        if counted and any(isinstance(one, ForeignLM) for one in engines):
             raise UserError(
                 f"the objective {counted[0]} needs LMs made by fm.lm: those of others are not counted"
             )
