@@ -36,11 +36,17 @@ BLANK = base64.b64decode(
 """A picture of one point, as PNG."""
 
 
-def pytest_collection_finish() -> None:
-    """The collector passes over all that the imports have made, and comes less often."""
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
-    gc.enable()
+FROZEN = {"modules": 0}
+
+
+def pytest_runtest_setup() -> None:
+    """The garbage collector passes over what imports have made, before the first test and during others."""
+    if len(sys.modules) > FROZEN["modules"] + 300:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(10_000, 20, 20)
+        gc.enable()
+        FROZEN["modules"] = len(sys.modules)
 
 
 @pytest.fixture(scope="session", autouse=True)
