@@ -45,6 +45,11 @@ class Candidate:
     plain: str
     once: str | None = None
 
+    @property
+    def lm(self) -> Any:
+        """An LM of its own; None for that of all candidates."""
+        return next(iter(self.program.seats().values())).predict.lm
+
 
 def split_questions(questions: Sequence[Question], right: Mapping[str, bool], seed: int) -> Parts:
     """Half of the questions, drawn by the seed, for the last test; of the others up to SHOWN that the team

@@ -42,7 +42,7 @@ from .candidates import Candidate, Parts, candidates, split_questions
 from .logged import REPORT, distillation_run, distillation_uploads
 from .price import price_of_run
 from .report import DistilReport, Search, last_test, opening, selection_report, sentences_of
-from .team import lms_alone, seat_cheap, seat_team, team_of
+from .team import endpoint_of, lms_alone, seat_cheap, seat_team, team_of
 
 MARGIN = 0.02
 FEWEST = 4  # questions that a run must have to be split at all
@@ -99,11 +99,8 @@ class DistillationPlan:
     @property
     def lms(self) -> list[Any]:
         """The LMs that are asked: the candidates', and those that are candidates alone."""
-        seats = [seat for one in self.candidates for seat in one.program.seats().values()]
-        return [
-            self.lm,
-            *{id(seat.predict.lm): seat.predict.lm for seat in seats if seat.predict.lm}.values(),
-        ]
+        own = [one.lm for one in self.candidates if one.lm is not None]
+        return list({endpoint_of(lm): lm for lm in (self.lm, *own)}.values())
 
     @property
     def most_calls(self) -> int:
@@ -201,7 +198,8 @@ def plan_distil(
     program = team_of(matched, team)
     seat_team(program, matched, language_model, identity, make_lm)
     shown = [(one, rows[one.id]) for one in parts.shown]
-    found = candidates(described["program"], calls, shown, lms_alone(program, language_model))
+    others = lms_alone(program, language_model)
+    found = candidates(described["program"], calls, shown, others)
     if not found:
         raise UserError(
             f"{matched.folder} took {calls:.1f} calls a question, and no single agent takes fewer: distil "
@@ -209,6 +207,10 @@ def plan_distil(
         )
     folder = matched.folder / DISTIL if out is None else Path(out).expanduser()
     notes = _notes(matched, parts, margin, len(asked) - len(usable), identity)
+    if others and any(getattr(engine_of(one), "prices", None) is None for one in (language_model, *others)):
+        notes.append(
+            "Not all their prices are known, so tokens or calls count, whatever the LM: give --price."
+        )
     report = opening(matched, parts, margin, seed, identity, notes)
     return DistillationPlan(matched, rows, program, found, parts, language_model, folder, report)
 

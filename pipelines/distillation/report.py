@@ -174,11 +174,21 @@ class Search:
         """Those that cost less than the team."""
         return [one for one in self.tried if self.cost(one) < in_unit(self.price, self.unit)]
 
+    def passed(self, lm: Any = None) -> list[Tried]:
+        """Those that pass at a price that can be compared with that of a candidate on this LM, None for the
+        LM of all. Without prices an LM of the team's may cost more than its tokens say."""
+        alike = {None, getattr(lm, "model", None)}
+        return [
+            one
+            for one in self.cheaper
+            if one.passed and (self.unit == "cost_usd" or getattr(one.candidate.lm, "model", None) in alike)
+        ]
+
     def needless(self, candidate: Candidate) -> bool:
         """Whether one that has passed is cheaper than a candidate can be: with several samples, or longer
         prompts than the same agent without demonstrations. Or whether its samples will cost as much as the
         team."""
-        passed = [one for one in self.cheaper if one.passed]
+        passed = self.passed(candidate.lm)
         turns = candidate.program.most_turns()
         if turns > 1 and passed:
             return True
@@ -189,13 +199,13 @@ class Search:
         return any(self.cost(one) <= self.cost(same) for one in passed for same in plain)
 
     def chosen(self) -> Tried | None:
-        """The cheapest non-inferior candidate; without one, that which is closest to it and not shown
-        inferior.
+        """The cheapest non-inferior candidate, where prices are unknown first of those on the LM that was
+        named; without one, that which is closest to it and not shown inferior.
 
         Candidates that cost as much as the team do not count. The last test is of one program alone,
         whichever it is, so it holds for the closest one as well.
         """
-        passed = [one for one in self.cheaper if one.passed]
+        passed = self.passed() or [one for one in self.cheaper if one.passed]
         if passed:
             return min(passed, key=self.cost)
         open_yet = [one for one in self.cheaper if one.test.verdict != INFERIOR]
@@ -256,9 +266,8 @@ def selection_report(
             "errors": _errors(one.rows),
             "cheaper": one in search.cheaper,
         }
-        for seat in one.candidate.program.seats().values():
-            if seat.predict.lm is not None:
-                figures["lm"] = str(seat.predict.lm.model)
+        if one.candidate.lm is not None:
+            figures["lm"] = str(one.candidate.lm.model)
         report.candidates.append(figures)
     report.errors = sum(_errors(one.rows) for one in search.tried)
     report.chosen = chosen.candidate.name if chosen else None

@@ -399,6 +399,11 @@ def test_the_lm_of_every_seat_is_a_candidate_alone(scripted: ScriptedServer) -> 
     run = fm.evaluate(program, team.questions, lm=team.lm, out="mixed", tracking=False)
     scripted.requests.clear()
     found = team.distil(run=run, team=program, margin=0.15)
+    assert [note for note in found.report["notes"] if "prices" in note] == [
+        "Not all their prices are known, so tokens or calls count, whatever the LM: give --price."
+    ]
+    plan = plan_distil(run, team.questions, margin=0.15, lm=team.lm, team=program, out="again")
+    assert [lm.model for lm in plan.lms] == ["openai/scripted", "openai/strong"]
     tried = {one["name"]: one for one in found.report["candidates"]}
     assert {name: one["lm"] for name, one in tried.items() if "lm" in one} == {
         "simple-on-openai-strong": "openai/strong",
