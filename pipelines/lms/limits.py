@@ -25,6 +25,7 @@ TIMED_OUT = 3  # failed rounds that a time-out stands for: it costs as much time
 PATIENCE_SECONDS = 120.0
 REST_SECONDS = 30.0
 WORD_SECONDS = 2.5
+LINGER_SECONDS = 30.0  # for so long an address that nobody calls any more keeps its connections, at most
 SPARE_FILES = 128  # descriptors for all that is no connection to an LM
 
 _LOG = logging.getLogger("folkmoot")
@@ -119,6 +120,7 @@ class Gate:
         self.address = address
         self.limit = AdaptiveLimit(1)
         self.asked = 0  # most calls in flight that an LM wants
+        self.used_at = 0.0
         self.rounds = 0
         self.answered_at: float | None = None
         self._spoken = False
@@ -223,9 +225,14 @@ def gate_to(address: str, concurrency: int) -> Gate:
     """The running loop's gate to an address, with room for so many calls in flight."""
     gates = of_loop(_GATES, dict)
     gate = gates.get(address) or gates.setdefault(address, Gate(address))
+    gate.used_at = now = asyncio.get_running_loop().time()
     if concurrency > gate.asked:
         gate.asked = concurrency
-        others = sum(other.limit.maximum for other in gates.values() if other is not gate)
+        others = sum(
+            other.limit.maximum
+            for other in gates.values()
+            if other is not gate and (other.limit.in_flight or now - other.used_at < LINGER_SECONDS)
+        )
         gate.limit.raise_to(connections_for(concurrency, others, address))
     return gate
 

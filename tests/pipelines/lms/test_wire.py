@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import logging
@@ -29,6 +30,7 @@ import folkmoot as fm
 from folkmoot.modules.base.calls import CallError
 from folkmoot.modules.base.connections import back_off, seconds_to_wait
 from folkmoot.pipelines.lms import engine as engine_module
+from folkmoot.pipelines.lms import limits
 from folkmoot.pipelines.lms.endpoint import rate_limit_pause
 from folkmoot.pipelines.lms.ledger import Ledger, read_ledger, totals
 from folkmoot.pipelines.programs.seats import LMOptions
@@ -424,6 +426,20 @@ def test_more_calls_at_once_than_open_files(tmp_path: Path) -> None:
         assert soft == 256
         assert server.most_at_once <= 256 - 128
     assert any("128 calls in flight to" in text and "256 open files" in text for text in said)
+
+
+def test_addresses_that_nobody_calls_any_more_hold_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 300 servers in one process the next one got one call at a time."""
+    monkeypatch.setattr(limits, "LINGER_SECONDS", 0.0, raising=False)
+
+    async def last_of_many() -> int:
+        for number in range(400):
+            limits.gate_to(f"http://old:{number}", 64)
+        return limits.gate_to("http://new", 64).limit.maximum
+
+    with monkeypatch.context() as patch:
+        patch.setattr(resource, "getrlimit", lambda _: (20_000, 20_000))
+        assert asyncio.run(last_of_many()) == 64
 
 
 # Addresses and words ------------------------------------------------------------------------------------
