@@ -66,12 +66,18 @@ def shows(n: int, apart: Apart | None = None) -> str:
     return f"{counted(n, 'question')} show differences from {up} (power {POWER:.0%}, if {told})"
 
 
-def failed_note(name: str, errors: int, rows: int) -> str:
-    count = "count" if errors != 1 else "counts"
-    return (
-        f"{errors:,} of the {counted(rows, 'question')} of {name} failed and {count} as wrong: "
-        "folkmoot evaluate --retry-errors asks again."
-    )
+def run_notes(name: str, errors: int, rows: int, questions: int) -> list[str]:
+    """What to keep in mind of a run: failed questions, and those without a row."""
+    found = []
+    if errors:
+        count = "count" if errors != 1 else "counts"
+        found.append(
+            f"{errors:,} of the {counted(rows, 'question')} of {name} failed and {count} as wrong: "
+            "folkmoot evaluate --retry-errors asks again."
+        )
+    if rows < questions:
+        found.append(f"{name} is not finished: {rows:,} of its {questions:,} questions have a row.")
+    return found
 
 
 def mostly_failed(errors: int, rows: int) -> bool:

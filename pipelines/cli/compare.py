@@ -20,6 +20,7 @@ from ..comparison.compared import Compared
 from ..comparison.match_budget import (
     MATCHED,
     Match,
+    cost_per_question,
     lms_of_run,
     match_budget,
     questions_of,
@@ -92,7 +93,9 @@ def _matched(
 ) -> tuple[Evaluation, str]:
     """Self-consistency for what the costliest of the runs spent, by the best of its LMs, and how its samples
     were found."""
-    spent = [tokens_per_question(run.rows)[0] or 0.0 for run in runs]
+    costs = [cost_per_question(run.rows) for run in runs]
+    tokens = [tokens_per_question(run.rows)[0] or 0.0 for run in runs]
+    spent = tokens if None in costs else [cost or 0.0 for cost in costs]
     run, name = runs[spent.index(max(spent))], names[spent.index(max(spent))]
     questions = questions_of(run, options.data)
     sentences: list[str] = []

@@ -26,7 +26,7 @@ from ...optimizers.statistics.statistics import (
     mcnemar_midp,
     paired_bootstrap,
 )
-from ..base.wording import counted, failed_note
+from ..base.wording import counted, run_notes
 from ..data import catalogue
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.summary import rate
@@ -351,14 +351,8 @@ def _notes(runs: Sequence[Compared], errors: Sequence[int], shared: int) -> list
     if left:
         only = f"the {counted(shared, 'shared question')} {'is' if shared == 1 else 'are'} compared"
         notes.append(f"Only {only}: left out are {', '.join(left)}.")
-    notes += [
-        failed_note(run.name, failed, run.rows) for run, failed in zip(runs, errors, strict=True) if failed
-    ]
-    notes += [
-        f"{run.name} is not finished: {run.rows:,} of its {run.questions:,} questions have a row."
-        for run in runs
-        if run.rows < run.questions
-    ]
+    for run, failed in zip(runs, errors, strict=True):
+        notes += run_notes(run.name, failed, run.rows, run.questions)
     for run in runs:
         cached, calls = run.usage["cached_calls"], run.usage["calls"]
         if cached:

@@ -110,7 +110,7 @@ def match_budget(
         )
     if pilot < 1:
         raise UserError(f"pilot is {pilot}: give a number of questions from 1 up")
-    lms = list(lm) if isinstance(lm, list | tuple) else [lm]
+    lms = list(lm) if isinstance(lm, list | tuple) and lm else [lm]
     once = SingleAgent(SELF_CONSISTENCY, samples=1)
     used = [_checked_lm(matched, once, one) for one in lms]
     spent, rows = tokens_per_question(matched.rows)
@@ -120,18 +120,16 @@ def match_budget(
             f"samples of single:{SELF_CONSISTENCY} yourself"
         )
     home = matched.folder / MATCH if out is None else Path(out)
-    shared: dict[str, Any] = {"concurrency": concurrency}
     notes = {**described["settings"], **_BASELINE, **(settings or {})}
     notes[ARMS] = [known["endpoint"] for known in used]
     tracking = _is_tracked(matched) if tracking is None else tracking
     found = []
     for one, known in zip(lms, used, strict=True):
         folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", known["name"])
+        shared: dict[str, Any] = {"lm": one, "concurrency": concurrency}
+        some = evenly_spaced(questions, pilot)
         # From the cache, the pilot would not tell what a sample takes.
-        tried = evaluate(
-            *(once, evenly_spaced(questions, pilot)),
-            **{"lm": one, "out": folder / "pilot", "cache": False, "tracking": False, **shared},
-        )
+        tried = evaluate(once, some, out=folder / "pilot", cache=False, tracking=False, **shared)
         sample, asked = tokens_per_question(tried.rows)
         if sample is None:
             raise UserError(
@@ -143,17 +141,19 @@ def match_budget(
         match = Match(spent, rows, sample, asked, spent_usd, sample_usd, name)
         if told is not None:
             told(match)
-        program = SingleAgent(SELF_CONSISTENCY, samples=match.samples)
-        place = folder / f"{match.samples}-samples"
         title = f"{SELF_CONSISTENCY} × {match.samples} for the budget of {run_name(described)}"
         title += f", on {name}" if name else ""
         about = {**notes, "run_name": title, **(settings or {}), MATCH: asdict(match)}
         found.append(
             evaluate(
-                *(program, questions),
-                **{"lm": one, "out": place, "tracking": tracking, "settings": about, **shared},
+                SingleAgent(SELF_CONSISTENCY, samples=match.samples),
+                questions,
+                out=folder / f"{match.samples}-samples",
+                tracking=tracking,
+                settings=about,
                 parent=described.get("mlflow_parent_id"),
                 progress=progress,
+                **shared,
             )
         )
     best = max(found, key=lambda run: run.accuracy)

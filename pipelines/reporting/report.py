@@ -11,7 +11,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import write_whole
-from ..base.wording import counted, failed_note, run_failed
+from ..base.wording import counted, run_failed, run_notes
 from ..comparison.compare import compare, names_for, names_of
 from ..comparison.match_budget import is_match, with_matches
 from ..comparison.pairs import Comparison
@@ -213,17 +213,12 @@ def _warnings(group: RunGroup) -> list[str]:
     found = list(group.comparison.notes) if group.comparison is not None else []
     for name, run in zip(group.names, group.runs, strict=True):
         counts = run.summary.counts
-        if counts["errors"] and group.comparison is None:
-            found.append(failed_note(name, counts["errors"], counts["rows"]))
+        if group.comparison is None:
+            found += run_notes(name, counts["errors"], counts["rows"], counts["questions"])
         if counts["unreadable"]:
             found.append(
                 f"{counts['unreadable']:,} of the {counted(counts['rows'], 'answer')} of {name} could not be "
                 f"read and {'counts' if counts['unreadable'] == 1 else 'count'} as wrong."
-            )
-        if counts["rows"] < counts["questions"] and group.comparison is None:
-            found.append(
-                f"{name} is not finished: {counts['rows']:,} of its {counts['questions']:,} questions have "
-                "a row."
             )
         if run.summary.stopped:
             found.append(f"{name} was stopped: {run.summary.stopped}.")

@@ -135,6 +135,8 @@ def conclusion(found: Mapping[str, Any] | None, objective: str) -> str:
         return "the winner is not evaluated on validation questions here: its training score is optimistic"
     if found["same"]:
         return "no setting was better than the default, which is the winner"
+    if found.get("unread"):
+        return f"{found['unread']}: whether the winner is better than the default is not known"
     difference = found["difference"]
     points = f"{100 * difference['value']:+.1f} points"
     ends = f"[{100 * difference['low']:+.1f}, {100 * difference['high']:+.1f}]"

@@ -324,6 +324,7 @@ def _validated(
         found |= {
             "difference": {"value": difference.difference, "low": difference.low, "high": difference.high},
             "p": pair.p,
+            "unread": pair.unread,
         }
     return found, evaluations
 

@@ -12,6 +12,7 @@ from tuned import ORDERS, critic_first, lm_at, questions, scripted_by, second_th
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import totals
+from folkmoot.pipelines.tuning.report import conclusion
 
 ROUNDS = {
     "program": "deliberation",
@@ -380,3 +381,12 @@ def test_a_wrong_key_stops_the_study_in_one_line(scripted: Any, tmp_path: Path) 
     report = json.loads((tmp_path / "out" / "study.json").read_text())
     assert report["trials"]["given back"] == 1
     assert report["best"] is None
+
+
+def test_unread_answers_are_no_gain_of_a_winner() -> None:
+    score = {"value": 0.5, "low": 0.4, "high": 0.6}
+    found = {"same": False, "n": 100, "difference": score, "p": 0.001, "winner": score, "default": score}
+    cause = "20 of 20 replies of default were cut off at 1,024 tokens: raise max_tokens"
+    assert conclusion({**found, "unread": ""}, "accuracy").startswith("the winner is better than the default")
+    said = conclusion({**found, "unread": cause}, "accuracy")
+    assert said == f"{cause}: whether the winner is better than the default is not known"
