@@ -30,7 +30,7 @@ BATCH = 20  # a store of one file is locked meanwhile
 BATCH_BYTES = 4_000_000
 PAGE = 500  # traces in one answer of MLflow's
 OUTAGE = 3  # traces in a row that fail by themselves, after which it is the store
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
 
 Record = Mapping[str, Any]
