@@ -182,8 +182,8 @@ class MlflowTracker(Tracker):
         if not found:
             self._tried = True
             tags = {**tags_of(self._run), KEY_TAG: self._key}
-            client.create_run(experiment, tags=tags, run_name=run_name(self._run))
-            found = list(_runs(client, experiment, query))
+            created = client.create_run(experiment, tags=tags, run_name=run_name(self._run))
+            found = list(_runs(client, experiment, query)) or [created]
         run, *others = found
         for other in others:  # MLflow repeats a request whose answer was lost, and so makes two
             client.delete_run(other.info.run_id)
@@ -314,21 +314,17 @@ class MlflowTracker(Tracker):
     def _log(self, upload: Upload) -> None:
         client, run_id = self._opened(), str(self.run_id)
         tags = dict(upload.tags) | ({} if upload.note is None else {NOTE_TAG: upload.note})
-        _batch(client, run_id, self._points(client, upload), upload.params, tags)
-        _log_files(client, run_id, upload.files)
-        self._log_children(client, run_id, upload.children)
-
-    def _points(self, client: MlflowClient, upload: Upload) -> list[Any]:
-        """The metrics of an upload; of its curve, those that the store does not have yet."""
-        found = _metrics(upload.metrics, upload.step)
-        if upload.curve:
+        points = _metrics(upload.metrics, upload.step)
+        if upload.curve:  # as far as the store does not have it yet
             if self._sent_to is None:
-                history = client.get_metric_history(str(self.run_id), next(iter(upload.curve[0][1])))
+                history = client.get_metric_history(run_id, next(iter(upload.curve[0][1])))
                 self._sent_to = max((metric.step for metric in history), default=-1)
             new = [(step, figures) for step, figures in upload.curve if step > self._sent_to]
-            found += [point for step, figures in new for point in _metrics(figures, step)]
-            self._sent_to = max((step for step, _ in new), default=self._sent_to)
-        return found
+            points += [point for step, figures in new for point in _metrics(figures, step)]
+        _batch(client, run_id, points, upload.params, tags)
+        self._sent_to = upload.curve[-1][0] if upload.curve else self._sent_to
+        _log_files(client, run_id, upload.files)
+        self._log_children(client, run_id, upload.children)
 
     def _log_children(self, client: MlflowClient, parent: str, children: Sequence[Child]) -> None:
         """Make the runs that there are not yet, and finish those that an earlier attempt left half made."""

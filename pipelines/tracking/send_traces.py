@@ -141,12 +141,11 @@ def sending(client: MlflowClient, run_id: str, folder: Path) -> Iterator[None]:
         yield
     # What the store does not show on the run, whatever it answered, is sent once more.
     experiment = experiment or str(client.get_run(run_id).info.experiment_id)
-    left = sorted(_left(client, experiment, run_id, path))
-    for place in range(0, len(left), BATCH):
-        names = left[place : place + BATCH]
-        records = (record for record, _ in read_traces(path) if record["row"]["id"] in names)
+    left = _left(client, experiment, run_id, path)
+    late = (record for record, after in read_traces(path) if after in left)
+    while records := list(islice(late, BATCH if left else 0)):
         with alone(folder), quiet():
-            _send(client, experiment, run_id, program, _latest(records))
+            _send(client, experiment, run_id, program, records)
         yield
     if left and (still := _left(client, experiment, run_id, path)):
         raise TracesRefused(f"it refuses {len(still)} of them")
@@ -219,11 +218,9 @@ def _ids(path: Path, before: int) -> set[str]:
     }
 
 
-def _left(client: MlflowClient, experiment: str, run_id: str, path: Path) -> set[str]:
-    """The questions whose traces the store does not show on the run."""
-    wanted = {
-        trace_id(run_id, name): name for name in (record["row"]["id"] for record, _ in read_traces(path))
-    }
+def _left(client: MlflowClient, experiment: str, run_id: str, path: Path) -> set[int]:
+    """The places in the file after the last traces of questions that the store does not show on the run."""
+    wanted = {trace_id(run_id, record["row"]["id"]): after for record, after in read_traces(path)}
     token: str | None = ""
     while wanted and token is not None:
         page = client.search_traces(

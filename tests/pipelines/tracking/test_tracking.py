@@ -35,7 +35,7 @@ from folkmoot.pipelines.runs.progress import Progress
 from folkmoot.pipelines.runs.summary import Summary, summarise
 from folkmoot.pipelines.tracking import mlflow_sink as tracking
 from folkmoot.pipelines.tracking.tracker import start_tracking
-from folkmoot.pipelines.tracking.uploads import Tracker
+from folkmoot.pipelines.tracking.uploads import Tracker, Upload
 from folkmoot.pipelines.tracking.values import experiment_name, params_of, run_name, scrubbed, valid_name
 
 CANARY = "sk-canary-8d1f4e7a"
@@ -303,6 +303,30 @@ def test_live_metrics_have_the_rows_done_as_step(here: Path, monkeypatch: pytest
     finish(tracker, evaluated(here / "out", a_run()), here / "out")
     history = MlflowClient().get_metric_history(str(tracker.run_id), "accuracy")
     assert [(point.step, point.value) for point in history] == [(1, 1.0), (2, 0.5), (4, 0.5)]
+
+
+def test_points_of_a_curve_that_the_store_did_not_take_are_sent_again(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+
+    monkeypatch.setattr(tracking, "LIVE_SECONDS", 0.0)
+    tracker = start_tracking(a_run())
+    log_batch, refused = MlflowClient.log_batch, list[str]()
+
+    def once(self: MlflowClient, run_id: str, **given: Any) -> None:
+        if not refused:
+            refused.append(run_id)
+            raise ConnectionError("out of order")
+        log_batch(self, run_id, **given)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", once)
+    curve = [(step, {"reward": float(step)}) for step in (5, 10)]
+    tracker.live(lambda: Upload(curve=curve[:1]))
+    until(lambda: bool(refused))
+    assert tracker.end({"figures": lambda: Upload(curve=curve)}, "FINISHED", here / "out") == []
+    history = MlflowClient().get_metric_history(str(tracker.run_id), "reward")
+    assert [(point.step, point.value) for point in history] == [(5, 5.0), (10, 10.0)]
 
 
 def live_steps(run_id: str) -> list[int]:
