@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from . import options as of
-from .guard import guarded, heed_interrupts
+from .guard import guarded, heed_interrupts, say_warnings
 
 COMMANDS = (
     *(of.AskOptions, of.EvaluateOptions, of.CompareOptions, of.CompileOptions, of.ReportOptions),
@@ -90,4 +90,5 @@ for _options in COMMANDS:
 
 def main() -> None:
     heed_interrupts()
+    say_warnings()
     app()

@@ -48,6 +48,19 @@ def heed_interrupts() -> None:
     sys.unraisablehook = dropped
 
 
+def say_warnings() -> None:
+    """Show a warning, of a thread or of the process's end too, as a line for people."""
+    before = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, UserWarning | RuntimeWarning):
+            say(f"warning: {message}")
+        else:
+            before(message, category, *place, **more)
+
+    warnings.showwarning = show
+
+
 @contextmanager
 def guarded(*, debug: bool) -> Iterator[None]:
     """Keep what libraries print off standard output, and turn an error into one line and an exit code."""

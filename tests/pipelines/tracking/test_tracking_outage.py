@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -382,6 +383,35 @@ def test_a_disk_that_gets_full_at_the_end_keeps_no_trace_from_the_store(
     result = evaluated(scripted.url, tmp_path / "out", 60, traces=1)
     assert result.wait_for_traces(60)
     check_complete(tmp_path / "out", 60, traces=60)
+
+
+def test_a_command_says_at_its_end_that_traces_are_missing_and_what_sends_them(
+    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    rows = [
+        {"id": q.id, "question": q.question, "choices": q.choices, "answer": q.answer} for q in questions(60)
+    ]
+    (tmp_path / "asked.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    proxy.rule = no_traces
+    there = [
+        *("--data", tmp_path / "asked.jsonl"),
+        *("--lm", "openai/scripted"),
+        *("--api-base", scripted.url),
+    ]
+    given = ["evaluate", "single:cot", *there, "--traces", 1, "--out", tmp_path / "out", "--quiet"]
+    code = (
+        "import sys; from folkmoot.pipelines.cli import main; "
+        "from folkmoot.pipelines.tracking import send_traces; "
+        "send_traces.PATIENCE_SECONDS = 0.5; sys.argv = sys.argv[1:]; main()"
+    )
+    words = [sys.executable, "-c", code, "folkmoot", *map(str, given)]
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=120
+    )  # a forked one has no end like it
+    assert done.returncode == 0
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("folkmoot: warning: MLflow did not take all traces (")
+    assert f"`folkmoot push {tmp_path / 'out'}` sends them" in last
 
 
 def test_a_full_disk_before_a_store_that_is_away_says_what_sends_the_run(
