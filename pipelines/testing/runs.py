@@ -25,7 +25,7 @@ from .server import ScriptedServer
 
 Refusal = tuple[int, dict[str, str], Any]
 
-DOWN: Refusal = (500, {"Retry-After": "0"}, {"error": {"message": "down"}})
+DOWN: Refusal = (500, {"Retry-After": "0.01"}, {"error": {"message": "down"}})
 SLOW = 1.0  # seconds of a reply that is still to come when what waits for it should have ended
 NO_KEY: Refusal = (401, {}, {"error": {"message": "bad key"}})
 REFUSED: Refusal = (400, {}, {"error": {"message": "too long"}})
