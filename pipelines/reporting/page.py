@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from ...modules.base.calls import tokens_of
 from ...modules.base.fence import clean
 from ...optimizers.statistics.statistics import mcnemar_exact, wilson
 from ..base.wording import counted, run_failed
@@ -225,6 +226,7 @@ def _environment() -> Environment:
         "interval": lambda score: f"{100 * score['low']:.1f} to {100 * score['high']:.1f}%",
         "points": lambda share: f"{100 * share:+.1f}",
         "number": _number,
+        "tokens": lambda used: "unknown tokens" if (n := tokens_of(used)) is None else f"{n:,} tokens",
         "money": lambda cost: "unknown" if cost is None else f"${cost:,.4f}" if cost else "$0",
         "times": lambda ratio: "" if ratio is None else f"{ratio:.2f}×",
         "seconds": lambda value: f"{value:.2g} s" if value < 10 else f"{value:,.0f} s",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 
 import dspy
 
-from ...modules.base.calls import tallied
+from ...modules.base.calls import plus, tallied
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
 from ...modules.base.space import Choice, Parameter, Setting, Whole, draw_setting, grid_settings, key_of
@@ -262,8 +263,10 @@ def _took(row: ResultRow, objective: str) -> float:
     if objective == "calls":
         return float(len(row["worth"]))
     if objective == "tokens":
-        return float(sum((prompt or 0) + (completion or 0) for prompt, completion, _ in row["worth"]))
-    return float(sum(float("nan") if cost is None else cost for _, _, cost in row["worth"]))
+        each = [plus(prompt, completion) for prompt, completion, _ in row["worth"]]
+    else:
+        each = [cost for *_, cost in row["worth"]]
+    return float(sum(math.nan if one is None else one for one in each))
 
 
 def _largest(branch: Branch, replays: Replays) -> dict[str, Any]:

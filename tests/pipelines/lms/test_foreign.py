@@ -147,6 +147,8 @@ def test_what_an_lm_does_not_report_is_unknown(tmp_path: Path) -> None:
         assert [usage[name] for name in ("prompt_tokens", "completion_tokens", "cost_usd")] == [None] * 3
     assert result.summary.paid["calls"] == lm.made == 6
     assert fm.compare(result, result, names=["a", "b"]).pairs[0].token_ratio is None
+    page = Path(fm.report(tmp_path, out=tmp_path / "report.html", tracking=False).path).read_text()
+    assert "6 calls, unknown tokens, unknown" in page
     with pytest.raises(fm.UserError, match="its LM did not say how many tokens"):
         fm.match_budget(result, questions(6), lm=lm)
 
