@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -26,6 +27,13 @@ _RESULTS: ContextVar[TextIO | None] = ContextVar("_RESULTS", default=None)
 def say(message: str) -> None:
     """One line for people, on standard error."""
     typer.echo(f"folkmoot: {one_line(message)}", err=True)
+
+
+class _Said(logging.Handler):
+    """What the package logs while a command runs, as lines for people."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
 
 
 def results() -> TextIO:
@@ -66,6 +74,8 @@ def guarded(*, debug: bool) -> Iterator[None]:
     """Keep what libraries print off standard output, and turn an error into one line and an exit code."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # litellm fetches a price table otherwise
     token = _RESULTS.set(sys.stdout)
+    log, handler = logging.getLogger("folkmoot"), _Said(logging.WARNING)
+    log.addHandler(handler)
     try:
         with redirect_stdout(sys.stderr):
             yield
@@ -83,6 +93,7 @@ def guarded(*, debug: bool) -> Iterator[None]:
         say(_unexpected(problem, debug))
         raise typer.Exit(STOPPED) from None
     finally:
+        log.removeHandler(handler)
         _RESULTS.reset(token)
 
 

@@ -136,7 +136,7 @@ def read_completion(text: str, name: str) -> Reply:
         choice = body["choices"][0]
         message = choice["message"]
         said = _text(message.get("content"))
-        reason = str(choice.get("finish_reason") or "stop")
+        reason = one_line(str(choice.get("finish_reason") or "stop"))[:40]
         if not said and message.get("refusal"):
             said, reason = _text(message["refusal"]), "refusal"
         return Reply(said, reason, **tokens_in(body.get("usage")))

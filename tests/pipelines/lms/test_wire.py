@@ -473,6 +473,22 @@ def test_control_characters_of_a_server_reach_no_message() -> None:
     assert "]0;title[2Jback line1m end" in said
 
 
+def test_a_run_that_a_refused_key_stops_leaves_no_file_open(tmp_path: Path) -> None:
+    with Server(lambda _: (401, {}, b"")) as server, pytest.raises(fm.UserError) as stopped:
+        run(server.url, tmp_path)
+    held = [path for path in Path("/dev/fd").iterdir() if str(tmp_path) in os.path.realpath(path)]
+    assert held == []
+    assert "refused the key" in str(stopped.value)
+
+
+def test_a_command_says_what_the_wire_says(capsys: pytest.CaptureFixture[str]) -> None:
+    from folkmoot.pipelines.cli.guard import guarded
+
+    with guarded(debug=False):
+        logging.getLogger("folkmoot").warning("no answer from %s\n\x1b[2J, retrying", "http://x")
+    assert capsys.readouterr().err == "folkmoot: no answer from http://x [2J, retrying\n"
+
+
 # Settings ---------------------------------------------------------------------------------------------
 
 
