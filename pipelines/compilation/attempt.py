@@ -24,7 +24,7 @@ from ...optimizers.prompts.student import CallControl, Halted, Student
 from ..base.budget import Account, BudgetSpent
 from ..base.journal import write_json
 from ..base.wording import counted
-from ..evaluation.answering import lms_in, taken_at_once
+from ..evaluation.answering import lms_in, useful_concurrency
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.foreign import metering
@@ -196,7 +196,7 @@ class Work:
         seats = {id(seat.predict): name for name, seat in student.program.seats().items()}
         names = {name: seats.get(id(one), name) for name, one in student.named_predictors()}
         metric = Metric(self._scored, names)
-        threads = max(1, min(self.concurrency, taken_at_once(given, self.lm)))
+        threads = max(1, useful_concurrency(self.concurrency, given, self.lm))
         bench = Bench(
             student=student,
             learn=self.learn,

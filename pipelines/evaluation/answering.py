@@ -70,10 +70,10 @@ async def answer_row(program: Program, question: Question) -> ResultRow:
     return row
 
 
-def taken_at_once(program: Program, language_model: Any) -> int:
-    """The most calls that any LM of the program takes at once: more questions in flight would only wait."""
+def useful_concurrency(concurrency: int, program: Program, language_model: Any) -> int:
+    """At most so many questions in flight, and no more than any LM of the program gets calls at once."""
     engines = seat_engines(program, language_model)
-    return max((one.concurrency for one in engines), default=CONCURRENCY)
+    return min(concurrency, max((one.concurrency for one in engines), default=CONCURRENCY))
 
 
 def seat_engines(program: Program, language_model: Any) -> list[Any]:

@@ -33,7 +33,7 @@ from ..runs.summary import SUMMARY, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import ModelUpload, Tracker
-from .answering import CONCURRENCY, answer_row, each_in_turn, lms_in, seat_engines, taken_at_once
+from .answering import CONCURRENCY, answer_row, each_in_turn, lms_in, seat_engines, useful_concurrency
 from .check import ASYNCIO, RAY, check_concurrency, check_engine, check_program, checked
 from .earlier import Evaluation
 from .logged import evaluation_uploads, standing
@@ -143,7 +143,7 @@ def evaluate(
                         workers=workers,
                     )
                 else:
-                    in_flight = min(concurrency, taken_at_once(program, language_model))
+                    in_flight = useful_concurrency(concurrency, program, language_model)
                     run_sync(job.answer_all, waiting, in_flight)
         except BaseException as problem:
             stopped = problem  # whatever it was: what is finished is summed up before it goes on its way

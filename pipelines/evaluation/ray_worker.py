@@ -19,7 +19,7 @@ from ...modules.reading.row import ResultRow
 from ..lms.cache import ACTIVE_CACHE, open_cache
 from ..lms.ledger import LEDGERS, Entry
 from ..lms.store import ACTIVE
-from .answering import answer_row, seat_engines, taken_at_once
+from .answering import answer_row, seat_engines, useful_concurrency
 
 MOST_RECORDS = 20_000  # own calls that a worker remembers, for questions that ask the same
 
@@ -93,7 +93,7 @@ class Worker:
         try:
             (program, lm), records = await asyncio.gather(*parcel)
             _split_limits(program, lm, place, workers)
-            in_flight = min(share(concurrency, place, workers), taken_at_once(program, lm))
+            in_flight = useful_concurrency(share(concurrency, place, workers), program, lm)
         except Exception as problem:
             yield [_stop(_not_unpacked(problem))]
             return

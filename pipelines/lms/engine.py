@@ -184,7 +184,7 @@ class Engine:
                 )
             if name != DEFAULT_LM:
                 raise UserError(f"there is no embedded LM {model!r}: the only one is {DEFAULT_LM}")
-            endpoint, own = LocalEndpoint(threads or known.threads or 1, known.cache), LOCAL_PROFILE
+            endpoint, own = LocalEndpoint(threads or known.threads or 1), LOCAL_PROFILE
             concurrency, prices = 1, Prices(0.0, 0.0)
         elif provider != "openai":
             from .hosted import LiteLLMEndpoint
@@ -331,7 +331,8 @@ class Engine:
         while True:
             try:
                 async with gate.limit.slot(self.concurrency), gate.attempt(self.endpoint.timeout) as began:
-                    await asyncio.sleep(min(MOST_PAUSE, self.endpoint.quiet_until - time.monotonic()))
+                    if (pause := self.endpoint.quiet_until - time.monotonic()) > 0:
+                        await asyncio.sleep(pause)
                     reply = await self._attempt(self.endpoint, payload, key, attempt + 1)
                 gate.limit.report(refused=False)
                 return reply

@@ -10,7 +10,7 @@ import httpx
 
 from ...modules.base.calls import CallError
 from ...modules.base.fence import one_line
-from .endpoint import TooLargeError
+from .endpoint import TooLargeError, rate_limit_pause
 
 
 class CallGuard:
@@ -20,7 +20,10 @@ class CallGuard:
         self.name = name
         self.most_bytes = most_bytes
         self.problem: CallError | None = None
+        self.connected = True
+        self.cut_off = False  # after the request was sent
         self.answered = False  # with a status of success
+        self.pause: float | None = None  # seconds until a used-up rate limit starts anew
 
 
 GUARD: ContextVar[CallGuard | None] = ContextVar("folkmoot_litellm_guard", default=None)
@@ -38,7 +41,13 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         if guard is None:
             return await self.inner.handle_async_request(request)
         request.headers["Accept-Encoding"] = "gzip, deflate"
-        response = await self.inner.handle_async_request(request)
+        guard.cut_off = True
+        try:
+            response = await self.inner.handle_async_request(request)
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            guard.connected = False
+            raise
+        guard.pause = rate_limit_pause(response.headers)
         try:
             if 300 <= response.status_code < 400:
                 target = _origin(response.headers.get("Location", ""))
@@ -52,7 +61,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
                     "or raise FOLKMOOT_REPLY_MB"
                 )
             else:
-                guard.answered = response.is_success
+                guard.cut_off, guard.answered = False, response.is_success
                 headers = response.headers.copy()
                 for name in ("content-encoding", "content-length", "transfer-encoding"):
                     headers.pop(name, None)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -44,6 +45,7 @@ class LiteLLMEndpoint:
         self.model = model
         self.api_base = api_base
         self.timeout = timeout
+        self.quiet_until = 0.0
         self._hide = hiding(settings().provider_keys(), api_base)
         self._most_bytes = settings().reply_mb << 20
         litellm = _litellm()
@@ -64,8 +66,6 @@ class LiteLLMEndpoint:
         for key in given:
             if supported and key != "extra_body" and key not in supported:
                 raise UserError(f"{self.model} takes no {key}: leave it out, or send it in extra_body")
-
-    quiet_until = 0.0
 
     @property
     def name(self) -> str:
@@ -94,24 +94,27 @@ class LiteLLMEndpoint:
         except _litellm().exceptions.openai.OpenAIError as problem:  # the base of LiteLLM's own errors
             if guard.problem is not None:
                 raise guard.problem from None
-            raise self._failure(problem, guard.answered) from None
+            raise self._failure(problem, guard) from None
+        finally:
+            if guard.pause is not None:
+                self.quiet_until = time.monotonic() + guard.pause
         said = json.dumps(reply.model_dump(), default=str, ensure_ascii=False)
         return read_completion(self._hide(said), self.model)
 
     def _unanswered(self) -> TransientError:
         return TransientError(f"no answer from {self.model} within {self.timeout:g} s", "timed out")
 
-    def _failure(self, problem: Any, answered: bool) -> Exception:
+    def _failure(self, problem: Any, guard: CallGuard) -> Exception:
         """What an error of LiteLLM's means, which says 500 of broken connections and unreadable answers."""
         errors = _litellm().exceptions
-        if isinstance(problem, errors.Timeout):
-            return self._unanswered()
         said = one_line(self._hide(str(problem)))
-        if answered:
+        if guard.answered:
             said = f"{self.model} answered with something that is no chat completion ({said[:200]})"
             return TransientError(said, "unreadable")
-        if isinstance(problem, errors.APIConnectionError):
-            kind: Trouble = "unreachable" if "connect" in said.casefold() else "cut off"
+        if guard.connected and isinstance(problem, errors.Timeout):
+            return self._unanswered()
+        if guard.cut_off or isinstance(problem, errors.APIConnectionError):
+            kind: Trouble = "cut off" if guard.connected else "unreachable"
             return TransientError(f"no connection to {self.model} ({said[:200]})", kind)
         return failure_of(
             getattr(problem, "status_code", None) or 500,
@@ -119,7 +122,7 @@ class LiteLLMEndpoint:
             name=self.model,
             model=self.model,
             key="the provider's key",
-            retry_after=_retry_after(problem),
+            retry_after=_retry_after(problem) or guard.pause,
         )
 
     async def _complete(self, payload: Mapping[str, Any]) -> Any:

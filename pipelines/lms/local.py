@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ...modules.agents.profile import Profile
@@ -24,29 +23,24 @@ _SERVERS: dict[int, EmbeddedServer] = {}
 _LOCK = threading.Lock()
 
 
-def shared_server(threads: int, cache: Path) -> EmbeddedServer:
-    """The one server of this process for this number of threads; all LMs made with it share its weights."""
-    with _LOCK:
-        if threads not in _SERVERS:
-            _SERVERS[threads] = EmbeddedServer(threads=threads, cache_dir=cache)
-        return _SERVERS[threads]
-
-
 class LocalEndpoint:
-    """Gemma 3 270M in this process. The server starts with the first request."""
+    """Gemma 3 270M in this process, a server for each number of threads. It starts with the first request."""
 
     address = ""
     timeout = 120.0
     quiet_until = 0.0
 
-    def __init__(self, threads: int, cache: Path) -> None:
+    def __init__(self, threads: int) -> None:
         self._threads = threads
-        self._server = shared_server(threads, cache)
+        with _LOCK:
+            if threads not in _SERVERS:
+                _SERVERS[threads] = EmbeddedServer(threads=threads, cache_dir=settings().cache)
+            self._server = _SERVERS[threads]
         self._http: HttpEndpoint | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For another process, which gets a server of its own and its own machine's cache."""
-        return _made_again, (self._threads,)
+        return LocalEndpoint, (self._threads,)
 
     @property
     def name(self) -> str:
@@ -74,7 +68,3 @@ class LocalEndpoint:
             await asyncio.to_thread(self._server.start)
             self._http = HttpEndpoint(self._server.base_url, MODEL, api_key=self._server.api_key)
         return self._http
-
-
-def _made_again(threads: int) -> LocalEndpoint:
-    return LocalEndpoint(threads, settings().cache)

@@ -28,7 +28,7 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.budget import BudgetSpent
 from ..base.wording import common_error
-from ..evaluation.answering import answer_row, lms_in, taken_at_once
+from ..evaluation.answering import answer_row, lms_in, useful_concurrency
 from ..lms.foreign import metering
 from ..lms.store import as_before
 from ..programs.networks import Unanswered
@@ -203,7 +203,7 @@ class Scorer:
             waiting = [question for question in asked if question.id not in file.done]
             if waiting:
                 held.enter_context(open_books(records=[self.job.folder / CALLS] if self.shares else []))
-                in_flight = min(self.job.concurrency, taken_at_once(program, self.job.lm))
+                in_flight = useful_concurrency(self.job.concurrency, program, self.job.lm)
                 with (
                     dspy.context(lm=self.job.lm, disable_history=True, trace=None),
                     metering(lms_in(program, self.job.lm)),
