@@ -279,7 +279,8 @@ def test_all_commands_leave_no_trace_of_key_and_store(place: Place, scripted: Sc
     assert len(errors) == 1
     assert "Wrong: Authorization: Bearer …" in errors[0]
     said = (place.root / "stderr").read_text()
-    assert said.count("Wrong: Authorization: Bearer …") == 2
+    ends = [line for line in said.splitlines() if line.startswith("folkmoot: http")]
+    assert sum("refused the key (401: Wrong: Authorization: Bearer …)" in line for line in ends) == 2
     assert {request["headers"]["Authorization"] for request in scripted.requests} == {f"Bearer {KEY}"}
     assert not [body for body in scripted.bodies if holds_secret(json.dumps(body).encode())]
     assert "because of Bearer …" in json.dumps(scripted.bodies, ensure_ascii=False)
@@ -308,7 +309,7 @@ def test_passwords_in_addresses_leave_no_trace(
         MLFLOW_TRACKING_URI=repeating_store,
         MLFLOW_HTTP_REQUEST_MAX_RETRIES="1",
     )
-    assert place.codes == [0, 2, 2, 2, 2, 2, 2, 1, 0]
+    assert place.codes == [0, 2, 0, 2, 2, 2, 2, 1, 0]  # a query is part of the address, and goes along
     assert leaks(place.root) == []
     basic = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
     assert f"Basic {basic}" in Repeating.heard
