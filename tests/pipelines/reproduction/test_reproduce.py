@@ -588,6 +588,7 @@ SMALLEST = [
 ]
 
 
+@pytest.mark.plots
 @pytest.mark.parametrize(("spec", "words"), SMALLEST)
 def test_the_smallest_row_of_each_paper_runs(
     spec: str, words: list[str], home: Path, scripted: ScriptedServer
