@@ -237,6 +237,14 @@ def gate_to(address: str, concurrency: int) -> Gate:
     return gate
 
 
+def try_all_again() -> None:
+    """Give every address that was given up another chance: a run has begun, perhaps since it is mended."""
+    for gates in list(_GATES.values()):
+        for gate in list(gates.values()):
+            if gate.given_up:
+                gate.rounds = 0
+
+
 def connections_for(concurrency: int, others: int, address: str) -> int:
     """How many of these connections the process may open, beside `others`: files are never short.
 

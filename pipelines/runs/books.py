@@ -12,6 +12,7 @@ from ...modules.base.calls import Usage, bound, refusals
 from ..base.budget import ACCOUNTS, Account, Budget, open_account
 from ..lms.cache import ACTIVE_CACHE, CallCache, open_cache
 from ..lms.ledger import LEDGERS, Ledger
+from ..lms.limits import try_all_again
 from ..lms.store import ACTIVE, CallStore, write_lms
 from .folder import unwritable
 
@@ -75,6 +76,8 @@ def open_books(
 
     Raises UserError for folders that cannot be written and a budget that cannot be held.
     """
+    if not LEDGERS.get() and not ACCOUNTS.get():  # no other run is around this one
+        try_all_again()
     with ExitStack() as held:
         try:
             book = held.enter_context(closing(Ledger(ledger))) if ledger is not None else None

@@ -199,6 +199,15 @@ def test_an_endpoint_that_is_given_up_is_not_asked_for_every_question() -> None:
 
 
 @pytest.mark.usefixtures("quick")
+def test_another_run_tries_an_endpoint_that_was_given_up_again() -> None:
+    answer = [(503, {}, b"")]
+    with Server(lambda _: answer[0]) as server:
+        assert run(server.url, n=3).summary.counts["errors"] == 3
+        answer[0] = good()
+        assert run(server.url, n=3).summary.counts["errors"] == 0
+
+
+@pytest.mark.usefixtures("quick")
 def test_an_endpoint_that_comes_back_is_asked_again() -> None:
     down = 12
     with Server(lambda _: (503, {}, b"") if len(server.arrivals) <= down else good()) as server:
