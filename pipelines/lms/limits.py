@@ -124,7 +124,7 @@ class Gate:
         self.rounds = 0
         self.answered_at: float | None = None
         self._spoken = False
-        self._round_ended = self._next_try = 0.0
+        self._round_ended = self.next_try = 0.0
         self._probe: asyncio.Future[None] | None = None
         self._why = ""
 
@@ -164,7 +164,7 @@ class Gate:
 
     def pause(self, seconds: float) -> None:
         """Let the next round begin no sooner than in so many seconds."""
-        self._next_try = max(self._next_try, asyncio.get_running_loop().time() + seconds)
+        self.next_try = max(self.next_try, asyncio.get_running_loop().time() + seconds)
 
     async def _turn(self) -> asyncio.Future[None] | None:
         """Wait until an attempt may be made; where it is the only one, what the others wait for."""
@@ -174,12 +174,12 @@ class Gate:
                 await asyncio.wait([self._probe])
                 if self.given_up:
                     raise self._gone()
-            elif self.given_up and loop.time() < self._next_try:
+            elif self.given_up and loop.time() < self.next_try:
                 raise self._gone()
             else:
                 probe = self._probe = loop.create_future()
                 try:
-                    await asyncio.sleep(self._next_try - loop.time())
+                    await asyncio.sleep(self.next_try - loop.time())
                 except asyncio.CancelledError:
                     self._release(probe)
                     raise
@@ -200,7 +200,7 @@ class Gate:
         self._round_ended = asyncio.get_running_loop().time()
         if self.given_up:
             # The first call after that tries once more: perhaps only this one's request was at fault.
-            self._next_try = self._round_ended + (REST_SECONDS if late else 0)
+            self.next_try = self._round_ended + (REST_SECONDS if late else 0)
         elif self.address and self.rounds >= SUSPECT:
             self._spoken = True
             _LOG.warning(
@@ -242,7 +242,7 @@ def try_all_again() -> None:
     for gates in list(_GATES.values()):
         for gate in list(gates.values()):
             if gate.given_up:
-                gate.rounds = 0
+                gate.rounds, gate.next_try = 0, 0.0
 
 
 def connections_for(concurrency: int, others: int, address: str) -> int:
