@@ -1,3 +1,16 @@
 """The command line, a file a command; nothing imports it."""
 
-from .app import main as main
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+
+def main() -> None:
+    """`folkmoot …`. Ctrl-C ends it in a line, also while the rest is still being imported."""
+    try:
+        run = import_module(".app", __package__).run
+    except KeyboardInterrupt:
+        sys.stderr.write("folkmoot: interrupted\n")
+        raise SystemExit(130) from None
+    run()

@@ -88,7 +88,7 @@ for _options in COMMANDS:
     command(app, _options)
 
 
-def main() -> None:
+def run() -> None:
     heed_interrupts()
     say_warnings()
     app()

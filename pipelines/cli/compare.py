@@ -12,7 +12,6 @@ from rich.text import Text
 
 from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
-from ...modules.base.fence import clean
 from ..base.wording import counted, shortened
 from ..comparison.compare import compare as compare_runs
 from ..comparison.compare import names_for
@@ -44,7 +43,7 @@ def compare(options: CompareOptions) -> None:
     def show() -> None:
         if options.quiet:
             for pair in found:
-                console().print(clean(pair.verdict), soft_wrap=True)
+                console().print(pair.verdict, soft_wrap=True)
         else:
             report(console(), found, options.show)
 
@@ -154,9 +153,9 @@ def report(out: Console, found: Comparison, most: int) -> None:
     out.print(_prices(found))
     out.print()
     for said in found.said:
-        out.print(clean(said), soft_wrap=True)
+        out.print(said, soft_wrap=True)
     for note in found.notes:
-        out.print(clean(f"Note: {note}"), soft_wrap=True)
+        out.print(f"Note: {note}", soft_wrap=True)
     for pair in found.against:
         _show_discordant(out, found, pair, most)
 
@@ -176,7 +175,7 @@ def _scores(found: Comparison) -> Table:
     )
     for run, pair in _lines(found):
         table.add_row(
-            clean(run.name),
+            run.name,
             percent(run.accuracy),
             *([percent(run.f1) if run.f1 else ""] if spans else []),
             *_against(pair, spans, many),
@@ -211,7 +210,7 @@ def _prices(found: Comparison) -> Table:
             else map(_times, (pair.call_ratio, pair.token_ratio, pair.cost_ratio, pair.seconds_ratio))
         )
         table.add_row(
-            *(clean(run.name), f"{run.usage['calls']:,}", calls),
+            *(run.name, f"{run.usage['calls']:,}", calls),
             *("unknown" if (spent := tokens_of(run.usage)) is None else f"{spent:,}", tokens),
             *(money(run.usage["cost_usd"]), cost),
             *(duration(run.seconds), seconds),
@@ -234,13 +233,13 @@ def _show_discordant(out: Console, found: Comparison, pair: Pair, most: int) -> 
         return
     out.print()
     head = f"{pair.a} or {pair.b} alone is right on {counted(parted, 'question')}; {len(shown)} of them:"
-    out.print(Text(clean(head)), soft_wrap=True)
+    out.print(Text(head), soft_wrap=True)
     for row in shown:
-        asked = shortened(clean(str(row["question"])), LONGEST_QUESTION)
-        out.print(Text(f"- {clean(str(row['id']))}: {asked}"), soft_wrap=True)
+        asked = shortened(str(row["question"]), LONGEST_QUESTION)
+        out.print(Text(f"- {row['id']}: {asked}"), soft_wrap=True)
         said = [f"{run}: {_said(row, run)}{' ✓' if run == row['right'] else ''}" for run in (pair.a, pair.b)]
         gold = answered(row["gold"], row["choices"])
-        out.print(Text(clean(f"  {'; '.join(said)}; right is {gold}")), soft_wrap=True)
+        out.print(Text(f"  {'; '.join(said)}; right is {gold}"), soft_wrap=True)
 
 
 def _said(row: Mapping[str, Any], run: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...modules.base.fence import clean
 from ..reporting.report import report as write
 from .options import ReportOptions
 from .show import console, finish
@@ -16,6 +15,6 @@ def report(options: ReportOptions) -> None:
 
     def show() -> None:
         for line in lines:
-            console().print(clean(line), soft_wrap=True)
+            console().print(line, soft_wrap=True)
 
     finish(options, found.figures, show)

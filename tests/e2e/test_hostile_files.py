@@ -88,10 +88,11 @@ def test_every_command_refuses_doctored_runs_in_a_sentence(
     home: Path, name: str, scripted: ScriptedServer
 ) -> None:
     scripted.reply = mixed(sample_questions())
-    check_said(home, name, 1, ("compare", "doctored", "two"), ("compare", "two", "doctored", "--json"))
+    check_said(home, name, 2, ("compare", "doctored", "two"))
+    check_said(home, name, 9, ("compare", "two", "doctored", "--json"))
     again = ("evaluate", SPEC, "--data", "questions.jsonl", *lm(scripted), "--no-track", "--out", "doctored")
-    check_said(home, name, 5, again, ("distil", "doctored", "--dry-run", *lm(scripted)))
-    check_said(home, name, 5, ("report", "doctored", "two", "--out", "page.html", "--no-track"))
+    check_said(home, name, 15, again, ("distil", "doctored", "--dry-run", *lm(scripted)))
+    check_said(home, name, 15, ("report", "doctored", "two", "--out", "page.html", "--no-track"))
     check_said(home, name, 25, ("push", "doctored"))
 
 

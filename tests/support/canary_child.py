@@ -12,7 +12,7 @@ from outcome_tables import words_of
 from planted import colours
 
 import folkmoot as fm
-from folkmoot.pipelines.cli import app as cli
+from folkmoot.pipelines import cli
 from folkmoot.pipelines.data.embeddings import Embedder
 from folkmoot.pipelines.lms import engine
 

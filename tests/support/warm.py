@@ -12,7 +12,7 @@ NAMES = (
     "matplotlib.figure",
     "mlflow.store.tracking.sqlalchemy_store",
     "torch_geometric.nn",
-    "folkmoot.pipelines.cli",
+    "folkmoot.pipelines.cli.app",
 )
 
 

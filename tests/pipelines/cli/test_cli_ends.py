@@ -126,6 +126,23 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) 
         assert len(server.requests) <= 40 + 2
 
 
+@pytest.mark.parametrize("module", ["typer", "rich", "dspy"])
+def test_ctrl_c_while_modules_are_imported_is_one_line(module: str) -> None:
+    start = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r}:\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from folkmoot.pipelines.cli import main\n"
+        "main()"
+    )
+    words = ["ask", "single:cot", "Who?", "--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1"]
+    done = subprocess.run([sys.executable, "-c", start, *words], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "folkmoot: interrupted\n")
+
+
 def test_an_unexpected_error_is_one_line_unless_debugging(
     scripted: ScriptedServer, ten: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
