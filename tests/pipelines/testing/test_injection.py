@@ -24,6 +24,7 @@ from mediawiki_server import MediaWikiServer
 import folkmoot as fm
 from folkmoot.modules.agents.prompt import plain_prompt
 from folkmoot.modules.agents.retrieval import Retrieval
+from folkmoot.modules.base import sync
 from folkmoot.modules.base.fence import fence
 from folkmoot.modules.environment import CorpusEnvironment, Environment, Page, WikipediaEnvironment
 from folkmoot.pipelines.cli.show import Screen, show_dialogue
@@ -62,23 +63,27 @@ def test_attacks_are_many_named_and_all_want_something() -> None:
 # What an attack may not change -----------------------------------------------------------------------
 
 _CONTACTS: list[list[Any]] = []
-_BEFORE: set[Any] = set()  # calls that earlier tests gave up may still be tried again there
 
 
 def _notice(event: str, args: tuple[Any, ...]) -> None:
-    if event == "socket.connect" and not _CONTACTS:
-        _BEFORE.add(args[1])
-    elif not _CONTACTS:
+    if not _CONTACTS:
         return
-    elif event == "socket.connect":
-        if args[1] not in _BEFORE:
-            _CONTACTS[-1].append(args[1])
+    if event == "socket.connect":
+        _CONTACTS[-1].append(args[1])
     elif event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "subprocess.Popen"):
         _CONTACTS[-1].append((event, *args))
 
 
 # Sees what any library does, in C as well; it cannot be taken away again, so it sleeps outside `watched`.
 sys.addaudithook(_notice)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_loop() -> None:
+    """Calls that tests before these have given up are cancelled with their loop, and a new one begins."""
+    portal = sync._LOOP.portal()
+    portal.call(portal.stop, True)
+    sync._LOOP.stop()
 
 
 @contextmanager
