@@ -196,7 +196,8 @@ def study_lines(found: Mapping[str, Any], *, quiet: bool, track: bool) -> dict[s
         for number, entry in enumerate(found["front"], 1):
             scores = ", ".join(f"{name} {entry['scores'][name]['value']:.4g}" for name in found["objectives"])
             lines[f"front {number}"] = f"{scores}: {_setting(entry['setting'])}"
-    lines["trials"] = ", ".join(f"{count} {state}" for state, count in found["trials"].items() if count)
+    states = {**found["trials"], "replayed": found["trials"]["told"], "told": 0}
+    lines["trials"] = ", ".join(f"{count} {state}" for state, count in states.items() if count)
     calls = found["calls"]
     lines["calls"] = f"{calls['made']:,} made by trials, {calls['saved']:,} saved"
     lines["paid in all"] = used(found["paid"])

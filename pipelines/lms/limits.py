@@ -204,7 +204,11 @@ class Gate:
         elif self.address and self.rounds >= SUSPECT:
             self._spoken = True
             _LOG.warning(
-                "no answer from %s, retrying, %d of %d: %s", self.address, self.rounds, MAX_RETRIES, problem
+                "no answer from %s, retrying, %d of %d: %s",
+                self.address,
+                min(self.rounds, MAX_RETRIES),
+                MAX_RETRIES,
+                problem,
             )
 
     def _gone(self) -> CallError:
