@@ -245,6 +245,7 @@ def check_that_all_was_written(place: Place) -> None:
     assert "because of Bearer …" in (place.work / "runs/talk/traces.jsonl").read_text()
 
 
+@pytest.mark.nightly
 def test_all_commands_leave_no_trace_of_key_and_store(place: Place, scripted: ScriptedServer) -> None:
     scripted.reply = repeating(scripted)
     asked, refused = lm(scripted), lm(scripted, "refused")

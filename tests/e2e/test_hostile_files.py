@@ -77,7 +77,12 @@ def check_said(home: Path, name: str, every: int, *commands: tuple[Any, ...]) ->
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", FILES)
+DAILY = ("run.json", "results.jsonl")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in DAILY else pytest.param(name, marks=pytest.mark.nightly) for name in FILES]
+)
 def test_a_comparison_refuses_doctored_runs_in_a_sentence(home: Path, name: str) -> None:
     check_said(home, name, 7, ("compare", "doctored", "two"))
 

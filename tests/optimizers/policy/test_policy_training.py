@@ -436,6 +436,7 @@ def test_chosen_epochs_are_not_chosen_again(tmp_path: Path) -> None:
     assert set(stages) == {"training"}
 
 
+@pytest.mark.nightly
 def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
     script = (
         "import sys, os; sys.path.insert(0, sys.argv[1])\n"

@@ -160,6 +160,7 @@ def test_it_is_private(scripted: ScriptedServer, tmp_path: Path, monkeypatch: py
     assert [stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()] == [0o600]
 
 
+@pytest.mark.nightly
 def test_several_processes_share_it(tmp_path: Path) -> None:
     children = [Forked(target=fill_cache, args=(tmp_path, start, 400)) for start in (0, 200, 400)]
     for child in children:

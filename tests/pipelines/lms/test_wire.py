@@ -235,6 +235,7 @@ def test_one_question_that_brings_the_endpoint_down_is_the_only_one_to_fail() ->
         assert [row["id"] for row in result.rows if row["error"]] == ["q3"]
 
 
+@pytest.mark.nightly
 def test_a_hanging_endpoint_speaks_and_is_not_asked_again_and_again(
     caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -773,6 +773,7 @@ def test_a_trained_networks_folder_is_a_program(tmp_path: Path) -> None:
 # MLflow -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_mlflow_loads_it_without_pickle(
     tmp_path: Path, corpus: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,7 +152,7 @@ def no_traces(method: str, path: str, number: int) -> Fault:
     return "500" if "trace" in path else None
 
 
-@pytest.mark.parametrize("n", [12, 60])
+@pytest.mark.parametrize("n", [12, pytest.param(60, marks=pytest.mark.nightly)])
 def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_store_shows_them(
     proxy: FaultyProxy,
     scripted: ScriptedServer,
@@ -228,6 +228,7 @@ def test_a_run_whose_creation_was_answered_into_a_cut_connection_is_made_once(
     assert all(model.status == "READY" for model in client.search_logged_models([experiment]))
 
 
+@pytest.mark.nightly
 def test_a_server_killed_and_started_again_during_a_run_gets_everything(
     server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,6 +386,7 @@ def test_a_disk_that_gets_full_at_the_end_keeps_no_trace_from_the_store(
     check_complete(tmp_path / "out", 60, traces=60)
 
 
+@pytest.mark.nightly
 def test_a_command_says_at_its_end_that_traces_are_missing_and_what_sends_them(
     proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
 ) -> None:

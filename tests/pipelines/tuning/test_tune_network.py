@@ -203,6 +203,7 @@ def killed_at(moments: tuple[int, ...], whole: Any, server: ScriptedServer, out:
     assert len(server.requests) - before <= whole.made + in_flight * len(moments)
 
 
+@pytest.mark.nightly
 def test_killed_in_training_a_study_goes_on_to_the_same_result(
     whole: Any, server: ScriptedServer, tmp_path: Path
 ) -> None:

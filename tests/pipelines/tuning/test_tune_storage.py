@@ -70,6 +70,7 @@ def test_a_worker_killed_on_postgresql_loses_nothing(
     assert study.report["storage"].startswith("postgresql://127.0.0.1:")
 
 
+@pytest.mark.nightly
 def test_a_machine_that_died_is_noticed_by_its_silence(
     database: str, planted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +90,7 @@ def _other_machine(url: str, out: Path, storage: str, name: str) -> None:
     study_at(url, out, storage=storage, study=name, trials=TRIALS)
 
 
+@pytest.mark.nightly
 def test_machines_with_folders_of_their_own_share_a_study(
     database: str, planted: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -104,6 +106,7 @@ def test_machines_with_folders_of_their_own_share_a_study(
     assert homes == {"mine", "other"}
 
 
+@pytest.mark.nightly
 def test_the_grpc_proxy_is_a_storage(planted: ScriptedServer, tmp_path: Path) -> None:
     pytest.importorskip("grpc")
     kept = optuna.storages.get_storage(f"sqlite:///{tmp_path / 'study.db'}")
