@@ -14,6 +14,8 @@ from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import SUMMARY, Summary, summarise
 from ..tracking.uploads import Tracker
 
+DAMAGED_REPORT = "the protocol's report in it is damaged; the same evaluation, run again, writes it anew"
+
 
 class Evaluation:
     """A finished evaluation: its `summary`, and its `rows`, read from disk one at a time.
@@ -69,6 +71,8 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
         raise UserError(f"there is no folder {folder}: name one that an evaluation wrote")
     described = read_run(folder)
     written = read_object(folder / SUMMARY) or {}
+    if not isinstance(written.get("report") or {}, dict):
+        raise UserError(f"{folder / SUMMARY}: {DAMAGED_REPORT}")
     rows = folder / RESULTS
     summary = summarise(
         read_rows(rows) if rows.exists() else (),

@@ -15,6 +15,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from ...modules.base.calls import tokens_of
+from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
 from ...optimizers.statistics.statistics import mcnemar_exact, wilson
 from ..base.wording import counted, run_failed
@@ -22,7 +23,8 @@ from ..comparison.compare import compared_alone
 from ..comparison.confounds import unread_cause
 from ..comparison.pairs import Comparison
 from ..comparison.recommend import price_axis
-from ..evaluation.earlier import Evaluation
+from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
+from ..runs.summary import SUMMARY
 from ..tracking.values import params_of, scrubbed
 from .dialogues import FEW, MOST, Picked, ShownDialogue, shown
 from .plots import Picture, price_plot, protocol_plots
@@ -190,7 +192,11 @@ def page_of(
 
 def _shown(name: str, run: Evaluation, anchor: str, most: int) -> ShownRun:
     dialogues = [shown(row, why) for why, row in Picked(most).look(run.rows).best()] if most else []
-    return ShownRun(name, anchor, run, protocol_plots(run.summary.run, run.summary.report), dialogues)
+    try:
+        plots = protocol_plots(run.summary.run, run.summary.report)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:  # it may be somebody else's
+        raise UserError(f"{run.folder / SUMMARY}: {DAMAGED_REPORT}") from problem
+    return ShownRun(name, anchor, run, plots, dialogues)
 
 
 def _settings(runs: Sequence[ShownRun]) -> list[tuple[str, list[str], bool]]:
