@@ -44,7 +44,7 @@ class AdaptiveLimit:
             raise ValueError(f"an in-flight limit is at least 1, not {maximum}")
         self.maximum = maximum
         self.limit = float(maximum)
-        self.in_flight = 0
+        self.in_flight = self.peak = 0
         self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
         self._finished = 0
         self._refused = 0
@@ -62,7 +62,7 @@ class AdaptiveLimit:
                     self._leave()
                 raise
         else:
-            self.in_flight += 1
+            self._enter()
         try:
             yield
         finally:
@@ -91,6 +91,10 @@ class AdaptiveLimit:
     def _free(self, most: float) -> bool:
         return self.in_flight < min(int(self.limit), most)
 
+    def _enter(self) -> None:
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+
     def _leave(self) -> None:
         self.in_flight -= 1
         self._wake()
@@ -99,7 +103,7 @@ class AdaptiveLimit:
         while self._waiting and (self._waiting[0][0].done() or self._free(self._waiting[0][1])):
             turn, _ = self._waiting.popleft()
             if not turn.done():
-                self.in_flight += 1
+                self._enter()
                 turn.set_result(None)
 
 
@@ -233,7 +237,7 @@ def gate_to(address: str, concurrency: int) -> Gate:
     if concurrency > gate.asked:
         gate.asked = concurrency
         others = sum(
-            other.limit.maximum
+            other.limit.maximum if other.limit.in_flight else other.limit.peak
             for other in gates.values()
             if other is not gate and (other.limit.in_flight or now - other.used_at < LINGER_SECONDS)
         )
