@@ -302,6 +302,8 @@ class Engine:
         stores: list[CallStore | CallCache] = [store for store in given if store is not None]
         names = self._known_as(key, payload, rollout)
         for name, store in ((name, store) for name in names for store in stores):
+            if name != key and store is cache:
+                continue  # an answer of an earlier version is asked for anew, but not by a run that has it
             if (found := store.get(name)) is not None:
                 reply = Reply(**found)
                 self._keep(stores, name, reply)
