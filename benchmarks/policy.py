@@ -17,7 +17,7 @@ from torch import Tensor
 
 from folkmoot.modules.network.fused import FusedPolicies
 from folkmoot.modules.network.graph import Limits, small_world
-from folkmoot.modules.network.policy import AgentGraph, PolicyConfig
+from folkmoot.modules.network.policy import AgentGraph, AgentPolicy, PolicyConfig
 
 AGENTS, BATCH = 16, 8
 TARGET = 10.0
@@ -28,6 +28,15 @@ def group(seed: int) -> AgentGraph:
     trust = rng.uniform(0.1, 0.95, (AGENTS, AGENTS))
     edges = small_world(AGENTS, 4, 0.2, Limits(), seed)
     return AgentGraph.of(edges, (trust + trust.T) / 2, rng.random(AGENTS))
+
+
+def agent_of(fused: FusedPolicies, i: int) -> AgentPolicy:
+    """Agent i's policy as PyTorch Geometric's own layers, with the same weights."""
+    agent, own = AgentPolicy(fused.config), f"agents.{i}."
+    agent.load_state_dict(
+        {name.removeprefix(own): part for name, part in fused.weights().items() if name.startswith(own)}
+    )
+    return agent
 
 
 def loss_of(logits: Tensor, actions: Tensor, advantages: Tensor) -> Tensor:
@@ -52,17 +61,19 @@ def main(fast: bool) -> None:
     torch.manual_seed(0)
     config = PolicyConfig(strategies=7)
     fused = FusedPolicies(config, AGENTS, seed=0)
-    agents = [fused.to_agent(i) for i in range(AGENTS)]
+    agents = [agent_of(fused, i) for i in range(AGENTS)]
     state = group(0)
     questions = torch.nn.functional.normalize(torch.randn(BATCH, config.inputs), dim=1)
     actions = torch.randint(config.strategies, (BATCH, AGENTS))
     advantages = torch.where(torch.rand(BATCH, AGENTS) < 0.5, 1.0, -0.5)
+    index = state.adjacency.nonzero().T
+    trust = state.trust[index[0], index[1]].unsqueeze(1)
     together = torch.optim.Adam(fused.parameters(), lr=1e-3, fused=True)
     apart = [torch.optim.Adam(agent.parameters(), lr=1e-3) for agent in agents]
 
     def alone(i: int) -> Tensor:
-        index, trust = state.edges(config)
-        return torch.stack([agents[i](state.nodes(config, one), index, trust)[i] for one in questions])
+        nodes = (torch.cat([one.expand(AGENTS, -1), state.standing], dim=1) for one in questions)
+        return torch.stack([agents[i](each, index, trust)[i] for each in nodes])
 
     def fused_step() -> None:
         together.zero_grad()
