@@ -55,6 +55,9 @@ class UsageFields(TypedDict):
     truncated_calls: NotRequired[int]
 
 
+_SUMS = tuple(UsageFields.__annotations__)
+
+
 @dataclass
 class Usage:
     """Sums over LM calls. What one paid call did not report is None in the sum: unknown, which is not 0.
@@ -82,7 +85,7 @@ class Usage:
         """The usage in a row or a ledger's line; of what an earlier version did not note, None."""
         paid = found.get("calls", 0) > found.get("cached_calls", 0)
         known: dict[str, Any] = dict.fromkeys(DETAILS) if paid else {}
-        return cls(**known | {name: found[name] for name in UsageFields.__annotations__ if name in found})
+        return cls(**known | {name: found[name] for name in _SUMS if name in found})
 
     @property
     def tokens(self) -> int | None:
@@ -90,22 +93,26 @@ class Usage:
         return plus(self.prompt_tokens, self.completion_tokens)
 
     def add(self, other: Usage) -> None:
-        for name in UsageFields.__annotations__:
-            setattr(self, name, plus(getattr(self, name), getattr(other, name)))
-        self.finish_reason = max(self.finish_reason, other.finish_reason, key=_badness)
+        own, others = vars(self), vars(other)
+        for name in _SUMS:
+            a, b = own[name], others[name]
+            own[name] = None if a is None or b is None else a + b
+        if self.finish_reason != other.finish_reason:
+            self.finish_reason = max(self.finish_reason, other.finish_reason, key=_badness)
 
     def without(self, part: Usage) -> Usage:
         """What is left of a sum without one of its parts."""
         left: dict[str, Any] = {}
-        for name in UsageFields.__annotations__:
+        for name in _SUMS:
             left[name] = plus(getattr(self, name), getattr(part, name), -1)
         return Usage(**left)
 
     def to_dict(self) -> UsageFields:
         # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
         cost = None if self.cost_usd is None else round(self.cost_usd, 12)
-        known = {name: getattr(self, name) for name in UsageFields.__annotations__}
-        return cast(UsageFields, {**known, "cost_usd": cost})
+        known = {**vars(self), "cost_usd": cost}
+        del known["finish_reason"]
+        return cast(UsageFields, known)
 
 
 def _badness(finish_reason: str | None) -> tuple[int, str]:

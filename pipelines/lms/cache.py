@@ -39,8 +39,11 @@ class CallCache:
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The cached reply, with the fields of `Reply`, or None."""
+        kept = self._store.get(bytes.fromhex(key))
+        if kept is None:
+            return None
         try:
-            reply = json.loads(self._store.get(bytes.fromhex(key)) or b"null")
+            reply = json.loads(kept)
         except (ValueError, RecursionError):
             return None
         return reply if is_reply(reply) else None

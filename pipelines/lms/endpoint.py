@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypedDict
 from urllib.parse import urlsplit
@@ -81,7 +81,13 @@ class Reply:
 
     @property
     def tokens(self) -> TokenCounts:
-        return {name: getattr(self, name) for name in TokenCounts.__annotations__}  # type: ignore[return-value]
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "cached_prompt_tokens": self.cached_prompt_tokens,
+            "cache_write_tokens": self.cache_write_tokens,
+            "reasoning_tokens": self.reasoning_tokens,
+        }
 
 
 class Endpoint(Protocol):
@@ -161,42 +167,49 @@ def _text(content: Any) -> str:
     return content
 
 
+_REASONING = (("completion_tokens_details", "reasoning_tokens"), (None, "reasoning_tokens"))
+_CACHED = (
+    ("prompt_tokens_details", "cached_tokens"),
+    (None, "cache_read_input_tokens"),
+    (None, "prompt_cache_hit_tokens"),
+)
+_WRITTEN = (
+    ("prompt_tokens_details", "cache_creation_tokens"),
+    ("prompt_tokens_details", "cache_write_tokens"),
+    (None, "cache_creation_input_tokens"),
+)
+
+
 def tokens_in(usage: Any) -> TokenCounts:
     """The token counts of a `Reply` in what OpenAI, LiteLLM, Anthropic or DeepSeek call usage."""
-    prompt, completion, total = (
-        _tokens(usage, name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
-    )
-    reasoning = _tokens(usage, "completion_tokens_details.reasoning_tokens", "reasoning_tokens")
-    if None not in (prompt, completion, reasoning) and reasoning and total == prompt + completion + reasoning:  # type: ignore[operator]
-        completion = total - prompt  # type: ignore[operator]  # some providers, such as xAI, count them apart
+    counts = usage if isinstance(usage, dict) else {}
+    prompt, completion = _tokens(counts.get("prompt_tokens")), _tokens(counts.get("completion_tokens"))
+    reasoning = _first(counts, _REASONING)
+    if prompt is not None and completion is not None and reasoning:
+        total = _tokens(counts.get("total_tokens"))
+        if total == prompt + completion + reasoning:  # some providers, such as xAI, count them apart
+            completion += reasoning
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
-        "cached_prompt_tokens": _tokens(
-            usage,
-            "prompt_tokens_details.cached_tokens",
-            "cache_read_input_tokens",
-            "prompt_cache_hit_tokens",
-        ),
-        "cache_write_tokens": _tokens(
-            usage,
-            "prompt_tokens_details.cache_creation_tokens",
-            "prompt_tokens_details.cache_write_tokens",
-            "cache_creation_input_tokens",
-        ),
+        "cached_prompt_tokens": _first(counts, _CACHED),
+        "cache_write_tokens": _first(counts, _WRITTEN),
         "reasoning_tokens": reasoning,
     }
 
 
-def _tokens(usage: Any, *places: str) -> int | None:
+def _first(usage: dict[str, Any], places: Iterable[tuple[str | None, str]]) -> int | None:
     """The first of the counts that is there and could be one."""
-    for place in places:
-        found = usage
-        for name in place.split("."):
-            found = found.get(name) if isinstance(found, dict) else None
-        if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= MOST_TOKENS:
+    for part, name in places:
+        within = usage if part is None else usage.get(part)
+        if isinstance(within, dict) and (found := _tokens(within.get(name))) is not None:
             return found
     return None
+
+
+def _tokens(found: Any) -> int | None:
+    whole = isinstance(found, int) and not isinstance(found, bool)
+    return found if whole and 0 <= found <= MOST_TOKENS else None
 
 
 def plain_address(base_url: str) -> str:

@@ -6,8 +6,8 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from dspy.lm15 import Config, Message, Request, Response, TextPart
@@ -270,12 +270,6 @@ class Engine:
         parts = [self.identity, payload, rollout]
         return hashlib.sha256(_KEY_TEXT(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
-    def _known_as(self, key: str, payload: Mapping[str, Any], rollout: int | None) -> Iterator[str]:
-        """The keys under which this version, or an earlier one, may have kept an answer to the request."""
-        yield key
-        if "max_tokens" not in payload:
-            yield self.key({**payload, "max_tokens": EARLIER_MAX_TOKENS}, rollout)
-
     async def _reply(self, payload: Mapping[str, Any], rollout: int | None) -> Reply:
         """The reply to a request, counted on the asker's meters and shown to whoever watches."""
         seen = WATCHED.get()
@@ -290,8 +284,18 @@ class Engine:
             raise
         except UserError as problem:  # DSPy would take it for a fault of this one call
             raise FatalCallError(str(problem)) from None
-        usage = self._bill(reply, made)
-        record_call(usage, self._bill(reply, True))
+        paid = self._bill(reply)
+        usage = (
+            paid
+            if made
+            else Usage(
+                calls=1,
+                cached_calls=1,
+                truncated_calls=paid.truncated_calls,
+                finish_reason=reply.finish_reason,
+            )
+        )
+        record_call(usage, paid)
         return reply, usage
 
     async def _answer(self, payload: Mapping[str, Any], rollout: int | None) -> tuple[Reply, bool]:
@@ -300,14 +304,13 @@ class Engine:
         cache = ACTIVE_CACHE.get() if self.cached else None
         given = (self.store, *ACTIVE.get(), cache)
         stores: list[CallStore | CallCache] = [store for store in given if store is not None]
-        names = self._known_as(key, payload, rollout)
-        for name, store in ((name, store) for name in names for store in stores):
-            if name != key and store is cache:
-                continue  # an answer of an earlier version is asked for anew, but not by a run that has it
-            if (found := store.get(name)) is not None:
-                reply = Reply(**found)
-                self._keep(stores, name, reply)
-                return reply, False
+        if (found := self._found(stores, key)) is not None:
+            return found, False
+        older = [store for store in stores if isinstance(store, CallStore) and store.older]
+        if older and "max_tokens" not in payload:  # as a run that an earlier version began asked for it
+            earlier = self.key({**payload, "max_tokens": EARLIER_MAX_TOKENS}, rollout)
+            if (found := self._found(older, earlier)) is not None:
+                return found, False
 
         async def call() -> Reply:
             reply = await self._call(payload, key)
@@ -425,18 +428,31 @@ class Engine:
             finish_reason=reply.finish_reason,
         )
 
-    def _keep(self, stores: list[CallStore | CallCache], key: str, reply: Reply) -> None:
+    def _found(self, stores: Sequence[CallStore | CallCache], key: str) -> Reply | None:
+        """The first of the kept replies, which the other stores then keep, too."""
+        for store in stores:
+            if (found := store.get(key)) is not None:
+                reply = Reply(**found)
+                self._keep(stores, key, reply)
+                return reply
+        return None
+
+    def _keep(self, stores: Sequence[CallStore | CallCache], key: str, reply: Reply) -> None:
         if not _complete(reply):
             return
         for store in stores:
             if not store.readonly:
                 store.put(key, self.model, vars(reply))
 
-    def _bill(self, reply: Reply, made: bool) -> Usage:
-        spent = Usage(calls=1, truncated_calls=int(reply.truncated), finish_reason=reply.finish_reason)
-        if not made:
-            return replace(spent, cached_calls=1)
-        return replace(spent, **reply.tokens, cost_usd=self._cost(reply))
+    def _bill(self, reply: Reply) -> Usage:
+        """What a reply costs whoever pays for it."""
+        return Usage(
+            calls=1,
+            **reply.tokens,
+            cost_usd=self._cost(reply),
+            truncated_calls=int(reply.truncated),
+            finish_reason=reply.finish_reason,
+        )
 
     def _cost(self, reply: Reply) -> float | None:
         return None if self.prices is None else Prices(*self.prices).cost(reply)

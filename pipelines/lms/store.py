@@ -51,6 +51,8 @@ class CallStore:
             )
         if not readonly:
             folder.mkdir(parents=True, exist_ok=True)
+        self.older = self._path.is_file()
+        """Whether it was there before, and may hold requests as an earlier version made them."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For another process, which opens the same folder."""
