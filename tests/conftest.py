@@ -63,6 +63,13 @@ def _own_store() -> None:
 
 
 @pytest.fixture(autouse=True)
+def _new_addresses() -> None:
+    """A server at a port that an earlier test's had is one that nobody has heard of."""
+    if (limits := sys.modules.get("folkmoot.pipelines.lms.limits")) is not None:
+        limits._GATES.clear()
+
+
+@pytest.fixture(autouse=True)
 def _blank_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are drawn up everywhere, and rendered where a test is marked `plots`: that takes most time."""
     figures = sys.modules.get("matplotlib.figure")
