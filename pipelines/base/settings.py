@@ -31,6 +31,7 @@ class Settings(BaseSettings):
     )
 
     data: Folder | None = Field(default=None, description="folder with data sets as NAME-SPLIT.jsonl files")
+    lm: str | None = Field(default=None, description="LM where none is named; None: the embedded one")
     cache: Folder = Field(default_factory=_default_cache, description="folder of the call and vector caches")
     calls_mb: int = Field(
         default=2000, ge=0, description="largest size of the call cache in MB; 0 keeps none"

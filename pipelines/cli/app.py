@@ -8,22 +8,46 @@ from importlib import import_module
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from . import options as of
-from .guard import guarded, heed_interrupts, say_warnings
+from .completion import offered
+from .config import default_lines, defaults, settle
+from .guard import guarded, heed_interrupts, leave_quietly, say, say_warnings
+from .stdin import take_piped
 
 COMMANDS = (
     *(of.AskOptions, of.EvaluateOptions, of.CompareOptions, of.CompileOptions, of.ReportOptions),
-    *(of.TrainOptions, of.ReproduceOptions, of.DistilOptions, of.TuneOptions, of.DatasetsOptions),
-    *(of.DoctorOptions, of.PushOptions, of.UiOptions),
+    *(of.TrainOptions, of.ReproduceOptions, of.DistilOptions, of.TuneOptions, of.RunsOptions),
+    *(of.DatasetsOptions, of.DoctorOptions, of.PushOptions, of.UiOptions),
 )
+
+
+def _name(options: type[of.Options]) -> str:
+    return options.__name__.removesuffix("Options").lower()
+
+
+KINDS = {_name(one): one for one in COMMANDS}
+
+
+class Defaulted(TyperGroup):
+    """Commands that take what is not on the command line from a configuration file."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, found, rest = super().resolve_command(ctx, args)
+        if name in KINDS and not ctx.resilient_parsing and not {"-h", "--help"} & {*args}:
+            with guarded():
+                ctx.obj = defaults(name, KINDS)
+            ctx.default_map = {name: {field: value for field, (value, _) in ctx.obj.items()}}
+        return name, found, rest
+
 
 app = typer.Typer(
     name="folkmoot",
+    cls=Defaulted,
     help="Finds out whether a team of language-model agents beats one agent, and at what price.",
     epilog="Example: folkmoot evaluate single:cot --data sample-choice --limit 20",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -53,25 +77,43 @@ def command(app: typer.Typer, options: type[of.Options], module: str | None = No
     the module of that name, or in the one given, is imported when the command runs, and gets one `options`.
     A field without a default is required; a default that a factory makes is made anew for each run.
     """
-    name = options.__name__.removesuffix("Options").lower()
-    known, hints = {one.name: one for one in fields(options)}, get_type_hints(options, include_extras=True)
-    # Help lists a class's own options first, then those of its groups.
+    name = _name(options)
+    hints = get_type_hints(options, include_extras=True)
+    known = {one.name: one for one in fields(options) if hasattr(hints[one.name], "__metadata__")}
+    for hint in hints.values():
+        for info in getattr(hint, "__metadata__", ()):
+            info.autocompletion = info.autocompletion or offered(info.metavar)
     own = (field for base in options.__mro__ for field in inspect.get_annotations(base))
     ordered = [field for field in dict.fromkeys(own) if field in known]
 
-    def callback(**given: Any) -> None:
+    def callback(ctx: typer.Context, **given: Any) -> None:
+        def on_line(field: str) -> bool:
+            source = ctx.get_parameter_source(field)
+            return source is not None and source.name == "COMMANDLINE"
+
         chosen = options(**{field: value for field, value in given.items() if value is not None})
-        with guarded(debug=chosen.debug):
+        with guarded(debug=chosen.debug, verbose=chosen.verbose):
+            settle(chosen, ctx.obj or {}, on_line)
+            take_piped(chosen)
+            if chosen.verbose and not isinstance(chosen, of.Spending):  # their plans say it
+                for line in default_lines(chosen):
+                    say(f"defaults: {line}")
             getattr(import_module(module or f".{name}", __package__), name)(chosen)
 
     callback.__doc__ = options.__doc__
-    callback.__annotations__ = {field: hints[field] for field in ordered}
+    callback.__annotations__ = {"ctx": typer.Context, **{field: hints[field] for field in ordered}}
     callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
-            inspect.Parameter(
-                field, inspect.Parameter.KEYWORD_ONLY, default=_default(known[field]), annotation=hints[field]
-            )
-            for field in ordered
+            inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
+            *(
+                inspect.Parameter(
+                    field,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=_default(known[field]),
+                    annotation=hints[field],
+                )
+                for field in ordered
+            ),
         ]
     )
     app.command(name, epilog=f"Example: folkmoot {options.example}")(callback)
@@ -91,4 +133,7 @@ for _options in COMMANDS:
 def run() -> None:
     heed_interrupts()
     say_warnings()
-    app()
+    try:
+        app()
+    finally:
+        leave_quietly()

@@ -16,6 +16,7 @@ from ..runs.books import open_books
 from ..runs.manifest import lms_of
 from .options import AskOptions
 from .show import console, finish, show_dialogue
+from .stdin import DASH, piped_text
 
 _LABELLED = re.compile(r"([A-Z]|\d{1,2})=(.*)", re.DOTALL)
 
@@ -24,7 +25,8 @@ def ask(options: AskOptions) -> None:
     lms = options.into(LMOptions)
     program = program_of(options.program, parse_sets(options.sets), make_lm=lms.make)
     # A question from the command line's words is refused as a row of a file would be.
-    words = {"question": options.question, "choices": labelled(options.choice), "context": options.context}
+    question = piped_text() if options.question == DASH else options.question
+    words = {"question": question, "choices": labelled(options.choice), "context": options.context}
     asked = from_row({"id": "ask", **words}, "the question asked", options.kind)
     check_contexts([asked])
     lm = lms.seat(program)

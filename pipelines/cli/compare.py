@@ -30,7 +30,7 @@ from ..comparison.pairs import NOT_COMPARABLE, Comparison, Pair
 from ..evaluation.earlier import Evaluation, earlier
 from ..programs.seats import LMOptions
 from .guard import resumable
-from .options import CompareOptions
+from .options import CompareOptions, listed
 from .show import answered, console, duration, evaluating, finish, money, percent, plain_table, points
 
 LONGEST_QUESTION = 200  # characters of a question that are shown
@@ -54,7 +54,7 @@ def compared(options: CompareOptions) -> Comparison:
     """Compare the runs; where a budget-matched baseline is wanted, run that first."""
     _check(options)
     runs = [earlier(run) for run in options.runs]
-    names = names_for([name.strip() for name in (options.names or "").split(",") if options.names], runs)
+    names = names_for(listed(options.names), runs)
     if MATCHED in names:
         raise UserError(f"{MATCHED!r} is what --match-budget runs: give the others names of their own")
     if options.match_budget:
@@ -80,7 +80,7 @@ def compared(options: CompareOptions) -> Comparison:
 
 def _check(options: CompareOptions) -> None:
     for name in ("data", "lm", "api_base", "out"):
-        if getattr(options, name) and not options.match_budget:
+        if options.given(name) and not options.match_budget:
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} says how to run a baseline, but none is asked for: add --match-budget")
     if len(options.runs) < 2 and not options.match_budget:

@@ -93,13 +93,9 @@ class CompilationPlan:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        options = self.options
         return {
             "out": str(self.out),
-            "program": options.program,
-            "optimizer": options.optimizer,
-            "preset": options.preset,
-            "budget": options.budget,
+            **self.options.named("program", "optimizer", "preset", "budget"),
             "settings": self.settings,
             "plan": {key: value for key, value in self.work.items() if key != "scale"},
         }
@@ -148,14 +144,11 @@ def plan(options: CompileOptions) -> CompilationPlan:
     }
     settings = {
         "program_spec": options.program,
-        "sets": options.sets,
         "data": options.validation,
         "split": validation_split,
         "limit": options.validation_limit,
-        "train": options.train,
         "train_split": train_split,
-        "train_limit": options.train_limit,
-        "budget": options.budget,
+        **options.named("sets", "train", "train_limit", "budget"),
         **({"columns": options.columns} if options.columns else {}),
     }
     return CompilationPlan(
@@ -173,18 +166,13 @@ def run(planned: CompilationPlan) -> tuple[dict[str, Any], int]:
                 planned.program,
                 planned.train,
                 planned.validation,
-                optimizer=options.optimizer,
-                preset=options.preset,
                 lm=planned.lm,
                 prompt_lm=planned.prompt_lm,
-                budget=options.budget,
                 out=out,
-                seed=options.seed,
-                concurrency=options.concurrency,
-                cache=options.cache,
                 tracking=options.track,
                 settings=planned.settings,
                 progress=progress,
+                **options.named("optimizer", "preset", "budget", "seed", "concurrency", "cache"),
             )
         result = compiled.compilation.to_dict()
     except KeyboardInterrupt:
@@ -192,9 +180,9 @@ def run(planned: CompilationPlan) -> tuple[dict[str, Any], int]:
         code = INTERRUPTED
         document = read_object(out / COMPILE) or {}
         result = document.get("result") or {"folder": str(out), "stopped": "interrupted"}
-    if result["stopped"] and not code:
+    if result["stopped"] and not code:  # by a budget
         say(result["stopped"])
-        code = STOPPED
+        code = STOPPED if result["selection"]["winner"] is None else 0
     found = {"out": str(out), **{key: value for key, value in result.items() if key != "folder"}}
     return found, code
 

@@ -45,11 +45,9 @@ def distil(options: DistilOptions) -> None:
     with resumable(), live(options, "distil", under_way) as progress:
         found = carry_out(
             plan,
-            budget=options.budget,
-            concurrency=options.concurrency,
-            cache=options.cache,
             tracking=options.track,
             progress=lambda label, state: progress((label, state)),
+            **options.named("budget", "concurrency", "cache"),
         )
     report = found.report
 
@@ -66,7 +64,8 @@ def distil(options: DistilOptions) -> None:
         if not options.quiet and not report["stopped"]:
             out.print(f"programs and figures: {found.folder}", soft_wrap=True)
 
-    finish(options, {"out": str(found.folder), **report}, show, code=STOPPED if report["stopped"] else 0)
+    failed = report["stopped"] and not report["candidates"]
+    finish(options, {"out": str(found.folder), **report}, show, code=STOPPED if failed else 0)
 
 
 def plan_lines(plan: DistillationPlan, budget: str | None) -> list[str]:

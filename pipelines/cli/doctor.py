@@ -29,8 +29,10 @@ from ...modules.protocols.single import SingleAgent
 from ..base.settings import settings
 from ..data.embeddings import MINILM, MPNET, fetched
 from ..data.load import load
-from ..programs.seats import LMOptions
+from ..lms.named import DEFAULT_LM, default_lm
+from ..programs.seats import EVERY, LMOptions, by_seat
 from ..tracking.unsent import waiting
+from .config import default_lines
 from .guard import STOPPED
 from .options import DoctorOptions
 from .show import console, duration, finish
@@ -67,7 +69,7 @@ class Check:
 
 def doctor(options: DoctorOptions) -> None:
     found, out = [], console()
-    for check in examine(options.into(LMOptions)):
+    for check in examine(options):
         found.append(check)
         if not options.as_json:
             style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[check.status]
@@ -79,7 +81,7 @@ def doctor(options: DoctorOptions) -> None:
     finish(options, checks, lambda: None, code=0 if ok else STOPPED)
 
 
-def examine(lms: LMOptions) -> Iterator[Check]:
+def examine(options: DoctorOptions) -> Iterator[Check]:
     """Every check as soon as it is done; a check that raises is reported as failed and stops no other."""
     checks: list[tuple[str, Callable[[], Answer]]] = [
         (
@@ -88,6 +90,7 @@ def examine(lms: LMOptions) -> Iterator[Check]:
         ),
         ("packages", _packages),
         ("settings", _settings),
+        ("defaults", lambda: ("ok", "; ".join(default_lines(options)) or "folkmoot's own")),
         ("data", _data),
         ("sample set", _samples),
         ("cache", lambda: _writable(settings().cache, "fail", OTHER_CACHE)),
@@ -101,7 +104,7 @@ def examine(lms: LMOptions) -> Iterator[Check]:
         ("extras", _extras),
         ("embedded LM", _local),
         ("Gemma terms", lambda: ("ok", GEMMA_TERMS)),
-        ("LM answers", lambda: _answers(lms)),
+        ("LM answers", lambda: _answers(options.into(LMOptions))),
     ]
     for name, check in checks:
         try:
@@ -290,7 +293,9 @@ def _local() -> Answer:
 
 def _answers(lms: LMOptions) -> Answer:
     """A real answer to a sample question, through the same path as any run."""
-    if not lms.lm and any(find_spec(name) is None for name in LOCAL_EXTRA):
+    if by_seat(lms.lm, "--lm").get(EVERY, default_lm()) == DEFAULT_LM and any(
+        find_spec(name) is None for name in LOCAL_EXTRA
+    ):
         return "warn", "no LM to ask", f"{INSTALL_LOCAL}, or name one with --lm"
     program = SingleAgent("simple")
     language_model = lms.seat(program)

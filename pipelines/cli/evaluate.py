@@ -43,7 +43,7 @@ from ..runs.manifest import lms_of
 from ..runs.progress import Progress
 from ..runs.summary import SUMMARY
 from .guard import INTERRUPTED, STOPPED, say
-from .options import EvaluateOptions
+from .options import EvaluateOptions, listed
 from .show import (
     confirm,
     console,
@@ -66,8 +66,8 @@ def evaluate(options: EvaluateOptions) -> None:
         from .train import evaluate_outcomes  # brings torch
 
         evaluate_outcomes(options)
-    elif options.step_limits is not None:
-        evaluate_limits(options, options.step_limits)
+    elif options.step_limits:
+        evaluate_limits(options)
     else:
         planned = plan(options)
         for warning in planned.warnings:
@@ -222,7 +222,7 @@ def run(plan: EvaluationPlan) -> EvaluationOutcome:
     began = time.monotonic()
     started = _Started()
     names = ("concurrency", "engine", "workers", "record", "max_failures", "retry_errors", "cache")
-    shared: dict[str, Any] = {"lm": plan.lm, **{name: getattr(options, name) for name in names}}
+    shared: dict[str, Any] = {"lm": plan.lm, **options.named(*names)}
     account = plan.account()
     stopped, code, training = None, 0, None
     try:
@@ -243,8 +243,8 @@ def run(plan: EvaluationPlan) -> EvaluationOutcome:
                     progress=started.then(progress),
                     **shared,
                 )
-        if result.summary.stopped:
-            stopped, code = result.summary.stopped, STOPPED
+        stopped = result.summary.stopped  # by a budget, which is no error where there is a result
+        code = STOPPED if stopped and not result.summary.counts["rows"] else 0
     except BudgetSpent as problem:
         stopped, code = str(problem), STOPPED
     except KeyboardInterrupt:
@@ -326,23 +326,16 @@ def _settings(
     settings: dict[str, Any] = {
         "command": "evaluate",
         "program_spec": options.program,
-        "sets": list(options.sets),
         **data.recorded(questions, str(options.data), options.split, options.limit, options.seed),
-        "concurrency": options.concurrency,
-        "engine": options.engine,
+        **options.named("sets", "concurrency", "engine"),
     }
     if options.columns or options.kind:  # what it takes to read the same questions again
-        settings |= {"columns": list(options.columns), "kind": options.kind}
+        settings |= options.named("columns", "kind")
     if options.budget or options.price:
-        settings |= {"budget": options.budget, "prices": list(options.price)}
+        settings |= {"budget": options.budget, "prices": options.price}
     if train:
-        settings |= {
-            "train": options.train,
-            "train_split": options.train_split,
-            "train_fingerprint": data.fingerprint(train),
-            "demos": options.demos,
-            "demo_seed": options.demo_seed,
-        }
+        settings |= options.named("train", "train_split", "demos", "demo_seed")
+        settings["train_fingerprint"] = data.fingerprint(train)
     if warnings:
         settings["warnings"] = list(warnings)
     return settings
@@ -376,9 +369,9 @@ def _kept(out: Path) -> str:
 # A team at several step limits -----------------------------------------------------------------------
 
 
-def evaluate_limits(options: EvaluateOptions, limits: str) -> None:
+def evaluate_limits(options: EvaluateOptions) -> None:
     """The same evaluation once for each step limit, and the curve."""
-    plans = _plans(options, limits)
+    plans = _plans(options)
     for _, planned in plans:
         for warning in planned.warnings:
             say(f"warning: {warning}")
@@ -409,18 +402,19 @@ def evaluate_limits(options: EvaluateOptions, limits: str) -> None:
         show_result(console(), options.program, lines)
 
     found = {"out": str(out), "points": points, "seconds": seconds, "stopped": stopped}
-    finish(options, found, show, stopped, code)
+    finish(options, found, show, stopped, code if finished else code or STOPPED)
 
 
-def _plans(options: EvaluateOptions, limits: str) -> list[tuple[int, EvaluationPlan]]:
+def _plans(options: EvaluateOptions) -> list[tuple[int, EvaluationPlan]]:
     """A plan for each limit, the deepest first, as the call cache then answers the first steps of the others.
 
     Their folders are in the one that the evaluation would have without limits.
     """
     try:
-        numbers = [int(part) for part in limits.split(",")]
+        numbers = [int(part) for part in listed(options.step_limits)]
     except ValueError:
-        raise UserError(f"--step-limits {limits!r} are no numbers: write for example 5,8,10,15") from None
+        said = ",".join(options.step_limits)
+        raise UserError(f"--step-limits {said!r} are no numbers: write for example 5,8,10,15") from None
     if any(pair.partition("=")[0].strip() == "max_steps" for pair in options.sets):
         raise UserError("--step-limits sets max_steps itself: drop --set max_steps")
     wanted = deepest_first(numbers)

@@ -56,6 +56,15 @@ def heed_interrupts() -> None:
     sys.unraisablehook = dropped
 
 
+def leave_quietly() -> None:
+    """End without a word where nobody reads on, as after `folkmoot … | head`."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:  # what is left would be flushed once more, with a complaint, as Python ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def say_warnings() -> None:
     """Show a warning, of a thread or of the process's end too, as a line for people."""
     before = warnings.showwarning
@@ -70,11 +79,16 @@ def say_warnings() -> None:
 
 
 @contextmanager
-def guarded(*, debug: bool) -> Iterator[None]:
-    """Keep what libraries print off standard output, and turn an error into one line and an exit code."""
+def guarded(*, debug: bool = False, verbose: bool = False) -> Iterator[None]:
+    """Keep what libraries print off standard output, and turn an error into one line and an exit code.
+
+    What the package logs is said, if `verbose` also what is no warning.
+    """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # litellm fetches a price table otherwise
     token = _RESULTS.set(sys.stdout)
-    log, handler = logging.getLogger("folkmoot"), _Said(logging.WARNING)
+    log, handler = logging.getLogger("folkmoot"), _Said()
+    before = log.level
+    log.setLevel(logging.INFO if verbose else logging.WARNING)
     log.addHandler(handler)
     try:
         with redirect_stdout(sys.stderr):
@@ -94,6 +108,7 @@ def guarded(*, debug: bool) -> Iterator[None]:
         raise typer.Exit(STOPPED) from None
     finally:
         log.removeHandler(handler)
+        log.setLevel(before)
         _RESULTS.reset(token)
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from typer import Argument, Option
 
 from ...modules.base.errors import UserError
+from .completion import OPTIMIZERS, completed_optimizers, completed_programs
+
+SORTS = ("time", "score", "cost", "calls", "program", "data", "kind", "state", "folder")
 
 Text = str | None
 Whole = int | None
@@ -42,7 +46,9 @@ def tracked(what: str = "the run", does: str = "Log {} to MLflow.") -> Any:
 Program = Annotated[
     str,
     Argument(
-        help="single:cot, ensemble:simple,cot:majority, deliberation:intuitive,reasoner:judge; a YAML file."
+        help="single:cot, ensemble:simple,cot:majority, deliberation:intuitive,reasoner:judge; a YAML file; "
+        "a folder of a saved, compiled, tuned, distilled or trained program.",
+        autocompletion=completed_programs,
     ),
 ]
 Names = Annotated[
@@ -92,7 +98,9 @@ Workers = Annotated[Whole, Option(min=1, help="Ray's worker processes. Default: 
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask before an expensive run.")]
 Kind = Annotated[Text, Option(metavar="choice|boolean|number|span", help="Kind of answer.")]
 Runs = Annotated[list[str], Argument(metavar="RUN...", help="Folders that evaluate wrote.")]
-RunNames = Annotated[Text, Option(metavar="A,B,…", help="What to call the runs. Default: what they ran.")]
+RunNames = Annotated[
+    list[str], Option("--names", metavar="A,B,…", help="What to call the runs. Default: what they ran.")
+]
 RetryErrors = Annotated[bool, Option("--retry-errors", help="Ask failed questions again.")]
 BootstrapSeed = Annotated[int, Option(help="Of the bootstrap.")]
 TrainSplit = Annotated[Text, Option(help="Split of the training questions. Default: train.")]
@@ -101,14 +109,44 @@ TrainSplit = Annotated[Text, Option(help="Split of the training questions. Defau
 # Groups ----------------------------------------------------------------------------------------------
 
 
+def listed(values: list[str]) -> list[str]:
+    """The items of an option that may repeat, and each time hold several with commas between."""
+    return [part.strip() for value in values for part in value.split(",")]
+
+
+class Default(NamedTuple):
+    """What is given of an option elsewhere than on the command line, and where."""
+
+    value: Any
+    place: str
+
+
 @dataclass(kw_only=True)
 class Options:
-    """What every command has. In help, a command's own options come first, then its groups in their order."""
+    """What every command has. In help, a command's own options come first, then its groups in their order.
+
+    `defaults` are the options that a configuration file or the environment gave, by field.
+    """
 
     example: ClassVar[str]
+    own_defaults: ClassVar[tuple[str, ...]] = ()
+    """Options that a configuration file says for this command alone, not for all."""
 
     as_json: Json = False
+    verbose: Annotated[
+        bool,
+        Option("--verbose", "-v", help="Say what happens: each call, retry and cache hit, and defaults."),
+    ] = False
     debug: Annotated[bool, Option("--debug", help="Show the traceback of an unexpected error.")] = False
+    defaults: dict[str, Default] = field(default_factory=dict)
+
+    def given(self, name: str) -> bool:
+        """Whether an option stands on the command line."""
+        return bool(getattr(self, name)) and name not in self.defaults
+
+    def named(self, *names: str) -> dict[str, Any]:
+        """These options by name."""
+        return {name: getattr(self, name) for name in names}
 
     def into(self, kind: Callable[..., Made], **more: Any) -> Made:
         """A dataclass whose fields are the options of the same names, and what is given besides."""
@@ -183,7 +221,7 @@ class Columned(Options):
     def column_names(self) -> dict[str, str] | None:
         """`FIELD=COLUMN` pairs by field. Raises UserError."""
         found: dict[str, str] = {}
-        for pair in self.columns:
+        for pair in (pair for given in self.columns for pair in re.split(r",(?=\s*\w+=)", given)):
             key, _, value = (part.strip() for part in pair.partition("="))
             if not key or not value or key in found:
                 raise UserError(
@@ -206,7 +244,7 @@ class AskOptions(LMs, Quietly):
     )
 
     program: Program
-    question: Annotated[str, Argument(help="The question.")]
+    question: Annotated[str, Argument(help="The question; - reads it from standard input.")]
     choice: Annotated[
         list[str],
         Option(
@@ -231,7 +269,7 @@ class EvaluateOptions(Columned, LMs, Confirmed):
     )
 
     program: Program
-    data: Annotated[Text, source("Questions: a data set's name or a file.")] = None
+    data: Annotated[Text, source("Questions: a data set's name, a file, or - for standard input.")] = None
     outcomes: Annotated[
         list[str], Option(metavar="FILE", help="For network:DIR instead: recorded answers.")
     ] = field(default_factory=list)
@@ -246,9 +284,9 @@ class EvaluateOptions(Columned, LMs, Confirmed):
     train_split: TrainSplit = None
     demos: Annotated[int, Option(min=0, help="Show every agent so many training questions.")] = 0
     demo_seed: Annotated[Whole, Option(help="Draw the demos at random.")] = None
-    step_limits: Annotated[Text, Option(metavar="5,8,10,15", help="Once for each step limit of a team.")] = (
-        None
-    )
+    step_limits: Annotated[
+        list[str], Option(metavar="5,8,10,15", help="Once for each step limit of a team.")
+    ] = field(default_factory=list)
     max_failures: Annotated[Whole, Option(min=1, help="Stop after so many failed questions.")] = None
     retry_errors: RetryErrors = False
     engine: Annotated[
@@ -300,9 +338,10 @@ class CompareOptions(Seats, Tested, Quietly):
     """
 
     example = "compare runs/cot runs/talk --match-budget"
+    own_defaults = ("lm", "api_base")
 
     runs: Runs
-    names: RunNames = None
+    names: RunNames = field(default_factory=list)
     baseline: Annotated[
         Text,
         Option(
@@ -344,11 +383,7 @@ class CompileOptions(Columned, LMs, Confirmed):
     validation: Annotated[Text, source("Held-out questions, to compare before and after on.")] = None
     optimizer: Annotated[
         str,
-        Option(
-            metavar="NAME",
-            help="labeled_few_shot, bootstrap, bootstrap_rs, knn, copro, mipro, simba, gepa, infer_rules or "
-            "better_together.",
-        ),
+        Option(metavar="NAME", help=f"{', '.join(OPTIMIZERS)}.", autocompletion=completed_optimizers),
     ] = "mipro"
     preset: Annotated[str, Option(metavar="light|medium|heavy", help="How much is tried.")] = "light"
     out: Annotated[Place, folder("Folder of the result; the same command resumes it.")] = None
@@ -384,7 +419,7 @@ class ReportOptions(Tested, Quietly):
     out: Annotated[
         Place, Option(metavar="FILE", help="The page. Default: report.html in the first folder.")
     ] = None
-    names: RunNames = None
+    names: RunNames = field(default_factory=list)
     track: Annotated[bool, tracked("the page", "Add {} to the runs' MLflow runs.")] = True
 
 
@@ -441,6 +476,7 @@ class ReproduceOptions(SharedByLMs, Confirmed):
     """
 
     example = "reproduce agents-of-commonsense/table-2/EX2_gpt --limit 200 --lm openai/gpt-4o-mini"
+    own_defaults = ("lm", "api_base")
 
     spec: Annotated[
         Text, Argument(metavar="PAPER/TABLE[/ROW]", help="What to run; --list shows what there is.")
@@ -485,6 +521,7 @@ class DistilOptions(Seats, Spending):
     """
 
     example = "distil runs/talk --margin 2 --out runs/distil"
+    own_defaults = ("lm", "api_base")
 
     run: Annotated[str, Argument(metavar="RUN", help="Folder that evaluate wrote for the team.")]
     margin: Annotated[
@@ -526,8 +563,8 @@ class TuneOptions(Columned, LMs, Confirmed):
     validation_limit: Annotated[Whole, Option(min=1, help="Only so many of them.")] = None
     trials: Annotated[int, Option(min=1, help="Settings to try.")] = 50
     objective: Annotated[
-        str, Option(metavar="NAMES", help="accuracy or f1, and any of cost, latency, calls, tokens.")
-    ] = "accuracy"
+        list[str], Option(metavar="NAME,…", help="accuracy or f1, and any of cost, latency, calls, tokens.")
+    ] = field(default_factory=lambda: ["accuracy"])
     sampler: Annotated[str, Option(metavar="tpe|nsga2|gp|random|grid", help="How to draw them.")] = "tpe"
     seed: Annotated[int, Option(help="Of the sampler and the order of questions.")] = 0
     storage: Annotated[
@@ -540,6 +577,23 @@ class TuneOptions(Columned, LMs, Confirmed):
         Text, Option(metavar="NAME", help="Enter the winner into MLflow's model registry.")
     ] = None
     track: Annotated[bool, tracked("the study")] = True
+
+
+@dataclass(kw_only=True)
+class RunsOptions(Options):
+    """List runs: what ran, its score with its interval, calls and price, when, and how it ended.
+
+    The newest come first; what is not known comes last.
+    """
+
+    example = "runs --sort score"
+
+    folders: Annotated[
+        list[str], Argument(metavar="[DIR]...", help="Where to look, with folders within. Default: runs.")
+    ] = field(default_factory=list)
+    sort: Annotated[
+        str, Option(metavar="|".join(SORTS), help="Order, greatest or newest first; names by the alphabet.")
+    ] = "time"
 
 
 @dataclass(kw_only=True)

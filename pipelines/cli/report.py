@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ..reporting.report import report as write
-from .options import ReportOptions
+from .options import ReportOptions, listed
 from .show import console, finish
 
 
 def report(options: ReportOptions) -> None:
-    names = [name.strip() for name in options.names.split(",")] if options.names else ()
+    names = listed(options.names)
     found = write(options.runs, out=options.out, names=names, tracking=options.track, **options.tested())
     notes = [f"Note: {note}" for note in found.figures["warnings"]]
     lines = [str(found.path)] if options.quiet else [found.headline, *notes, f"Report: {found.path}"]

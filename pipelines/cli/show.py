@@ -29,6 +29,7 @@ from rich.text import Text
 from ...modules.base.fence import clean
 from ...optimizers.statistics.statistics import wilson
 from ..base.wording import counted, shows
+from .config import default_lines
 from .guard import STOPPED, results, say
 from .options import Confirmed, Options, Quietly, Spending
 
@@ -261,7 +262,7 @@ def confirm(
     """
     if not options.quiet:
         out = console(stderr=True)
-        for line in lines:
+        for line in (*lines, *(f"defaults: {line}" for line in default_lines(options))):
             out.print(line, soft_wrap=isinstance(line, str) and not out.is_terminal)
     if options.dry_run:
         if options.as_json:

@@ -99,8 +99,9 @@ def train(options: TrainOptions) -> None:
     if found is None:
         say(str(stopped))
         raise typer.Exit(STOPPED)
+    # What a budget ended early has a trained network.
     finish(
-        options, found, lambda: show_scores(options, found, str(options.out), track=options.track), stopped
+        options, found, lambda: show_scores(options, found, str(options.out), track=options.track), stopped, 0
     )
 
 
@@ -128,7 +129,7 @@ def evaluate_outcomes(options: EvaluateOptions) -> None:
 
 def _replay(options: TrainOptions, out: Path, settings: dict[str, Any]) -> dict[str, Any]:
     for name in _ONLY_LIVE:
-        if getattr(options, name):
+        if options.given(name):
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} is for training with LMs: drop it, or --outcomes")
     table = read_outcomes(options.outcomes)
@@ -234,13 +235,11 @@ def _live(
                     ready.training,
                     out,
                     lm=ready.lm,
-                    preset=options.preset,
                     given=settings,
                     data=Path(str(options.train)).stem,
-                    record=options.record,
-                    cache=options.cache,
                     tracking=options.track,
                     progress=progress,
+                    **options.named("preset", "record", "cache"),
                 )
             paid = totals(out / CALLS).to_dict()
             found = {"out": str(out), "training": {**training, **recent(trained.log), "paid": paid}}
@@ -288,9 +287,8 @@ def _tested(ready: TrainingPlan, out: Path) -> Evaluation:
         "command": "train",
         "program_spec": f"network:{out}",
         **data.recorded(ready.test, str(ready.test_source), options.test_split, options.test_limit, seed),
-        "train": options.train,
         "train_fingerprint": data.fingerprint(ready.questions),
-        "concurrency": options.concurrency,
+        **options.named("train", "concurrency"),
     }
     with evaluating(options, "test") as progress:
         return evaluate_program(
@@ -298,12 +296,10 @@ def _tested(ready: TrainingPlan, out: Path) -> Evaluation:
             ready.test,
             lm=ready.lm,
             out=out,
-            record=options.record,
-            concurrency=options.concurrency,
-            cache=options.cache,
             tracking=options.track,
             settings=settings,
             progress=progress,
+            **options.named("record", "concurrency", "cache"),
         )
 
 

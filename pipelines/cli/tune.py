@@ -13,14 +13,14 @@ from ..base.budget import Budget
 from ..data import load as data
 from ..evaluation.plan import Forecast, forecast
 from ..programs.resolve import parse_sets
-from ..programs.seats import EVERY, LMOptions
+from ..programs.seats import EVERY, LMOptions, parse_prices
 from ..tuning.job import Job
 from ..tuning.network import most_turns
 from ..tuning.storage import is_local, safe_url
 from ..tuning.tune import Study, StudyProgress, run_study
 from ..tuning.yaml_space import space_of
-from .guard import resumable, warned
-from .options import TuneOptions
+from .guard import STOPPED, resumable, warned
+from .options import TuneOptions, listed
 from .show import ProgressLine, confirm, console, finish, forecast_lines, live, percent, show_result, used
 
 
@@ -37,18 +37,18 @@ def tune(options: TuneOptions) -> None:
             planned.job,
             planned.validation,
             options.out,
-            workers=options.workers,
             tracking=options.track,
-            register=options.register,
             progress=progress,
+            **options.named("workers", "register"),
         )
     found = shown(study)
 
     def show() -> None:
         show_result(console(), options.space, study_lines(found, quiet=options.quiet, track=options.track))
 
-    why = found["verdict"] if found["best"] is None else None
-    finish(options, found, show, found["stopped"] or why)
+    failed = found["best"] is None
+    stopped = found["stopped"] or (found["verdict"] if failed else None)
+    finish(options, found, show, stopped, STOPPED if failed else 0)
 
 
 @dataclass
@@ -131,37 +131,25 @@ def planned_study(options: TuneOptions) -> StudyPlan:
     space = space_of(options.space, parse_sets(options.sets), lms=seats, make_lm=lms.make)
     language_model = lms.make(names.get(EVERY))
     used = [language_model.model, *(str(one) for branch in space.branches for one in branch.lms.values())]
-    for name in lms.priced:
+    for name in parse_prices(lms.asked("price")):
         if not any(name in one for one in used):
             raise UserError(f"--price names {name!r}, which is no LM of this study: correct it")
     validation = _load(options, options.validation, options.validation_split, options.validation_limit)
-    job = Job(
+    job = options.into(
+        Job,
         space=space,
         train=_load(options, options.train, options.train_split, options.train_limit),
         lm=language_model,
-        objectives=[name.strip() for name in options.objective.split(",")],
+        objectives=listed(options.objective),
         folder=options.out or Path(),
-        storage=options.storage,
-        study=options.study,
-        trials=options.trials,
-        sampler=options.sampler,
-        seed=options.seed,
         budget=Budget.parse(options.budget) if options.budget else None,
-        concurrency=options.concurrency,
-        cache=options.cache,
         settings={
             "command": "tune",
             "data": options.train,
             "split": options.train_split,
             "limit": options.train_limit,
-            "kind": options.kind,
-            "columns": list(options.columns),
-            "validation": options.validation,
-            "validation_split": options.validation_split,
-            "validation_limit": options.validation_limit,
-            "space": options.space,
-            "sets": list(options.sets),
-            "budget": options.budget,
+            **options.named("kind", "columns", "validation", "validation_split", "validation_limit"),
+            **options.named("space", "sets", "budget"),
         },
     ).checked(validation, options.workers)
     _, default = space.default()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -55,6 +56,7 @@ _WORDS: dict[type, str] = {
 }
 _OURS = {"model", "messages", "stream", "n", "tools", "functions", *ADDRESSES}
 
+_LOG = logging.getLogger("folkmoot")
 _KEY_TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, check_circular=False).encode
 
 
@@ -340,6 +342,10 @@ class Engine:
                         await asyncio.sleep(pause)
                     reply = await self._attempt(self.endpoint, payload, key, attempt + 1)
                 gate.limit.report(refused=False)
+                _LOG.info(
+                    "%s: answered in %.2f s, %s + %s tokens",
+                    *(self.identity, clock() - began, reply.prompt_tokens, reply.completion_tokens),
+                )
                 return reply
             except TransientError as problem:
                 if problem.kind == "refused":  # other troubles say nothing about how much the endpoint takes
@@ -356,6 +362,7 @@ class Engine:
                     tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
                     raise CallError(f"{problem}; given up after {tries}") from None
                 wait = min([wait, *_seconds_left()])
+                _LOG.info("%s: %s; try %d in %.1f s", self.identity, problem, attempt + 1, wait)
                 if problem.kind in SILENT:
                     gate.pause(wait)
                 await asyncio.sleep(wait)
@@ -433,6 +440,8 @@ class Engine:
         for store in stores:
             if (found := store.get(key)) is not None:
                 reply = Reply(**found)
+                kept = "cache" if isinstance(store, CallCache) else "records"
+                _LOG.info("%s: answered from the %s", self.identity, kept)
                 self._keep(stores, key, reply)
                 return reply
         return None

@@ -12,6 +12,7 @@ import dspy
 from ...modules.agents.adapter import PASSED, SAMPLING, SETTINGS, settings_of
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean
+from ..base.settings import settings as settings_now
 from .engine import Engine, SyncEngine
 from .local import DEFAULT_LM
 from .prices import Prices, known_model
@@ -39,8 +40,8 @@ def lm(
 
     Args:
         name: `openai/MODEL` (the OpenAI API, or any OpenAI-compatible endpoint with `api_base`), any other
-            LiteLLM name, `local/gemma-3-270m` (embedded; the default), or `replay/DIR` (answers of a recorded
-            run).
+            LiteLLM name, `local/gemma-3-270m` (embedded; the default, unless FOLKMOOT_LM names another), or
+            `replay/DIR` (answers of a recorded run).
         api_base: the endpoint, up to and including `/v1`.
         concurrency: most calls in flight to this LM; the embedded LM always has one.
         timeout: seconds that one attempt may take.
@@ -60,7 +61,7 @@ def lm(
     Raises:
         UserError: unknown name, missing key, missing extra, unusable address or setting.
     """
-    name = name or DEFAULT_LM
+    name = name or default_lm()
     unknown = [key for key in sampling if key not in SETTINGS]
     if unknown:
         raise UserError(
@@ -95,6 +96,11 @@ def lm(
     made = _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": limit, **sampling})
     made.addressed = api_base is not None  # a saved program says so, and not where
     return made
+
+
+def default_lm() -> str:
+    """The LM where none is named: FOLKMOOT_LM, else the embedded one."""
+    return settings_now().lm or DEFAULT_LM
 
 
 def replayed(folder: Path, seat: str) -> dspy.LM:

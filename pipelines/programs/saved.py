@@ -20,11 +20,17 @@ from ...modules.base.saved_file import FILE, read_document
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
 from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore
+from ..base.journal import read_object
 from ..base.settings import settings as read_settings
 from ..lms.named import lm
 from .build import MakeLM, embedder, environment_of, made
 
 LEARNED = re.compile(r"[0-9a-f]{16}")
+RESULTS_OF: dict[str, tuple[str, str | None]] = {
+    "compile.json": ("compile", "program"),
+    "study.json": ("tune", "winner"),
+    "distil.json": ("distil", None),  # what to keep is in it
+}
 WIKIPEDIA = re.compile(r"wikipedia:(?:[a-z0-9-]+\.)*wikipedia\.org(?:/[\w./-]*)?", re.IGNORECASE)
 
 
@@ -38,7 +44,7 @@ def load_program(
     """The program that `program.save(folder)` wrote.
 
     Args:
-        folder: what it was saved in; also a network trained by `folkmoot train`.
+        folder: what it was saved in; also what compile, tune, distil or train wrote, whose result it is then.
         lms: LMs by seat, in place of the saved ones. Addresses and keys are never saved: a seat whose LM had
             an address of its own needs one here, or by OPENAI_BASE_URL.
         environment: where agents look things up, in place of what was saved: an environment or its text
@@ -69,7 +75,7 @@ def saved_program(
         given = "None" if folder is None else f"a {type(folder).__name__}"
         raise UserError(f"{given} is no folder: name one that program.save wrote")
     _check_lms(lms)
-    place = Path(folder).expanduser()
+    place = program_folder(Path(folder).expanduser())
     if place.suffix in (".pkl", ".pickle"):
         raise UserError(f"{place} is a pickle, which could run anything: save with program.save('folder/')")
     if not place.is_dir():
@@ -118,6 +124,26 @@ def saved_program(
     _seat(program, saved, where, lms or {}, make_lm)
     _warn_of_versions(saved, where)
     return program
+
+
+def program_folder(folder: Path) -> Path:
+    """Where the program is in what a command wrote: the result of a compilation or study, what a distillation
+    says to keep; the folder itself, if it holds one. Raises UserError where there is none yet.
+    """
+    if (folder / FILE).exists() or (folder / "network.json").exists():
+        return folder
+    for file, (command, place) in RESULTS_OF.items():
+        if not (folder / file).is_file():
+            continue
+        if place is None:
+            kept = (read_object(folder / file) or {}).get("keep")
+            if kept == "team":
+                raise UserError(f"{folder} says to keep the team: name that, or {folder / 'router'}")
+            place = kept if kept in ("single", "router") else "single"
+        if not (folder / place).is_dir():
+            raise UserError(f"{folder} has no program yet: run its folkmoot {command} to the end")
+        return folder / place
+    return folder
 
 
 def _check_lms(lms: Any) -> None:

@@ -14,7 +14,7 @@ from ...modules.agents.adapter import profile_of
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.protocols.program import Program
 from ..base.settings import settings as settings_now
-from ..lms.named import DEFAULT_LM, SETTINGS, lm, replayed, settings_of
+from ..lms.named import SETTINGS, default_lm, lm, replayed, settings_of
 from ..lms.prices import Prices
 from ..lms.store import read_lms
 from .saved import check_address
@@ -31,7 +31,8 @@ _PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
 class LMOptions:
     """What the options say about LMs: `--lm` and `--api-base` as given, and settings that all LMs share.
 
-    `keyless` LMs are for plans, which ask nobody: `openai/…` without a key is then no error.
+    `keyless` LMs are for plans, which ask nobody: `openai/…` without a key is then no error. What of the
+    options is in `defaults` was not asked for in this run: where it has no use, it is passed over.
     """
 
     lm: Sequence[str] = ()
@@ -45,7 +46,13 @@ class LMOptions:
     timeout: float | None = None
     lm_set: Sequence[str] = ()
     keyless: bool = False
+    defaults: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
     _made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    def asked(self, option: str) -> list[str]:
+        """The values of an option but for its defaults."""
+        held = self.defaults.get(option, ((), ""))[0]
+        return [value for value in getattr(self, option) if value not in held]
 
     @cached_property
     def seated(self) -> dict[str, str]:
@@ -84,7 +91,7 @@ class LMOptions:
         """
         if self.replays is not None or (seat != EVERY and _find(self.seated, seat)):
             return None
-        model = name or DEFAULT_LM
+        model = name or default_lm()
         base = _find(self.addresses, seat) or self.addresses.get(EVERY)
         if addressed and base is None:
             check_address(model, seat)
@@ -124,27 +131,28 @@ class LMOptions:
         for options that no LM takes.
         """
         names, bases, seats = self.seated, self.addresses, program.seats()
-        for name in [*names, *bases, *self.chosen]:
+        lms, addresses = by_seat(self.asked("lm"), "--lm"), by_seat(self.asked("api_base"), "--api-base")
+        for name in [*lms, *addresses, *parse_settings(self.asked("lm_set"))]:
             if name != EVERY and not any(name in _called(seat) for seat in seats):
                 raise UserError(
                     f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}"
                 )
         if self.replays is not None:
             return self._replay(program, self.replays)
-        used = [names.get(EVERY, DEFAULT_LM), *names.values(), *_models(program)]
-        if EVERY in bases and not any(map(_has_address, used)):
+        used = [names.get(EVERY) or default_lm(), *names.values(), *_models(program)]
+        if EVERY in addresses and not any(map(_has_address, used)):
             raise UserError("--api-base is for an LM behind an address: name it, such as --lm openai/MODEL")
         for name, seat in seats.items():
             wanted, base = _find(names, name), _find(bases, name)
             if wanted is not None or base is not None or any(one in self.chosen for one in _called(name)):
                 own = None if wanted else seat.predict.lm
-                known = wanted or (own.model if own else names.get(EVERY, DEFAULT_LM))
+                known = wanted or (own.model if own else names.get(EVERY) or default_lm())
                 seat.predict.lm = self._made_for(name, known, base, {} if own is None else _kept(own))
         rest = None
         if any(seat.predict.lm is None for seat in seats.values()):
             rest = self.make(names.get(EVERY))
         models = {*_models(program), *([rest.model] if rest is not None else [])}
-        for name in self.priced:
+        for name in parse_prices(self.asked("price")):
             if name not in models:
                 raise UserError(
                     f"--price names {name!r}, which sits in no seat: the LMs are {', '.join(models)}"
@@ -163,13 +171,16 @@ class LMOptions:
 
     def _replay(self, program: Program, folder: Path) -> Any:
         given = {
-            "--temperature": self.temperature,
-            "--max-tokens": self.max_tokens,
-            "--answer-form": self.answer_form,
-            "--api-base": self.addresses or None,
-            "--price": self.price or None,
-            "--lm-set": self.lm_set or None,
-            "a second --lm": True if len(self.seated) > 1 else None,
+            **{
+                f"--{name.replace('_', '-')}": getattr(self, name)
+                for name in ("temperature", "max_tokens", "answer_form")
+                if name not in self.defaults
+            },
+            **{
+                f"--{name.replace('_', '-')}": self.asked(name) or None
+                for name in ("api_base", "price", "lm_set")
+            },
+            "a second --lm": self.asked("lm")[1:] or None,
         }
         for option, value in given.items():
             if value is not None:

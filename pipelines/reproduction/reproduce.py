@@ -101,10 +101,10 @@ def run(planned: ReproductionPlan, show: Show) -> Reproduction:
                 result = _evaluated(one, request, parent.run_id if parent else None, show)
                 answered = True
                 if result.summary.stopped:
-                    stopped, code = result.summary.stopped, 1
+                    stopped = result.summary.stopped
                     break
         except BudgetSpent as problem:
-            stopped, code = str(problem), 1
+            stopped = str(problem)
         except KeyboardInterrupt:
             stopped, code = (
                 f"interrupted: what is finished is kept in {planned.out}; the same command goes on",
@@ -123,6 +123,8 @@ def run(planned: ReproductionPlan, show: Show) -> Reproduction:
         chosen = {row.id for row in selection.rows}
         pictures = plots(selection.table, everything, planned.folders, folder)
         shown = [line for line in everything if line.row in chosen]
+        if stopped and not code and not any(map(_has_rows, planned.folders.values())):
+            code = 1  # a budget is an error where it leaves no result
         found = Reproduction(selection.table.name, planned.out, shown, planned.notes, pictures, stopped, code)
         write_json(folder / TABLE, {**found.to_dict(), "rows": [line.to_dict() for line in everything]})
         for tracker in trackers.values():

@@ -116,10 +116,10 @@ def test_no_optimizer_takes_more_calls_than_planned(scripted: Any, files: list[s
     assert found["calls_made"] <= plan["calls"][1]
 
 
-def test_a_spent_budget_ends_with_1(scripted: Any, files: list[str]) -> None:
+def test_a_spent_budget_ends_with_the_best_so_far_and_0(scripted: Any, files: list[str]) -> None:
     scripted.reply = of_instructions()
     done = run(scripted, *files, "--optimizer", "gepa", "--out", "out", "--budget", "30 calls", "--json")
-    assert done.exit_code == 1
+    assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["stopped"].startswith("budget 30 calls spent")
     assert len(scripted.bodies) <= 30
 
@@ -127,7 +127,7 @@ def test_a_spent_budget_ends_with_1(scripted: Any, files: list[str]) -> None:
 def test_a_tiny_budget_shows_how_little_was_answered(scripted: Any, files: list[str]) -> None:
     scripted.reply = of_instructions(share=100)
     done = run(scripted, *files, "--optimizer", "copro", "--out", "out", "--budget", "3 calls")
-    assert done.exit_code == 1
+    assert done.exit_code == 0
     assert "verdict: nothing could be tried" in done.stdout
     assert re.search(r"held out, before: 100\.0% \[.*\], n = 1 of 9\n", done.stdout)
     assert "after" not in done.stdout

@@ -130,7 +130,7 @@ def test_wrong_input_is_one_line_and_costs_nothing(
 def test_a_spent_budget_gives_the_best_so_far(scripted: ScriptedServer) -> None:
     scripted.reply = scripted_by(critic_first)
     done = folkmoot(*words(scripted, "--budget", "70 calls", "--json", "--sampler", "grid"))
-    assert done.exit_code == 1
+    assert done.exit_code == 0
     found = json.loads(done.stdout)
     assert "budget" in found["stopped"]
     assert found["best"]["setting"]["roles"]

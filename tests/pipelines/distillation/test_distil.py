@@ -759,8 +759,12 @@ def test_what_the_command_refuses(talk: ScriptedServer) -> None:
     assert not talk.bodies
 
 
-def test_a_spent_budget_is_an_exit_code_of_its_own(talk: ScriptedServer) -> None:
-    done = folkmoot("distil", "talk", "--margin", 10, *lm(talk), "--no-track", "--budget", "30 calls")
+def test_a_spent_budget_is_an_error_before_the_first_candidate_only(talk: ScriptedServer) -> None:
+    words = ["distil", "talk", "--margin", 10, *lm(talk), "--no-track", "--budget"]
+    done = folkmoot(*words, "30 calls")
     assert done.exit_code == 1
     assert "Stopped before the last test: budget 30 calls spent" in done.stdout
     assert len(talk.bodies) == 30
+    done = folkmoot(*words, "60 calls")
+    assert (done.exit_code, len(talk.bodies)) == (0, 60)
+    assert re.search(r"^simple |^cot ", done.stdout, re.MULTILINE)

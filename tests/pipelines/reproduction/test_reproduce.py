@@ -777,7 +777,7 @@ def test_the_dry_run_needs_no_key(home: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_budget_holds_for_all_rows_together(home: Path, scripted: ScriptedServer) -> None:
     words = ["--limit", 4, "--out", "out", "--concurrency", 1, "--json"]
     done = reproduce(scripted, "agents-of-commonsense/table-1/mistral-7b", *words, "--budget", "6 calls")
-    assert done.exit_code == 1
+    assert done.exit_code == 0
     assert len(scripted.bodies) == 6
     found = json.loads(done.stdout)
     assert "6" in found["stopped"]

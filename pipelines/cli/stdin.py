@@ -1,0 +1,73 @@
+"""What `-` stands for: questions, or a question, on standard input."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from typing import get_type_hints
+
+from ...modules.base.errors import UserError
+from ...modules.base.files import MOST_BYTES, write_whole
+from .options import Options
+
+DASH = "-"
+
+
+def piped() -> bytes:
+    """All of standard input. Raises UserError for more than fits."""
+    found = sys.stdin.buffer.read(MOST_BYTES + 1)
+    if len(found) > MOST_BYTES:
+        raise UserError(f"standard input has more than {MOST_BYTES // 2**20} MB: give a file")
+    return found
+
+
+def piped_text() -> str:
+    """Standard input as a question. Raises UserError for what is no text."""
+    try:
+        return piped().decode().strip()
+    except UnicodeDecodeError:
+        raise UserError("standard input is not UTF-8: write the question as UTF-8") from None
+
+
+def take_piped(options: Options) -> None:
+    """Put the questions of standard input into a file of the cache, and its name where an option says `-`.
+
+    The file is named by its content, so that the run can be resumed, and its questions found again. Raises
+    UserError where two options want them, and for none.
+    """
+    named = [
+        (name, info.metavar)
+        for name, hint in get_type_hints(type(options), include_extras=True).items()
+        for info in getattr(hint, "__metadata__", ())
+        if "FILE" in (info.metavar or "").split("|") and getattr(options, name) in (DASH, [DASH])
+    ]
+    if not named:
+        return
+    if len(named) > 1:
+        both = " and ".join(f"--{name}" for name, _ in named)
+        raise UserError(f"{both} are both -, but standard input can be read once: give files")
+    from ..base.settings import settings  # brings pydantic
+
+    content = piped()
+    if not content.strip():
+        raise UserError(f"--{named[0][0]} is -, but standard input is empty: pipe questions into it")
+    digest = hashlib.sha256(content).hexdigest()[:12]
+    path = settings().cache / "stdin" / f"stdin-{digest}{_suffix(content)}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_whole(path, content)
+        path.chmod(0o600)
+    except OSError as problem:
+        raise UserError(f"{path} cannot be written ({problem.strerror}): give a file instead of -") from None
+    for name, _ in named:
+        setattr(options, name, [str(path)] if isinstance(getattr(options, name), list) else str(path))
+
+
+def _suffix(content: bytes) -> str:
+    """The suffix of a file with this content, as far as its beginning tells."""
+    if content.startswith(b"PAR1"):
+        return ".parquet"
+    begun = content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if begun in (b"{", b"["):
+        return ".jsonl" if begun == b"{" else ".json"
+    return ".tsv" if b"\t" in content.partition(b"\n")[0] else ".csv"

@@ -1,0 +1,188 @@
+"""Defaults of the command line: configuration files and FOLKMOOT_LM, which counts, and what none may say."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from cli_helpers import KEY, evaluate, folkmoot, isolate, ten_questions
+
+import folkmoot as fm
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+ASK = ("ask", "single:simple", "What holds soup?", "--choice", "a flask", "--choice", "a net", "-q")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    isolate(tmp_path, monkeypatch)
+    return tmp_path
+
+
+def config(text: str, file: str = "folkmoot.toml") -> None:
+    Path(file).write_text(text)
+
+
+def asked(server: ScriptedServer) -> str:
+    return str(server.bodies[-1]["model"])
+
+
+def test_an_option_goes_before_the_environment_before_a_file(
+    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config(f'lm = "openai/of-file"\napi_base = "{scripted.url}"\n[ask]\ntemperature = 0.5\n')
+    assert folkmoot(*ASK).exit_code == 0
+    assert (asked(scripted), scripted.bodies[-1]["temperature"]) == ("of-file", 0.5)
+    monkeypatch.setenv("FOLKMOOT_LM", "openai/of-environment")
+    assert folkmoot(*ASK).exit_code == 0
+    assert asked(scripted) == "of-environment"
+    assert folkmoot(*ASK, "--lm", "openai/of-option", "--temperature", 0).exit_code == 0
+    assert (asked(scripted), scripted.bodies[-1]["temperature"]) == ("of-option", 0)
+
+
+def test_python_takes_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLKMOOT_LM", "openai/of-environment")
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    assert fm.lm().model == "openai/of-environment"
+
+
+def test_seats_and_pairs_are_joined_one_by_one(
+    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config(
+        f'lm = ["openai/rest", "judge=openai/of-file"]\napi-base = "{scripted.url}"\n'
+        '[ask]\nset = ["max_rounds=1", "tie_break=judge"]\n'
+    )
+    scripted.reply = lambda body: json.dumps({"answer": "AB"[len(scripted.bodies) % 2], "reason": "so"})
+    program = ("ask", "deliberation:intuitive,critic", *ASK[2:])
+    assert folkmoot(*program, "--lm", "judge=openai/of-option", "--set", "max_rounds=2").exit_code == 0
+    models = [body["model"] for body in scripted.bodies]
+    assert {*models} == {"rest", "of-option"}
+    assert len(models) == 5
+    monkeypatch.setenv("FOLKMOOT_LM", "openai/of-environment")
+    assert folkmoot(*program).exit_code == 0
+    assert {body["model"] for body in scripted.bodies[5:]} == {"of-environment", "of-file"}
+
+
+def test_the_nearest_file_upwards_counts_and_folkmoot_toml_before_pyproject(
+    scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config(f'[tool.folkmoot]\nlm = "openai/far"\napi_base = "{scripted.url}"', "pyproject.toml")
+    (home / "near" / "below").mkdir(parents=True)
+    monkeypatch.chdir(home / "near" / "below")
+    assert folkmoot(*ASK).exit_code == 0
+    assert asked(scripted) == "far"
+    config("[tool.other]\nname = 'folkmoot'", "pyproject.toml")  # says nothing of folkmoot
+    assert folkmoot(*ASK).exit_code == 0
+    config(f'[tool.folkmoot]\nlm = "openai/hidden"\napi_base = "{scripted.url}"', "../pyproject.toml")
+    config(f'lm = "openai/near"\napi_base = "{scripted.url}"', "../folkmoot.toml")
+    assert folkmoot(*ASK).exit_code == 0
+    assert asked(scripted) == "near"
+
+
+def test_files_beside_the_configuration_are_found_from_below(
+    scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ten_questions(home)
+    config(
+        f'lm = "openai/x"\napi_base = "{scripted.url}"\n'
+        '[evaluate]\ndata = "questions.jsonl"\nout = "out"\ntrack = false\nlimit = 3\n'
+    )
+    (home / "below").mkdir()
+    monkeypatch.chdir(home / "below")
+    assert folkmoot("evaluate", "single:simple", "-q").exit_code == 0
+    assert len((home / "out" / "results.jsonl").read_text().splitlines()) == 3
+
+
+def test_where_defaults_come_from_is_shown(
+    scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOLKMOOT_LM", "openai/of-environment")
+    config(f'api_base = "{scripted.url}"\n[evaluate]\nconcurrency = 3\n')
+    source = ten_questions(home)
+    planned = folkmoot("evaluate", "single:simple", "--data", source, "--dry-run", "--limit", 2)
+    assert "concurrency = 3 (folkmoot.toml [evaluate])" in planned.stderr
+    assert "lm = openai/of-environment (FOLKMOOT_LM)" in planned.stderr
+    assert "folkmoot: defaults: " in folkmoot(*ASK, "-v").stderr
+    assert "defaults" not in folkmoot(*ASK).stderr
+    found = json.loads(folkmoot("doctor", "--json").stdout)
+    said = {check["name"]: check["said"] for check in found["checks"]}
+    assert f"api-base = {scripted.url} (folkmoot.toml)" in said["defaults"]
+    assert said["LM answers"].startswith("openai/of-environment")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("lmm = 'openai/x'", "folkmoot.toml: lmm is no option (did you mean 'lm'?)"),
+        ("[evaluate]\noptimizer = 'mipro'", "folkmoot.toml: [evaluate] optimizer is no option"),
+        ("[evalute]\nlimit = 1", "folkmoot.toml: evalute is no option (did you mean 'evaluate'?)"),
+        ("program = 'single:cot'", "folkmoot.toml: program is no option"),
+        ("concurrency = 0", "folkmoot.toml: concurrency is 0: give a whole number of at least 1"),
+        ("concurrency = '16'", "folkmoot.toml: concurrency is not a whole number"),
+        ("track = 'no'", "folkmoot.toml: track is not true or false"),
+        ("lm = 3", "folkmoot.toml: lm is not a list of text in quotes"),
+        ("lm = ", "folkmoot.toml is no TOML"),
+        ("yes = true", "folkmoot.toml: yes is for the command line"),
+        (f"api_key = '{KEY}'", "folkmoot.toml: api_key looks like a key"),
+        (f'[ask]\nlm_set = [\'extra_body={{"api_key": "{KEY}"}}\']', "holds a key or password"),
+        (f"api_base = 'http://ann:{KEY}@localhost/v1'", "holds a key or password"),
+        ("api_base = 'https://evil.example/v1'", "names another machine"),
+        ("api_base = 'http://localhost.evil.example/v1'", "names another machine"),
+        ("api_base = 'http://127.0.0.1@evil.example/v1'", "names another machine"),
+        ("set = ['environment=wikipedia:evil.example']", "names another machine"),
+        ("set = ['strategy=planted:Way']", "names code of this folder"),
+        ("[compile]\noptimizer = 'planted:best'", "names code of this folder"),
+        ("[train]\nembedding = 'model'", "is a folder, which may hold code"),
+    ],
+)
+def test_what_a_file_may_not_say_is_one_line(home: Path, text: str, told: str) -> None:
+    (home / "planted.py").write_text("open('ran', 'w').close()\n")
+    (home / "model").mkdir()
+    config(text)
+    done = folkmoot("ask", "single:simple", "What?")
+    assert done.exit_code == 2
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert KEY not in done.output
+    assert not (home / "ran").exists()
+    assert folkmoot("ask", "--help").exit_code == 0
+
+
+def test_the_example_of_the_docs_is_read(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(fm.__file__).parent / "docs" / "cli.md").read_text()
+    config(page.split("```toml\n")[1].split("```")[0])
+    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    words = ("deliberation:intuitive,critic:judge", "--data", "sample-choice", "--limit", 2)
+    planned = folkmoot("evaluate", *words, "--dry-run", "--budget", "50 calls", "--lm", "judge=openai/o")
+    assert planned.exit_code == 0, planned.output
+    assert "concurrency = 16 (folkmoot.toml)" in planned.stderr
+    assert "judge: openai/o at" in planned.stderr
+    assert "budget =" not in planned.stderr
+
+
+def test_a_file_of_somebody_else_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config("concurrency = 3")
+    owner = os.geteuid() or 4242
+    os.chown(home / "folkmoot.toml", owner, -1)
+    monkeypatch.setattr("os.geteuid", lambda: owner + 1)
+    assert "belongs to another user" in folkmoot(*ASK).stderr
+
+
+def test_defaults_that_a_command_has_no_use_for_are_no_error(scripted: ScriptedServer, home: Path) -> None:
+    config(
+        f'lm = ["openai/x", "judge=openai/y"]\napi_base = "{scripted.url}"\n'
+        'price = ["openai/elsewhere=1,2"]\nbudget = "500 calls"\n'
+    )
+    source = ten_questions(home)
+    for name in ("one", "two"):
+        done = folkmoot("evaluate", "single:simple", "--data", source, "--no-track", "--out", name, "-q")
+        assert done.exit_code == 0, done.output
+    assert folkmoot("compare", "one", "two", "--json").exit_code == 0
+    recorded = evaluate(scripted, source, "--out", "three", "--record", "record", "--limit", 2)
+    assert recorded.exit_code == 0
+    again = ("--data", source, "--limit", 2, "--lm", "replay/record", "--out", "four", "--no-track")
+    assert folkmoot("evaluate", "single:simple", *again).exit_code == 0

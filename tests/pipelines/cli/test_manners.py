@@ -1,0 +1,222 @@
+"""Manners of the command line: completion, pipes, what -v says, and folders of results as programs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import KEY, evaluate, folkmoot, isolate, lm, question, ten_questions, write
+from typer.testing import CliRunner
+
+import folkmoot as fm
+from folkmoot.modules.protocols.registry import written
+from folkmoot.modules.protocols.strategies import STRATEGIES
+from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS
+from folkmoot.pipelines.cli import app as cli
+from folkmoot.pipelines.cli import completion
+from folkmoot.pipelines.data.catalogue import SPECS
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+SAVED = Path(__file__).parents[2] / "saved" / "before-house"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    isolate(tmp_path, monkeypatch)
+    return tmp_path
+
+
+# Completion ------------------------------------------------------------------------------------------
+
+
+def completed(words: str) -> list[str]:
+    env = {"_FOLKMOOT_COMPLETE": "complete_fish", "_TYPER_COMPLETE_ARGS": words}
+    env["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
+    done = CliRunner().invoke(cli.app, [], env=env, prog_name="folkmoot")
+    assert done.exit_code == 0, done.output
+    return [line.partition("\t")[0] for line in done.stdout.splitlines()]
+
+
+def test_names_that_are_offered_are_those_there_are() -> None:
+    assert [*completion.PROGRAMS] == sorted(written())
+    assert {*completion.STRATEGIES} == {*STRATEGIES}
+    assert {*completion.OPTIMIZERS} == {*OPTIMIZERS}
+    assert {*completion.completed_sources("")} >= {spec.name for spec in SPECS}
+
+
+def test_commands_options_and_values_are_completed(home: Path) -> None:
+    write(home / "mine.jsonl", question(1))
+    assert {"evaluate", "compare", "runs"} <= {*completed("folkmoot ")}
+    assert "--concurrency" in completed("folkmoot evaluate --con")
+    assert completed("folkmoot evaluate deli") == ["deliberation"]
+    assert completed("folkmoot evaluate single:se") == ["single:self_consistency", "single:self_ask"]
+    assert completed("folkmoot evaluate single:cot --data sample-ch") == ["sample-choice"]
+    assert completed("folkmoot evaluate single:cot --data mi") == ["mine.jsonl"]
+    assert completed("folkmoot compile single:cot --optimizer boot") == ["bootstrap", "bootstrap_rs"]
+    assert completed("folkmoot tune single --sampler n") == ["nsga2"]
+
+
+def test_a_misspelt_command_program_or_data_set_is_corrected() -> None:
+    assert "'evaluate'" in folkmoot("evaluat").stderr
+    assert "'single'" in folkmoot("evaluate", "singel:cot", "--data", "sample-choice").stderr
+    assert "'sample-choice'" in folkmoot("evaluate", "single:cot", "--data", "sample-choce").stderr
+    assert "--concurrency" in folkmoot("evaluate", "single:cot", "--concurency", "3").stderr
+
+
+# Pipes -----------------------------------------------------------------------------------------------
+
+
+def piped(words: list[Any], text: str) -> Any:
+    return CliRunner().invoke(cli.app, [str(word) for word in words], input=text)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_questions_come_from_standard_input(scripted: ScriptedServer, home: Path, form: str) -> None:
+    rows = [{"id": f"q{number}", "question": "Is soup warm?", "answer": "yes"} for number in range(3)]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    if form == "csv":
+        text = "id,question,answer\n" + "".join(",".join(row.values()) + "\n" for row in rows)
+    words = ["evaluate", "single:simple", "--data", "-", *lm(scripted), "--no-track", "--json"]
+    done = piped(words, text)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["counts"]["rows"] == 3
+    calls = len(scripted.bodies)
+    again = json.loads(piped(words, text).stdout)  # the same questions are the same run
+    assert (again["out"], len(scripted.bodies)) == (found["out"], calls)
+    (kept,) = (home / "cache" / "stdin").iterdir()
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_a_question_comes_from_standard_input(scripted: ScriptedServer) -> None:
+    scripted.reply = lambda body: json.dumps({"answer": "a flask"})
+    done = piped(["ask", "single:simple", "-", *lm(scripted), "-q"], "What holds soup?\n")
+    assert done.exit_code == 0, done.output
+    assert "What holds soup?" in scripted.bodies[-1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "told"),
+    [
+        (["compile", "single:cot", "--train", "-", "--validation", "-"], "x", "can be read once"),
+        (["evaluate", "single:cot", "--data", "-"], " \n", "standard input is empty"),
+        (["ask", "single:cot", "-"], "", "question"),
+    ],
+)
+def test_what_cannot_be_read_from_a_pipe_is_one_line(words: list[str], text: str, told: str) -> None:
+    done = piped(words, text)
+    assert done.exit_code == 2
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+# What happens ----------------------------------------------------------------------------------------
+
+
+def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
+    scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("FOLKMOOT_CALLS_MB", "10")
+    failed: list[Any] = []
+
+    def reply(body: Any) -> Any:
+        if not failed:
+            failed.append(body)
+            return 500, {}, {"error": {"message": f"sorry {KEY}"}}
+        return json.dumps({"answer": "A"})
+
+    scripted.reply = reply
+    ten = ten_questions(home)
+    words = ["--limit", 2, "--concurrency", 1, "--json", "-v"]
+    first = evaluate(scripted, ten, *words, "--out", "one")
+    json.loads(first.stdout)
+    assert len(re.findall(r"openai/scripted at http.*: answered in \d", first.stderr)) == 2
+    assert re.search(r"500.*; try 2 in \d", first.stderr)
+    second = evaluate(scripted, ten, *words, "--out", "two")
+    assert second.stderr.count("answered from the cache") == 2
+    assert KEY not in first.output + second.output
+    assert "answered" not in evaluate(scripted, ten, *words[:-1], "--out", "three").stderr
+
+
+# Folders of results as programs ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("folder", "within"),
+    [
+        ("compile/copro", "program"),
+        ("tune/finished", "winner"),
+        ("network/replayed", ""),
+    ],
+)
+def test_what_a_command_wrote_is_a_program(folder: str, within: str) -> None:
+    found, inside = fm.load_program(SAVED / folder), fm.load_program(SAVED / folder / within)
+    assert found.describe() == inside.describe()
+
+
+def test_a_distillation_is_what_it_says_to_keep(home: Path) -> None:
+    fm.SingleAgent("cot").save(home / "found" / "single")
+    (home / "found" / "distil.json").write_text(json.dumps({"keep": "single"}))
+    assert fm.load_program(home / "found").describe()["strategy"] == "cot"
+    (home / "found" / "distil.json").write_text(json.dumps({"keep": "team"}))
+    with pytest.raises(fm.UserError, match="says to keep the team"):
+        fm.load_program(home / "found")
+    (home / "found" / "distil.json").write_text(json.dumps({"keep": "../elsewhere"}))
+    assert fm.load_program(home / "found").describe()["strategy"] == "cot"
+
+
+def test_a_compilation_is_asked_and_evaluated_by_its_folder(scripted: ScriptedServer, home: Path) -> None:
+    ten = ten_questions(home)
+    done = evaluate(scripted, ten, "--limit", 2, "-q", program=str(SAVED / "compile" / "copro"))
+    assert done.exit_code == 0, done.output
+    (home / "begun").mkdir()
+    (home / "begun" / "compile.json").write_text("{}")
+    refused = evaluate(scripted, ten, program="begun")
+    assert (refused.exit_code, "has no program yet" in refused.stderr) == (2, True)
+
+
+# runs ------------------------------------------------------------------------------------------------
+
+
+def test_runs_are_listed_with_score_and_price_the_newest_first(scripted: ScriptedServer, home: Path) -> None:
+    ten = ten_questions(home)
+    assert "no runs in runs" in folkmoot("runs").stderr
+    price = ("--price", "openai/scripted=1,2")
+    assert evaluate(scripted, ten, "--out", "runs/one", *price).exit_code == 0
+    assert evaluate(scripted, ten, "--out", "runs/two", "--limit", 4, program="single:cot").exit_code == 0
+    assert evaluate(scripted, ten, "--out", "runs/cut", "--budget", "3 calls").exit_code == 0
+    (home / "runs" / "torn").mkdir()
+    (home / "runs" / "torn" / "run.json").write_text('{"program": ')
+    found = {Path(run["folder"]).name: run for run in json.loads(folkmoot("runs", "--json").stdout)}
+    assert [*found][-1] == "one" or found["one"]["when"] == found["two"]["when"]
+    one = found["one"]
+    assert (one["kind"], one["program"], one["lm"], one["state"]) == (
+        *("evaluate", "single:simple", "openai/scripted", "finished"),
+    )
+    assert (one["calls"], one["cost_usd"] > 0, one["score"]["n"]) == (10, True, 10)
+    assert one["score"]["low"] <= one["score"]["value"] <= one["score"]["high"]
+    assert found["two"]["cost_usd"] is None
+    assert (found["cut"]["state"], "budget 3 calls" in found["cut"]["problem"]) == ("stopped", True)
+    assert (found["torn"]["state"], found["torn"]["score"]) == ("damaged", None)
+    shown = folkmoot("runs", "--sort", "cost").stdout.splitlines()
+    assert "runs/one" in shown[1]
+    assert any("damaged: run.json is damaged" in line for line in shown)
+    assert "did you mean 'score'" in folkmoot("runs", "--sort", "scor").stderr
+    assert folkmoot("runs", "nowhere").exit_code == 2
+
+
+def test_runs_of_every_kind_and_of_earlier_versions_are_listed() -> None:
+    found = json.loads(folkmoot("runs", SAVED, "--json").stdout)
+    kinds = {Path(run["folder"]).relative_to(SAVED).as_posix(): (run["kind"], run["state"]) for run in found}
+    assert kinds["compile/copro"] == ("compile", "stopped")
+    assert kinds["tune/finished"] == ("tune", "finished")
+    assert kinds["tune/killed"] == ("tune", "stopped")
+    assert kinds["distil/found"] == ("distil", "finished")
+    assert kinds["network/replayed"] == ("train", "finished")
+    assert kinds["network/asked"] == ("train", "stopped")
+    assert kinds["evaluate/stopped"] == ("evaluate", "stopped")
+    assert not any(state == "damaged" for _, state in kinds.values())
