@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, TypedDict
 from urllib.parse import urlsplit
 
@@ -20,6 +21,14 @@ MOST_PAUSE = 60.0
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")  # 6m0s, 250ms, 12
 _DURATIONS = re.compile(rf"(?:{_DURATION.pattern})+")
 _UNITS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}
+_LIMITS = [
+    *((f"x-ratelimit-remaining{of}", f"x-ratelimit-reset{of}") for of in ("-requests", "-tokens", "")),
+    *(
+        (f"anthropic-ratelimit-{of}-remaining", f"anthropic-ratelimit-{of}-reset")
+        for of in ("requests", "tokens", "input-tokens", "output-tokens")
+    ),
+]
+"""The headers that say what is left of a rate limit, and when it starts anew."""
 _NO_MODEL = ("model_not_found", "model not exist", "invalid model")  # said with a 400 by some providers
 
 
@@ -231,14 +240,21 @@ def origin(base_url: str) -> str:
 
 
 def rate_limit_pause(headers: Mapping[str, str]) -> float | None:
-    """Seconds until a used-up rate limit (`x-ratelimit-remaining-…: 0`) starts anew, at most `MOST_PAUSE`."""
-    pauses = []
-    for what in ("-requests", "-tokens", ""):
-        if headers.get(f"x-ratelimit-remaining{what}", "").strip() == "0":
-            reset = headers.get(f"x-ratelimit-reset{what}", "").strip()
-            parts = _DURATION.findall(reset if _DURATIONS.fullmatch(reset) else "")
-            pauses.append(sum(float(number) * _UNITS[unit] for number, unit in parts))
-    return min(max(pauses), MOST_PAUSE) if pauses and max(pauses) > 0 else None
+    """Seconds until a used-up rate limit (`x-ratelimit-remaining-…: 0`, or `anthropic-ratelimit-…-remaining`)
+    starts anew, at most `MOST_PAUSE`."""
+    spent = [reset for left, reset in _LIMITS if headers.get(left, "").strip() == "0"]
+    pause = max((_seconds_until(headers.get(reset, "").strip()) for reset in spent), default=0.0)
+    return min(pause, MOST_PAUSE) if pause > 0 else None
+
+
+def _seconds_until(reset: str) -> float:
+    """A duration (6m0s), or the time until a date with its zone (2026-11-22T21:00:00Z); else 0."""
+    if _DURATIONS.fullmatch(reset):
+        return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(reset))
+    try:
+        return (datetime.fromisoformat(reset) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
 
 
 def error_in(text: str) -> str:

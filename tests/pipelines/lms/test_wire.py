@@ -44,6 +44,17 @@ GOOD = {
     "usage": {"prompt_tokens": 10, "completion_tokens": 2},
 }
 
+ANTHROPIC = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-sonnet-4-5",
+    "content": [{"type": "text", "text": '{"answer": "A"}'}],
+    "stop_reason": "end_turn",
+    "stop_sequence": None,
+    "usage": {"input_tokens": 10, "output_tokens": 2},
+}
+
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,6 +326,25 @@ def test_nobody_waits_longer_than_a_minute(monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_rate_limit_headers_say(what: str, remaining: str, reset: str, seconds: float | None) -> None:
     headers = {f"x-ratelimit-remaining{what}": remaining, f"x-ratelimit-reset{what}": reset}
     assert rate_limit_pause(headers) == seconds
+
+
+@pytest.mark.parametrize("what", ["requests", "tokens", "input-tokens", "output-tokens"])
+@pytest.mark.parametrize(
+    ("reset", "seconds"),
+    [
+        ("{:%Y-%m-%dT%H:%M:%SZ}", 20.0),
+        ("{:%Y-%m-%dT%H:%M:%S.%f+00:00}", 20.0),
+        ("9999-12-31T23:59:59Z", 60.0),
+        ("2020-01-01T00:00:00Z", None),
+        ("{:%Y-%m-%dT%H:%M:%S}", None),  # of no zone
+        ("0001-01-01T00:00:00+23:59", None),
+    ],
+)
+def test_what_the_rate_limit_headers_of_anthropic_say(what: str, reset: str, seconds: float | None) -> None:
+    said = reset.format(datetime.now(UTC) + timedelta(seconds=20))
+    headers = {f"anthropic-ratelimit-{what}-remaining": "0", f"anthropic-ratelimit-{what}-reset": said}
+    assert rate_limit_pause(headers) == (seconds and pytest.approx(seconds, abs=2))
+    assert rate_limit_pause(headers | {f"anthropic-ratelimit-{what}-remaining": "1000"}) is None
 
 
 def test_a_used_up_rate_limit_is_waited_for() -> None:
@@ -690,11 +720,18 @@ def test_a_reply_of_a_provider_has_a_size_limit(
     assert totals(tmp_path).calls == 1
 
 
-def test_a_used_up_rate_limit_of_a_provider_is_waited_for(hosted: Any) -> None:
-    spent = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "700ms"}
-    full = json.dumps({**GOOD, "id": "1", "created": 1, "model": "m"}).encode()
-    with Server(lambda _: (200, spent, full)) as server:
-        lm = hosted("deepseek/deepseek-chat", server.url)
+@pytest.mark.parametrize("name", ["deepseek/deepseek-chat", "anthropic/claude-sonnet-4-5"])
+def test_a_used_up_rate_limit_of_a_provider_is_waited_for(name: str, hosted: Any) -> None:
+    def answer(_: Any) -> tuple[int, dict[str, str], bytes]:
+        if name.startswith("deepseek"):
+            spent = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "700ms"}
+            return 200, spent, json.dumps({**GOOD, "id": "1", "created": 1, "model": "m"}).encode()
+        reset = (datetime.now(UTC) + timedelta(seconds=0.7)).isoformat()
+        spent = {"anthropic-ratelimit-input-tokens-remaining": "0"}
+        return 200, spent | {"anthropic-ratelimit-input-tokens-reset": reset}, json.dumps(ANTHROPIC).encode()
+
+    with Server(answer) as server:
+        lm = hosted(name, server.url)
         fm.evaluate(fm.SingleAgent(), questions(2), lm=lm, concurrency=1, tracking=False, cache=False)
         first, second = server.arrivals
         assert second - first > 0.65
