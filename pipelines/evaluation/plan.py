@@ -106,18 +106,21 @@ def forecast(
         first = _first_request(seat, used, todo)
         replies = _reply_tokens(seat, used)
         for end in (0, 1):
-            prompt = asks[end] * (first + _heard(seat, depth[end], replies[end], end))
+            each = first + _heard(seat, depth[end], replies[end], end)
+            prompt = asks[end] * each
             completion = asks[end] * replies[end]
             prompts[end] += prompt
             completions[end] += completion
-            costs[end] += prompt * prices[0] + completion * prices[1] if prices is not None else 0.0
+            if prices is not None:
+                price = Prices(*prices).of_prompt(each)
+                costs[end] += prompt * price.prompt + completion * price.completion
     least = round(lengths[0])
     most = program.most_turns() * len(todo)
     runs = former_runs(out) if out is not None else []
     pilot = pilot_of(runs, program, lm)
     if pilot is not None:
         times = [len(todo) / pilot.factor, len(todo) * pilot.factor]
-        prompts, completions = ([each * n for n in times] for each in (pilot.prompt, pilot.completion))
+        prompts, completions = ([some * n for n in times] for some in (pilot.prompt, pilot.completion))
         costs = costs if pilot.cost is None else [pilot.cost * n for n in times]
     apart = apart_of(runs, out, questions) if out is not None else None
     lanes = min(at_once, concurrency)

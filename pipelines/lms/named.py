@@ -138,14 +138,15 @@ def lm_identity(language_model: Any) -> dict[str, Any] | None:
 
 
 def _prices(name: str, given: Sequence[float | None]) -> Prices:
-    known = [usd for usd in given if usd is not None]
-    if None in given[:2] or not 2 <= len(given) <= len(Prices._fields):
+    each = given[:-1] if isinstance(given, Prices) else given
+    known = [usd for usd in each if usd is not None]
+    if None in each[:2] or not 2 <= len(each) < len(Prices._fields):
         known = []
     if not known or not all(0 <= usd < float("inf") for usd in known):
         raise UserError(
             f"the price of {name} is {given!r}: give USD per prompt token and per completion token"
         )
-    return Prices(known[0], known[1], *given[2:])
+    return given if isinstance(given, Prices) else Prices(known[0], known[1], *given[2:])  # type: ignore[arg-type]
 
 
 def _check_sampling(sampling: Mapping[str, Any]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -12,6 +14,7 @@ _NAMES = (
     *("input_cost_per_token", "output_cost_per_token"),
     *("cache_read_input_token_cost", "cache_creation_input_token_cost", "output_cost_per_reasoning_token"),
 )
+_ABOVE = re.compile(rf"(?:{'|'.join(_NAMES)})_above_(\d+)k_tokens")
 _TABLE = "model_prices_and_context_window_backup.json"
 
 
@@ -31,13 +34,21 @@ class Counted(Protocol):
 
 
 class Prices(NamedTuple):
-    """USD per token; None for those that cost what any other prompt or completion token does."""
+    """USD per token; None for those that cost what any other prompt or completion token does.
+
+    `steps` has numbers of prompt tokens, each with the prices of all tokens of a call that has more.
+    """
 
     prompt: float
     completion: float
     cached_prompt: float | None = None
     cache_write: float | None = None
     reasoning: float | None = None
+    steps: tuple[tuple[float, Prices], ...] = ()
+
+    def of_prompt(self, tokens: float) -> Prices:
+        """The prices of a call with so many prompt tokens."""
+        return next((Prices(*step) for above, step in reversed(self.steps) if tokens > above), self)
 
     def cost(self, call: Counted) -> float | None:
         """USD for a call's tokens; None where their number is not known, unless they are free."""
@@ -45,6 +56,8 @@ class Prices(NamedTuple):
             return 0.0
         if call.prompt_tokens is None or call.completion_tokens is None:
             return None
+        if self.steps:
+            return self.of_prompt(call.prompt_tokens)._replace(steps=()).cost(call)
         cached, written = call.cached_prompt_tokens or 0, call.cache_write_tokens or 0
         thought = min(call.reasoning_tokens or 0, call.completion_tokens)
         return (
@@ -77,6 +90,20 @@ def known_model(model: str) -> dict[str, Any]:
 def price_per_token(model: str) -> Prices | None:
     """The prices of a LiteLLM name such as `openai/gpt-4o-mini`; None when the table does not price it."""
     found = known_model(model)
-    if any(found.get(name) is None for name in _NAMES[:2]):
-        return None
-    return Prices(*(None if found.get(name) is None else float(found[name]) for name in _NAMES))  # type: ignore[arg-type]
+    tiers = found.get("tiered_pricing") or ()
+    known = _prices(tiers[0] if tiers else found)
+    steps = ((tier["range"][0], _prices(tier)) for tier in tiers[1:]) if tiers else _steps(found)
+    return known and known._replace(steps=tuple((above, step) for above, step in steps if step))
+
+
+def _prices(rates: Mapping[str, Any]) -> Prices | None:
+    found = [None if rates.get(name) is None else float(rates[name]) for name in _NAMES]
+    return None if None in found[:2] else Prices(*found)  # type: ignore[arg-type]
+
+
+def _steps(rates: Mapping[str, Any]) -> Iterable[tuple[float, Prices | None]]:
+    """The prices above each number of prompt tokens that the table has some for."""
+    for thousands in sorted({int(match[1]) for match in map(_ABOVE.fullmatch, rates) if match}):
+        names = {name: rates.get(f"{name}_above_{thousands}k_tokens") for name in _NAMES}
+        rates = {**rates, **{name: value for name, value in names.items() if value is not None}}
+        yield 1000.0 * thousands, _prices(rates)

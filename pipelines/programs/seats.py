@@ -238,7 +238,7 @@ def parse_prices(values: Sequence[str]) -> dict[str, Prices]:
                 f"--price {value!r} is no MODEL=IN,OUT in USD per million tokens, or its model stands twice: "
                 "write for example openai/my-model=0.15,0.60, or 0.15,0.60,0.075 with cached prompts"
             )
-        found[model.strip()] = Prices(*(float(one) / 1e6 for one in match.groups() if one is not None))
+        found[model.strip()] = Prices(*(float(one) / 1e6 for one in match.groups() if one is not None))  # type: ignore[arg-type]
     return found
 
 

@@ -19,7 +19,7 @@ from folkmoot.modules.base.connections import back_off
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms.endpoint import read_completion, tokens_in
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, read_ledger, totals
-from folkmoot.pipelines.lms.prices import Prices, price_per_token
+from folkmoot.pipelines.lms.prices import Prices, known_model, price_per_token
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
 KEY = "sk-canary-51f0aa93c7"
@@ -132,6 +132,33 @@ def test_prices_of_their_own_hold_for_writes_and_reasoning() -> None:
     assert Prices(2.0, 8.0).cost(Usage(1, 100, 50, 0, None, 60, 30, 20)) == 100 * 2 + 50 * 8
     assert Prices(0.0, 0.0).cost(Usage(1, None, None)) == 0
     assert Prices(0.0, 1.0).cost(Usage(1, 5, None)) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "step"),
+    [("gemini/gemini-2.5-pro", 200), ("gpt-5.4", 272), ("minimax/MiniMax-M3", 512)],
+)
+def test_a_long_prompt_costs_what_the_table_says_for_long_ones(model: str, step: int) -> None:
+    table, prices = known_model(model), price_per_token(model)
+    assert prices is not None
+    short, long = 1000 * step, 1000 * step + 1  # prompt tokens
+    names = ("input_cost_per_token", "cache_read_input_token_cost", "output_cost_per_token")
+    for prompt, suffix in ((short, ""), (long, f"_above_{step}k_tokens")):
+        fresh, cached, completion = (table[name + suffix] for name in names)
+        wanted = (prompt - 1920) * fresh + 1920 * cached + 700 * completion
+        assert prices.cost(Usage(1, prompt, 700, 0, None, 1920, 0, 300)) == pytest.approx(wanted, rel=1e-12)
+    assert prices.cost(Usage(1, long, 0)) > 1.5 * prices.cost(Usage(1, short, 0))  # type: ignore[operator]
+    again = Prices(*json.loads(json.dumps(prices)))  # as a saved LM has them
+    assert again.cost(Usage(1, long, 700)) == prices.cost(Usage(1, long, 700))
+
+
+def test_prices_in_a_table_of_steps_are_known() -> None:
+    first, second = known_model("dashscope/qwen-flash")["tiered_pricing"]
+    prices = price_per_token("dashscope/qwen-flash")
+    assert prices is not None
+    for prompt, step in ((256_000, first), (256_001, second)):
+        wanted = prompt * step["input_cost_per_token"] + 10 * step["output_cost_per_token"]
+        assert prices.cost(Usage(1, prompt, 10)) == pytest.approx(wanted, rel=1e-12)
 
 
 def test_an_absurd_count_of_tokens_is_no_count_and_ends_nothing(
