@@ -88,6 +88,12 @@ class KeyValue:
             if len(self._pending) % self._batch == 0:
                 self._write()
 
+    def write(self) -> bool:
+        """Write what is still to be written; whether all of it is."""
+        with self._lock:
+            self._write()
+            return not self._pending
+
     def close(self) -> None:
         """Write what is still to be written, and let go of the file."""
         with self._lock:

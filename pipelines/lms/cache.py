@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,10 +13,13 @@ from typing import Any
 from ...modules.base.keyvalue import KeyValue
 from ..base.journal import to_json
 from ..base.settings import settings
+from .claims import Claims
 from .store import is_reply
 
 FILE = "calls.sqlite"
+CLAIMS = "calls.claims"
 BATCH = 64  # answers written at once; those that a kill loses are on the record of their run
+WRITE_SECONDS = 0.2  # an answer is there for other processes after so long at most
 
 
 class CallCache:
@@ -35,7 +39,33 @@ class CallCache:
         self._store = KeyValue(
             self.path, "call cache", "calls are made without it", most_bytes=most_bytes, batch=BATCH
         )
-        self.close = self._store.close
+        self._claims = Claims(folder / CLAIMS)
+        self._ended: set[bytes] = set()
+        self._write_at = 0.0
+
+    def close(self) -> None:
+        self._store.close()
+        self._claims.close()
+
+    def claim(self, key: str) -> bool:
+        """Whether a call is this process's to make: no other has it under way. Then `release` it."""
+        return self._claims.take(bytes.fromhex(key))
+
+    def release(self, key: str) -> None:
+        """Let others have a call that has ended, once its answer is on disk if there is one to keep."""
+        self._ended.add(bytes.fromhex(key))
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._write_at:
+            self._write_at = loop.time() + WRITE_SECONDS
+            loop.call_later(WRITE_SECONDS, self._write)
+
+    def _write(self) -> None:
+        ended, self._ended = self._ended, set()
+        if self._store.write():
+            for key in ended:
+                self._claims.give_back(key)
+        else:
+            self._ended |= ended
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The cached reply, with the fields of `Reply`, or None."""

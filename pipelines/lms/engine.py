@@ -23,7 +23,7 @@ from ...modules.base.saved_file import ADDRESSES
 from ...modules.base.sync import run_sync
 from ..base.budget import ACCOUNTS, Account, BudgetSpent
 from ..base.settings import settings as settings_now
-from .cache import ACTIVE_CACHE, CallCache
+from .cache import ACTIVE_CACHE, WRITE_SECONDS, CallCache
 from .client import HttpEndpoint
 from .endpoint import MAY_BE_BILLED, MOST_PAUSE, SILENT, Endpoint, Reply, TooLargeError, TransientError
 from .ledger import LEDGERS, Entry, Ledger, usage_of
@@ -314,15 +314,39 @@ class Engine:
             if (found := self._found(older, earlier)) is not None:
                 return found, False
 
-        async def call() -> Reply:
-            reply = await self._call(payload, key)
-            self._keep(stores, key, reply)
-            return reply
+        async def call() -> tuple[Reply, bool]:
+            if cache is not None and (found := await self._of_others(cache, key)) is not None:
+                return found, False
+            try:
+                reply = await self._call(payload, key)
+                self._keep(stores, key, reply)
+                return reply, True
+            finally:
+                if cache is not None:
+                    cache.release(key)
 
-        reply, made = await self._flights(key, call)
+        (reply, asked), first = await self._flights(key, call)
+        made = asked and first
         if not made:
             self._keep(stores, key, reply)  # the other request may belong to a run with other records
         return reply, made
+
+    async def _of_others(self, cache: CallCache, key: str) -> Reply | None:
+        """The reply that another process is getting; None where the call is to be made, and is now claimed.
+
+        A process that takes longer than one attempt may, such as a stopped one, is not waited for.
+        """
+        clock = asyncio.get_running_loop().time
+        until = clock() + min([self.endpoint.timeout if self.endpoint else 0.0, *_seconds_left()])
+        while True:
+            mine = cache.claim(key)
+            if (found := self._found([cache], key)) is not None:
+                if mine:
+                    cache.release(key)
+                return found
+            if mine or clock() >= until:
+                return None
+            await asyncio.sleep(WRITE_SECONDS / 2)
 
     async def _call(self, payload: Mapping[str, Any], key: str) -> Reply:
         if self.endpoint is None:

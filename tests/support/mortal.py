@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -74,6 +75,13 @@ def fill_cache(folder: Path, first: int, count: int) -> None:
         reply = {"text": f"{number}", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}
         cache.put(f"{number:064x}", "m", reply)
     cache.close()
+
+
+def ask_each(url: str, cache: Path, out: Path, n: int, timeout: float = 120.0) -> None:
+    """Ask n questions, 4 at once, with a call cache that other processes share."""
+    os.environ.update(FOLKMOOT_CACHE=str(cache), FOLKMOOT_CALLS_MB="50")
+    lm = fm.lm("openai/scripted", api_base=url, timeout=timeout)
+    fm.evaluate(fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, concurrency=4)
 
 
 @contextmanager

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
 import stat
 import threading
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from zlib import crc32
 import pytest
 from cli_helpers import evaluate as evaluate_command
 from cli_helpers import folkmoot, isolate, lm, ten_questions
-from mortal import Forked, fill_cache, questions
+from mortal import Forked, ask_each, fill_cache, questions
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.cache import BATCH, CallCache, open_cache
@@ -157,7 +160,7 @@ def test_it_is_private(scripted: ScriptedServer, tmp_path: Path, monkeypatch: py
     folder.mkdir(parents=True, mode=0o755)
     run(scripted, tmp_path / "a")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert [stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()] == [0o600]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
 @pytest.mark.nightly
@@ -172,6 +175,67 @@ def test_several_processes_share_it(tmp_path: Path) -> None:
     assert all(cache.get(key(number)) == {**REPLY, "text": f"{number}"} for number in range(800))
     assert cache.get(key(800)) is None
     cache.close()
+
+
+def test_processes_at_once_make_equal_calls_once(scripted: ScriptedServer, tmp_path: Path) -> None:
+    scripted.delay = 0.1
+    children = [
+        Forked(target=ask_each, args=(scripted.url, tmp_path / "cache", tmp_path / name, 24))
+        for name in "abc"
+    ]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+    assert [child.exitcode for child in children] == [0] * 3
+    assert len(scripted.bodies) == 24
+    assert sum(totals(tmp_path / name).calls for name in "abc") == 24
+    for name in "abc":
+        rows = [json.loads(line) for line in (tmp_path / name / "results.jsonl").read_text().splitlines()]
+        assert sum(row["usage"]["calls"] for row in rows) == len(rows) == 24
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
+def test_calls_of_a_process_that_is_gone_or_stands_still_are_made(
+    scripted: ScriptedServer, tmp_path: Path, end: signal.Signals
+) -> None:
+    scripted.delay = 60.0
+    given = scripted.url, tmp_path / "cache", tmp_path / "a", 4
+    child = Forked(target=ask_each, args=given)
+    child.start()
+    try:
+        until = time.monotonic() + 30
+        while len(scripted.bodies) < 4 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert child.pid is not None
+        os.kill(child.pid, end)
+        if end == signal.SIGKILL:
+            child.join(10)
+        scripted.delay = 0.0
+        began = time.monotonic()
+        ran = run(scripted, tmp_path / "b", 4, {"timeout": 1.0})
+        took = time.monotonic() - began
+    finally:
+        child.kill()
+        child.join(10)
+    assert (ran.summary.counts["errors"], ran.summary.paid["calls"]) == (0, 4)
+    assert took < 5 if end == signal.SIGKILL else 0.9 < took < 8
+
+
+def test_an_answer_that_is_not_kept_is_asked_for_by_every_process(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    cut = {"message": {"role": "assistant", "content": '{"answer": "'}, "finish_reason": "length"}
+    scripted.reply = lambda _: (200, {}, {"choices": [cut]})
+    children = [
+        Forked(target=ask_each, args=(scripted.url, tmp_path / "cache", tmp_path / name, 2)) for name in "ab"
+    ]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+    assert [child.exitcode for child in children] == [0] * 2
+    assert len(scripted.bodies) == sum(totals(tmp_path / name).calls for name in "ab") >= 4
 
 
 def test_threads_share_it(tmp_path: Path) -> None:
