@@ -23,11 +23,12 @@ from ..comparison.match_budget import (
     lms_of_run,
     match_budget,
     questions_of,
+    run_or_match,
     tokens_per_question,
     with_matches,
 )
 from ..comparison.pairs import NOT_COMPARABLE, Comparison, Pair
-from ..evaluation.earlier import Evaluation, earlier
+from ..evaluation.earlier import Evaluation
 from ..programs.seats import LMOptions
 from .guard import resumable
 from .options import CompareOptions, listed
@@ -53,7 +54,7 @@ def compare(options: CompareOptions) -> None:
 def compared(options: CompareOptions) -> Comparison:
     """Compare the runs; where a budget-matched baseline is wanted, run that first."""
     _check(options)
-    runs = [earlier(run) for run in options.runs]
+    runs = [run_or_match(run) for run in options.runs]
     names = names_for(listed(options.names), runs)
     if MATCHED in names:
         raise UserError(f"{MATCHED!r} is what --match-budget runs: give the others names of their own")

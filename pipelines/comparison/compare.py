@@ -28,11 +28,12 @@ from ...optimizers.statistics.statistics import (
 )
 from ..base.wording import counted, run_notes
 from ..data import catalogue
-from ..evaluation.earlier import Evaluation, earlier
+from ..evaluation.earlier import Evaluation
 from ..runs.summary import rate
 from ..tracking.values import run_name
 from .compared import Compared
 from .confounds import confounds, fair_opponent, matched_opponent, unread_cause
+from .match_budget import run_or_match
 from .pairs import CLUSTERS, EXACT, MIDP, SURE, A, B, Comparison, Pair
 from .recommend import MARGIN, recommend
 
@@ -78,7 +79,7 @@ def compare(
         raise UserError("a comparison needs at least two runs: name another one")
     if not 0 <= margin < 1:
         raise UserError(f"the margin is {margin}: give points of accuracy as a share, such as 0.02")
-    runs = [earlier(run) for run in (first, *others)]
+    runs = [run_or_match(run) for run in (first, *others)]
     titles = names_for(names, runs)
     field = cluster or _declared(runs[0])
     answers = [{row["id"]: _answered(row, field) for row in run.rows} for run in runs]

@@ -161,14 +161,48 @@ def match_budget(
 
 
 def made_match(run: Evaluation) -> Evaluation | None:
-    """The baseline that was matched to a run before, the most often right of its LMs'; None without one."""
+    """The baseline that was matched to a run before, the most often right of its LMs'; None without one.
+
+    It is looked for in the run's folder and in those beside it.
+    """
+    if (found := _best_of((run.folder / MATCH).glob("**/*-samples"))) is not None:
+        return found
+    pilots = (pilot for each in ("*/pilot", "*/*/pilot") for pilot in run.folder.resolve().parent.glob(each))
+    places = (place for pilot in pilots for place in pilot.parent.glob("*-samples"))
+    return _best_of(places, lambda one: _made_for(run, one))
+
+
+def run_or_match(run: Evaluation | str | Path) -> Evaluation:
+    """As `earlier`; the folder that a baseline and its pilot were sent to stands for the baseline."""
+    if isinstance(run, str | Path) and not (Path(run).expanduser() / MANIFEST).exists():
+        home = Path(run).expanduser()
+        return _best_of([*home.glob("*-samples"), *home.glob("*/*-samples")]) or earlier(run)
+    return earlier(run)
+
+
+def _best_of(
+    places: Iterable[Path], fits: Callable[[Evaluation], bool] = lambda _: True
+) -> Evaluation | None:
+    """The most often right of the finished baselines in these folders."""
     found = []
-    for place in sorted((run.folder / MATCH).glob("**/*-samples")):
+    for place in sorted(places):
         with suppress(UserError):
             one = earlier(place)
-            if is_match(one) and one.summary.counts["rows"] == one.summary.counts["questions"]:
+            if is_match(one) and one.summary.counts["rows"] == one.summary.counts["questions"] and fits(one):
                 found.append(one)
     return max(found, key=lambda one: one.accuracy, default=None)
+
+
+def _made_for(run: Evaluation, baseline: Evaluation) -> bool:
+    """Whether the questions, the LM and what was spent on how many rows are those of the run."""
+    made, described = baseline.summary.run, run.summary.run
+    lms, noted = {_place(lm) for lm in described["lms"].values()}, made["settings"][MATCH]
+    return (
+        made["data_fingerprint"] == described["data_fingerprint"]
+        and all(_place(lm) in lms for lm in made["lms"].values())
+        and isinstance(noted, dict)
+        and (noted.get("tokens_per_question"), noted.get("rows")) == tokens_per_question(run.rows)
+    )
 
 
 def with_matches(names: Sequence[str], runs: Sequence[Evaluation]) -> tuple[list[str], list[Evaluation]]:

@@ -13,7 +13,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.files import write_whole
 from ..base.wording import counted, run_failed, run_notes
 from ..comparison.compare import compare, names_for, names_of
-from ..comparison.match_budget import is_match, with_matches
+from ..comparison.match_budget import is_match, run_or_match, with_matches
 from ..comparison.pairs import Comparison
 from ..comparison.recommend import MARGIN
 from ..evaluation.earlier import Evaluation, earlier
@@ -113,7 +113,7 @@ def _opened(given: Sequence[Evaluation | str | Path]) -> tuple[list[Evaluation],
             if (place / MANIFEST).exists() and not (rows.exists() and rows.stat().st_size):
                 empty.append(place)
             else:
-                within.append(earlier(place))
+                within.append(run_or_match(place))
         evaluations += within
         folders += [replace(one, failure=_failure(within)) for one in results]
     if not evaluations and not folders:
