@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -28,17 +30,25 @@ def claimed(folder: Path, advice: str = "choose another --out") -> Iterator[None
         yield
 
 
+class TemporaryFolder:
+    """A folder that goes with this object, which results hold on to, or at the end of the process."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="folkmoot-"))
+        self.delete = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
 @contextmanager
-def out_folder(out: str | Path | None) -> Iterator[tuple[Path, tempfile.TemporaryDirectory[str] | None]]:
+def out_folder(out: str | Path | None) -> Iterator[tuple[Path, TemporaryFolder | None]]:
     """The folder to write to; for None a temporary one, second, which is deleted if the block fails."""
     if out is not None:
         yield Path(out), None
         return
-    keep = tempfile.TemporaryDirectory(prefix="folkmoot-")
+    keep = TemporaryFolder()
     try:
-        yield Path(keep.name), keep
+        yield keep.path, keep
     except BaseException:
-        keep.cleanup()
+        keep.delete()
         raise
 
 

@@ -6,9 +6,11 @@ import atexit
 import multiprocessing
 import os
 import runpy
+import shutil
 import signal
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -47,10 +49,11 @@ class Child:
     def __init__(
         self, function: Callable[..., Any], *arguments: Any, environment: Mapping[str, str] | None = None
     ) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="folkmoot-child-")
+        self._folder = Path(tempfile.mkdtemp(prefix="folkmoot-child-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         for name in ("out", "err"):
-            Path(self._folder.name, name).touch()
-        given = (self._folder.name, function, arguments)
+            Path(self._folder, name).touch()
+        given = (str(self._folder), function, arguments)
         self._process = Forked(target=_alone, args=given, environment=environment)
         self._process.start()
         atexit.register(self.kill)
@@ -85,7 +88,7 @@ class Child:
 
     def said(self, name: str) -> str:
         """What it has printed so far: its "out" or "err"."""
-        return Path(self._folder.name, name).read_text()
+        return Path(self._folder, name).read_text()
 
 
 def run(
