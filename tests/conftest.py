@@ -36,6 +36,19 @@ BLANK = base64.b64decode(
 """A picture of one point, as PNG."""
 
 
+class RootIsNoPackage:
+    """The checkout, which is the package, is a folder of tests like another, whatever its name."""
+
+    @staticmethod
+    @pytest.hookimpl
+    def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        return pytest.Dir.from_parent(parent, path=path) if path == parent.config.rootpath else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(RootIsNoPackage())  # this file's own hooks are for what is below it
+
+
 FROZEN = {"modules": 0}
 
 
