@@ -55,6 +55,10 @@ class LoopbackServer:
         self._ready.set()
         self._loop.run_forever()
         self._loop.run_until_complete(runner.cleanup())
+        unanswered = asyncio.all_tasks(self._loop)
+        for task in unanswered:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*unanswered, return_exceptions=True))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
