@@ -46,7 +46,8 @@ app = typer.Typer(
     name="folkmoot",
     cls=Defaulted,
     help="Finds out whether a team of language-model agents beats one agent, and at what price.",
-    epilog="Example: folkmoot evaluate single:cot --data sample-choice --limit 20",
+    epilog="Example: folkmoot evaluate single:cot --data sample-choice --limit 20\n\n"
+    "Exit codes: 0 done, 1 no result, 2 wrong input, 130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -20,7 +20,7 @@ FILE, SHARED = "folkmoot.toml", "pyproject.toml"
 MOST_BYTES = 2**20
 EVERY, LM = "*", "FOLKMOOT_LM"
 PAIRS = ("lm", "api_base", "lm_set", "sets", "price", "columns")
-NEVER = ("yes",)  # an expensive run is agreed to by the one who starts it
+NEVER = ("yes", "team")  # who starts a run agrees to its price, and names its programs
 _TAKEN: dict[type, tuple[Any, str]] = {
     int: (int, "a whole number"),
     float: (int | float, "a number"),
@@ -31,6 +31,7 @@ _SECRET = re.compile(r"(?i)\bsk-[\w-]{12,}|://[^/@\s]*:[^/@\s]*@|(?:api_?key|pas
 _URL = re.compile(r"\w+://(?!(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?:[:/]|$)|/)")
 _WIKI = re.compile(r"wikipedia:(?!(?:[a-z0-9-]+\.)*wikipedia\.org(?![\w.@:-]))", re.IGNORECASE)
 _PLACE = re.compile(r"([^\W\d]\w*)(?:\.\w+)*:[^\W\d]")
+_PLAIN = re.compile(r"[\w.]+=[\w.,\[\] +-]*")
 
 
 def defaults(command: str, commands: Mapping[str, type[Options]]) -> dict[str, Default]:
@@ -39,7 +40,10 @@ def defaults(command: str, commands: Mapping[str, type[Options]]) -> dict[str, D
     Raises UserError, naming file and key, for what no command has, values that cannot be, keys and passwords,
     and whatever could run code or send questions and keys to another host: a folder may be somebody else's.
     """
-    path, said = _nearest(Path.cwd())
+    try:
+        path, said = _nearest(Path.cwd())
+    except FileNotFoundError:  # the working folder is gone
+        return {}
     if not said:
         return {}
     known = {name: _named(kind) for name, kind in commands.items()}
@@ -52,7 +56,7 @@ def defaults(command: str, commands: Mapping[str, type[Options]]) -> dict[str, D
             name, where = key.replace("-", "_"), f"{shown}: {f'[{table}] ' if table else ''}{key}"
             options = known.get(table, everywhere)
             if name not in options:
-                raise UserError(_unknown(where, name, [*options, *([] if table else known)]))
+                raise UserError(_unknown(where, name, options, () if table else known))
             one = known[command].get(name)
             value = _checked(where, path.parent, options[name] if table else one or options[name], value)
             if one and (table == command or (not table and name not in commands[command].own_defaults)):
@@ -140,7 +144,7 @@ def _key(name: str, pair: str) -> str:
 def _nearest(folder: Path) -> tuple[Path, dict[str, Any]]:
     """The file that counts in a folder, and what it says; nothing where there is none."""
     for path in (place / name for place in (folder, *folder.parents) for name in (FILE, SHARED)):
-        if not path.exists():
+        if not os.path.exists(path):
             continue
         try:
             raw, owner = read_regular(path, MOST_BYTES), path.stat().st_uid
@@ -164,10 +168,12 @@ def _nearest(folder: Path) -> tuple[Path, dict[str, Any]]:
     return folder, {}
 
 
-def _unknown(where: str, name: str, known: Iterable[str]) -> str:
+def _unknown(where: str, name: str, options: Iterable[str], commands: Collection[str]) -> str:
+    if name in commands:
+        return f"{where} is a command: write its options under [{name}]"
     if _SECRET_NAME.search(name):
         return f"{where} looks like a key, which no file may hold: set it in the environment instead"
-    return f"{where} is no option{did_you_mean(name, known)}: correct it, or drop it"
+    return f"{where} is no option{did_you_mean(name, [*options, *commands])}: correct it, or drop it"
 
 
 def _checked(where: str, folder: Path, option: _Option, value: Any) -> Any:
@@ -201,8 +207,13 @@ def _checked(where: str, folder: Path, option: _Option, value: Any) -> Any:
 def _check_trust(where: str, name: str, text: str) -> None:
     if _SECRET.search(text):
         raise UserError(f"{where} holds a key or password, which no file may: set it in the environment")
-    code = [found[1] for found in _PLACE.finditer(text)]
-    if any((Path.cwd() / module).is_dir() or (Path.cwd() / f"{module}.py").exists() for module in code):
+    here = {one.name.partition(".")[0] for one in Path.cwd().iterdir()}
+    words = {found[1] for found in _PLACE.finditer(text)}
+    if name == "sets":  # read as YAML, where escapes hide a word, and a word may be a file that names code
+        if not _PLAIN.fullmatch(text):
+            raise UserError(f"{where} is more than numbers and words: give it on the command line")
+        words = {*re.findall(r"\w+", text.partition("=")[2])}
+    if here & words:
         raise UserError(f"{where} names code of this folder, which no file may: give it on the command line")
     if name == "embedding" and Path(text).expanduser().is_dir():
         raise UserError(f"{where} is a folder, which may hold code: give it on the command line")

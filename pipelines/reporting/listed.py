@@ -71,24 +71,34 @@ def _places(folder: Path) -> Iterator[tuple[Path, str]]:
 def _listed(folder: Path, file: str) -> ListedRun:
     kind, read = KINDS[file]
     files = [folder / name for name in (file, RESULTS, SUMMARY)]
-    changed = max(path.stat().st_mtime for path in files if path.exists())
+    changed = max(path.lstat().st_mtime for path in files if os.path.lexists(path))
     found = ListedRun(str(folder), kind, datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds"))
     said = read_object(folder / file)
     try:
         if said is None and file != JOURNAL:
             raise UserError(f"{file} is damaged")
         read(found, folder, said or {})
-        if found.score is not None and not all(
-            isinstance(found.score.get(end), int | float) for end in ("value", "low", "high")
-        ):
-            raise UserError("its score is damaged")
+        _check(found)
     except UserError as problem:
-        found.state, found.problem, found.score = "damaged", str(problem), None
+        found = ListedRun(str(folder), kind, found.when, "damaged", str(problem))
     except (OSError, TypeError, ValueError, KeyError, AttributeError) as problem:  # a file may say anything
-        found.state, found.problem, found.score = "damaged", f"{type(problem).__name__}: {problem}", None
+        found = ListedRun(str(folder), kind, found.when, "damaged", f"{file} lacks or breaks {problem}")
     if found.state == "stopped" and _is_held(folder):
         found.state = "running"
     return found
+
+
+def _check(run: ListedRun) -> None:
+    number = (int, float, type(None))
+    score = run.score or {}
+    held: list[tuple[Any, tuple[type, ...]]] = [
+        *((text, (str, type(None))) for text in (run.program, run.lm, run.data, run.problem)),
+        *((value, number) for value in (run.calls, run.cost_usd, score.get("n"))),
+        *((score[end], number[:2]) for end in ("value", "low", "high") if score),
+    ]
+    for value, kinds in held:
+        if not isinstance(value, kinds):
+            raise TypeError(f"what {str(value)[:80]!r} stands for")
 
 
 def _evaluated(run: ListedRun, folder: Path, said: Document) -> None:

@@ -132,14 +132,23 @@ def test_where_defaults_come_from_is_shown(
         ("api_base = 'https://evil.example/v1'", "names another machine"),
         ("api_base = 'http://localhost.evil.example/v1'", "names another machine"),
         ("api_base = 'http://127.0.0.1@evil.example/v1'", "names another machine"),
-        ("set = ['environment=wikipedia:evil.example']", "names another machine"),
-        ("set = ['strategy=planted:Way']", "names code of this folder"),
+        ("[reproduce]\nenvironment = 'wikipedia:evil.example'", "names another machine"),
+        ("lm = 'huggingface/https://evil.example/x'", "names another machine"),
+        ("set = ['environment=wikipedia:evil.example']", "is more than numbers and words"),
+        ("set = ['strategy=planted:Way']", "is more than numbers and words"),
+        ("set = ['strategy=\"plan\\x74ed\\x3aWay\"']", "is more than numbers and words"),
+        ("set = ['members=[simple, program]']", "names code of this folder"),
+        ("[distil]\nteam = 'program'", "team is for the command line"),
+        ("[reproduce]\nenvironment = 'native:Place'", "names code of this folder"),
+        ("evaluate = 3", "evaluate is a command: write its options under [evaluate]"),
         ("[compile]\noptimizer = 'planted:best'", "names code of this folder"),
         ("[train]\nembedding = 'model'", "is a folder, which may hold code"),
     ],
 )
 def test_what_a_file_may_not_say_is_one_line(home: Path, text: str, told: str) -> None:
     (home / "planted.py").write_text("open('ran', 'w').close()\n")
+    (home / "native.abi3.so").touch()
+    (home / "program").write_text("program: single\nstrategy: planted:Way\n")
     (home / "model").mkdir()
     config(text)
     done = folkmoot("ask", "single:simple", "What?")

@@ -191,8 +191,13 @@ def test_runs_are_listed_with_score_and_price_the_newest_first(scripted: Scripte
     assert evaluate(scripted, ten, "--out", "runs/cut", "--budget", "3 calls").exit_code == 0
     (home / "runs" / "torn").mkdir()
     (home / "runs" / "torn" / "run.json").write_text('{"program": ')
+    said = json.loads((home / "runs" / "one" / "run.json").read_text())
+    for name, odd in (("odd", {"lms": 3}), ("odder", {"settings": {"program_spec": [1]}})):
+        (home / "runs" / name).mkdir()
+        (home / "runs" / name / "run.json").write_text(json.dumps(said | odd))
     found = {Path(run["folder"]).name: run for run in json.loads(folkmoot("runs", "--json").stdout)}
-    assert [*found][-1] == "one" or found["one"]["when"] == found["two"]["when"]
+    assert (found["odd"]["state"], found["odder"]["state"]) == ("damaged", "damaged")
+    assert [run["when"] for run in found.values()] == sorted(run["when"] for run in found.values())[::-1]
     one = found["one"]
     assert (one["kind"], one["program"], one["lm"], one["state"]) == (
         *("evaluate", "single:simple", "openai/scripted", "finished"),
