@@ -92,7 +92,7 @@ def from_row(row: Mapping[str, Any], where: str, kind: str | None = None) -> Que
                 raise UserError(f"the row has no {name!r}; add it, or name the column that holds it")
         fields["id"] = _text_of_number(fields["id"])
         fields["answer"] = _text_of_scalar(fields["answer"])
-        fields["choices"] = _choices_of(fields["choices"])
+        fields["choices"] = choices_by_label(fields["choices"])
         if not fields["context"]:
             fields["context"] = None
         fields["meta"] = _meta_of(fields["meta"], {k: v for k, v in row.items() if k not in FIELDS})
@@ -217,7 +217,7 @@ def _meta_of(meta: Any, extras: dict[str, Any]) -> Any:
     return meta
 
 
-def _choices_of(choices: Any) -> Any:
+def choices_by_label(choices: Any) -> Any:
     """Choices as an object of labels and texts, where the shape is one of those that data sets use."""
     if isinstance(choices, Mapping) and set(choices) == {"label", "text"}:
         labels, texts = choices["label"], choices["text"]

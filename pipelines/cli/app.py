@@ -129,6 +129,9 @@ def _default(field: Field[Any]) -> Any:
 
 for _options in COMMANDS:
     command(app, _options)
+_data = typer.Typer(name="data", help="Looks at questions before anything is spent.", no_args_is_help=True)
+command(_data, of.CheckOptions, ".data")
+app.add_typer(_data)
 
 
 def run() -> None:

@@ -94,7 +94,10 @@ def guarded(*, debug: bool = False, verbose: bool = False) -> Iterator[None]:
         with redirect_stdout(sys.stderr):
             yield
     except UserError as problem:
-        say(str(problem))
+        first, *others = getattr(problem, "lines", (str(problem),))
+        say(first)
+        for line in others:
+            typer.echo(f"  {one_line(line)}", err=True)
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:
         say("interrupted")

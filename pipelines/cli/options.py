@@ -214,7 +214,12 @@ class Columned(Options):
 
     columns: Annotated[
         list[str],
-        Option("--columns", metavar="FIELD=COLUMN", help="Column that holds a field, such as question=text."),
+        Option(
+            "--columns",
+            metavar="FIELD=COLUMN",
+            help="Column that holds a field, such as question=text, or answer=gold:from0 for places of "
+            "options counted from 0.",
+        ),
     ] = field(default_factory=list)
     kind: Kind = None
 
@@ -594,6 +599,19 @@ class RunsOptions(Options):
     sort: Annotated[
         str, Option(metavar="|".join(SORTS), help="Order, greatest or newest first; names by the alphabet.")
     ] = "time"
+
+
+@dataclass(kw_only=True)
+class CheckOptions(Columned):
+    """Show what a file of questions is understood as, and list everything that is wrong with it.
+
+    The exit code is 2 if anything is.
+    """
+
+    example = "data check questions.csv --columns answer=gold:from0"
+
+    source: Annotated[str, Argument(metavar="FILE|NAME", help="A file of questions, or a known data set.")]
+    split: Annotated[Text, Option(help="Split of a data set, or sheet of a workbook.")] = None
 
 
 @dataclass(kw_only=True)

@@ -22,7 +22,7 @@ from ..base.budget import Budget
 from ..base.journal import as_json, write_json
 from ..data import load as data
 from ..evaluation.answering import CONCURRENCY, seat_engines
-from ..evaluation.check import check_concurrency, check_program, check_train, listed
+from ..evaluation.check import check_concurrency, check_program, check_train
 from ..lms.foreign import billed_as
 from ..lms.named import lm_identity
 from ..runs.books import open_books
@@ -106,8 +106,8 @@ def compile(
     began = time.monotonic()
     chosen = optimizer_of(optimizer, preset)
     language_model = lm or dspy.settings.lm
-    train = listed(train, "train")
-    validation = listed(() if validation is None else validation, "validation")
+    train = data.listed(train, "train")
+    validation = data.listed(() if validation is None else validation, "validation")
     checked_whole("the seed", seed, 0)
     warned = check_input(program, train, validation, chosen, concurrency)
     learn, select = split(train, chosen, preset, seed)

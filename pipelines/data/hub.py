@@ -80,7 +80,7 @@ def _parquet_rows(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
         files = sorted(Path(folder).glob(pattern))
         if _complete(files):
             for file in files:
-                yield from tables.read(file)
+                yield from tables.read(file).rows
             return
     raise _unreachable(spec, split, failure)
 
@@ -106,7 +106,7 @@ def _com2sense_rows(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
     except Exception as error:  # as above
         raise _unreachable(spec, split, error) from None
     for number, row in enumerate(rows, 1):
-        yield TableRow(f"com2sense, row {number}", row)
+        yield TableRow(f"row {number}", row)
 
 
 def _dev(split: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,21 @@ from ...modules.reading.question import KINDS, Question, from_row
 from ..base.settings import settings
 from ..base.wording import counted
 from . import catalogue, hub, tables
+from .aliases import naming
 from .catalogue import SAMPLES, DatasetSpec
-from .tables import Mapper, TableRow
+from .columns import Columns
+from .tables import TableRow
 
 _BARE_NAME = re.compile(r"[\w.-]+")
 _WHERE = "_where"  # attribute, not a field: where a question stands in its file
+_NAMELESS = "?"  # stands for an id until there is one
+MOST_FAULTS = 20
+_LOG = logging.getLogger("folkmoot")
 _SPLIT_FILE = re.compile(r"(.+)-(train|validation|test)\.jsonl")
 
 
 def load(
-    name_or_path: str | Path,
+    name_or_path: Any,
     split: str | None = None,
     limit: int | None = None,
     seed: int | None = None,
@@ -36,15 +42,108 @@ def load(
     kind: str | None = None,
     data_dir: str | Path | None = None,
 ) -> list[Question]:
-    """The questions of a known data set, or of a JSONL, CSV or Parquet file or a saved `datasets` folder.
+    """The questions of a known data set, of a file, or of what Python holds.
 
     A name (any case, dashes or underscores, or the hub's own id) is searched for among the shipped samples,
-    then as NAME-SPLIT.jsonl in `data_dir` (default: FOLKMOOT_DATA), then on the Hugging Face hub. `split`
-    defaults to the one the data set is evaluated on; a file has none. `limit` keeps the first questions, or
-    with a `seed` a random sample in the order of the file; samples of one seed are nested. For HotpotQA a
-    seeded sample holds as many bridge as comparison questions. `columns` names columns ({"question":
-    "q_text"}); `kind` overrides the kind of every row. Raises UserError, naming file and line, for anything
-    that is not right.
+    then as NAME-SPLIT.jsonl in `data_dir` (default: FOLKMOOT_DATA), then on the Hugging Face hub. A path is
+    that of delimited text (CSV, TSV, …), JSON (an object a line, or an array), Parquet, Excel, or a saved
+    `datasets` folder. Or give an open file, a DataFrame, a `datasets.Dataset`, or a list of dicts,
+    `dspy.Example`s or questions. `split` defaults to the one the data set is evaluated on; of a workbook it
+    names the sheet, and other files have none. `limit` keeps the first questions, or with a `seed` a random
+    sample in the order of the file; samples of one seed are nested. For HotpotQA a seeded sample holds as
+    many bridge as comparison questions.
+
+    `columns` names columns ({"question": "q_text"}; {"answer": "gold:from0"} for places of options counted
+    from 0); `kind` overrides the kind of every row. What was guessed is said in one line to the log
+    `folkmoot`. A question without an id gets a hash of its content, and `meta.row`, its row. Raises
+    UserError, naming the source and each line (the first 20), for anything that is not right.
+    """
+    reading = understand(name_or_path, split, limit, seed, columns, kind, data_dir)
+    found, spec = _checked(reading), reading.spec
+    if limit is None or seed is None:
+        return found
+    if spec is None:
+        return sample(found, limit, seed)
+    return sample(found, limit, seed, balance=spec.balance, partner=spec.partner)
+
+
+def _checked(reading: Understood) -> list[Question]:
+    """Its questions, once what was guessed is said. Raises UserError where any is wrong, or none is there."""
+    if reading.said:
+        _LOG.warning("%s: %s", reading.name, reading.said)
+    if reading.count:
+        raise DataError(reading.name, reading.faults, reading.count)
+    if not reading.questions:
+        raise UserError(f"{reading.name} has no questions; give one with at least one row")
+    return reading.questions
+
+
+def listed(questions: Any, name: str = "questions") -> list[Question]:
+    """Questions as they are, of a list or a generator; those of anything else as `load` reads it.
+
+    An empty list stays empty. Raises UserError, calling what is in Python by `name`.
+    """
+    if isinstance(questions, Iterator):
+        questions = list(questions)
+    if isinstance(questions, Sequence) and all(isinstance(question, Question) for question in questions):
+        return list(questions)
+    return _checked(understand(questions, called=name))
+
+
+class DataError(UserError):
+    """What is wrong with a source of questions: `faults`, the first of `count`, each with its place.
+
+    `lines` are the message as lines of a terminal.
+    """
+
+    def __init__(self, name: str, faults: Sequence[str], count: int) -> None:
+        self.name, self.faults, self.count = name, list(faults), count
+        more = [f"and {count - len(faults)} more"] if count > len(faults) else []
+        self.lines = (
+            [f"{name}, {faults[0]}"] if count == 1 else [f"{name} has {count} faults", *faults, *more]
+        )
+        first, *others = self.lines
+        super().__init__(first + (f": {'; '.join(others)}" if others else ""))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DataError, (self.name, self.faults, self.count)
+
+
+@dataclass
+class Understood:
+    """What a source was understood as: its questions, what was guessed, and its faults (the first 20)."""
+
+    name: str
+    spec: DatasetSpec | None = None
+    questions: list[Question] = field(default_factory=list)
+    said: str = ""
+    faults: list[str] = field(default_factory=list)
+    count: int = 0
+    """How many faults there are."""
+    made_ids: int = 0
+    """How many questions had no id of their own."""
+
+    def fault(self, where: str, said: str) -> None:
+        self.count += 1
+        if self.count <= MOST_FAULTS:
+            self.faults.append(f"{where}: {said}" if where else said)
+
+
+def understand(
+    source: Any,
+    split: str | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    kind: str | None = None,
+    data_dir: str | Path | None = None,
+    *,
+    called: str | None = None,
+) -> Understood:
+    """What `load` reads, with all faults of rows instead of an error for them.
+
+    Raises UserError for what has no rows to look at: an unknown name, an unreadable file, columns that do not
+    say what is what. `called` is what errors call a source in Python.
     """
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise UserError(f"limit is {limit}; give a number of questions from 1 up, or none for all of them")
@@ -52,26 +151,30 @@ def load(
         raise UserError(f"seed is {seed!r}; give a whole number")
     if kind is not None and kind not in KINDS:
         raise UserError(f"kind is {kind!r}; the kinds are {', '.join(KINDS)}")
-    folder = _folder(data_dir)
-    spec = catalogue.find(name_or_path) if isinstance(name_or_path, str) else None
-    if spec is not None:
-        rows = map(Mapper(columns), _known(spec, spec.split(split), folder))
+    wanted = [name.rpartition(":")[0] or name for name in (columns or {}).values()]
+    spec = None
+    if isinstance(source, str | Path):
+        table, spec = _table(source, split, data_dir, [*wanted, *(columns or {}).values()])
+    elif hasattr(source, "read"):
+        table = tables.read_stream(source, wanted)
     else:
-        path, split = _path_of(name_or_path, split, folder)
-        spec = catalogue.of_file(path)
-        rows = map(
-            Mapper(columns, table=path.suffix.casefold() not in tables.JSON_LINES), tables.read(path, split)
-        )
-    questions = _questions(rows, kind or (spec.kind if spec else None), spec)
-    # Without a seed nothing past the limit is read: of millions of rows only the first ones cost time.
-    found = list(questions if limit is None or seed is not None else islice(questions, limit))
-    if not found:
-        raise UserError(f"{name_or_path} has no questions; give one with at least one row")
-    if limit is None or seed is None:
-        return found
-    if spec is None:
-        return sample(found, limit, seed)
-    return sample(found, limit, seed, balance=spec.balance, partner=spec.partner)
+        table = tables.read_held(source, split, called)
+    reading = Understood(table.name, spec)
+    mapper = Columns(columns, kind=kind or (spec.kind if spec else None), cells=table.cells)
+    try:
+        # Without a seed nothing past the limit is read: of millions of rows only the first ones cost time.
+        for question in islice(
+            _questions(mapper.read(table.rows), kind, reading), None if seed is not None else limit
+        ):
+            reading.questions.append(question)
+    except UserError as error:
+        if not reading.questions and not reading.count:
+            said = str(error)
+            raise UserError(said if said.startswith(table.name) else f"{table.name}, {said}") from None
+        reading.fault("", str(error))  # such as a line too long to read, where the reading ends
+    guessed = ", ".join(filter(None, (*table.notes, mapper.said(), _mixed(reading, kind))))
+    reading.said = f"read {guessed}" if guessed else ""
+    return reading
 
 
 def load_part(
@@ -193,6 +296,12 @@ def fingerprint(questions: Iterable[Question]) -> str:
     return digest.hexdigest()
 
 
+def stands_at(question: Question) -> str:
+    """Where a question stands in what it was read from ("line 7"), or its id."""
+    where = str(getattr(question, _WHERE, f"question {question.id!r}"))
+    return where.rpartition(", ")[2]
+
+
 def check_labelled(questions: Iterable[Question]) -> None:
     """Raises UserError if a question has no gold answer, before it could be scored."""
     unlabelled = [question for question in questions if question.answer is None]
@@ -203,7 +312,7 @@ def check_labelled(questions: Iterable[Question]) -> None:
         has = "has" if len(unlabelled) == 1 else "have"
         raise UserError(
             f"{counted(len(unlabelled), 'question')} {has} no answer (the first {where}); add the answers, "
-            f"or name the column that holds them, {tables.naming('answer')}"
+            f"or name the column that holds them, {naming('answer')}"
         )
 
 
@@ -299,12 +408,24 @@ def _local(spec: DatasetSpec, split: str, folder: Path | None) -> Path | None:
     return path if path is not None and path.is_file() else None
 
 
-def _known(spec: DatasetSpec, split: str, folder: Path | None) -> Iterator[TableRow]:
+def _table(
+    source: str | Path, split: str | None, data_dir: str | Path | None, wanted: Sequence[str]
+) -> tuple[tables.Source, DatasetSpec | None]:
+    """The rows of a known data set or of a file, and the data set if it is known."""
+    folder = _folder(data_dir)
+    spec = catalogue.find(source) if isinstance(source, str) else None
+    if spec is not None:
+        return _known(spec, spec.split(split), folder), spec
+    path, split = _path_of(source, split, folder)
+    return tables.read(path, split, wanted), catalogue.of_file(path)
+
+
+def _known(spec: DatasetSpec, split: str, folder: Path | None) -> tables.Source:
     path = _local(spec, split, folder)
     if path is not None:
         return tables.read(path)
     if hub.can_fetch(spec):
-        return hub.fetch(spec, split)
+        return tables.Source(f"{spec.name} ({split})", hub.fetch(spec, split))
     if spec.shipped:
         raise UserError(f"{spec.name} ({split}) is missing from the package; install folkmoot again")
     file = spec.file.format(split=split)
@@ -340,22 +461,58 @@ def _own_files(folder: Path | None) -> Iterator[tuple[str, str, Path]]:
             yield match[1], match[2], path
 
 
-def _questions(rows: Iterable[TableRow], kind: str | None, spec: DatasetSpec | None) -> Iterator[Question]:
-    """Questions from mapped rows; an id that stands twice is refused."""
-    seen: dict[str, str] = {}
-    for where, fields in rows:
+def _questions(rows: Iterable[TableRow], kind: str | None, reading: Understood) -> Iterator[Question]:
+    """Questions from mapped rows; what is wrong with a row goes to the reading's faults."""
+    spec, seen = reading.spec, dict[str, str]()
+    again: Counter[str] = Counter()
+    for number, (where, fields, fault) in enumerate(rows, 1):
+        if fault:
+            reading.fault(where, fault)
+            continue
         if spec is not None and spec.closed_book:
             fields["context"] = None
         if spec is not None and spec.evidence and isinstance(fields.get("context"), list):
             fields["context_ids"] = fields.pop("context")  # a field of another name goes to meta
-        question = from_row(fields, where, kind)
+        made = fields.get("id") is None or fields["id"] == ""
+        try:
+            named = fields | {"id": _NAMELESS} if made else fields
+            question = from_row(named, where, kind or (spec.kind if spec else None))
+        except UserError as error:
+            said = str(error).removeprefix(f"{where}: ")
+            reading.fault(where, said.replace(f"question {_NAMELESS!r}", "the question"))
+            continue
+        if made:
+            reading.made_ids += 1
+            content = content_id(question)
+            again[content] += 1
+            question.id = content if again[content] == 1 else f"{content}-{again[content]}"
+            question.meta.setdefault("row", number)
         if question.id in seen:
-            raise UserError(
-                f"{where}: the id {question.id!r} already stands at {seen[question.id]}; make ids unique"
+            reading.fault(
+                where, f"the id {question.id!r} already stands at {seen[question.id]}; make ids unique"
             )
+            continue
         seen[question.id] = where
-        setattr(question, _WHERE, where)
+        setattr(question, _WHERE, f"{reading.name}, {where}")
         yield question
+
+
+def content_id(question: Question) -> str:
+    """12 hex digits of what is asked and what is right: the same in any file, format, order and version.
+
+    Questions that differ in `meta` alone share it; `load` numbers the second and later ones (`…-2`).
+    """
+    choices = None if question.choices is None else list(question.choices.items())
+    content = [question.question, choices, question.context, question.answer]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
+
+
+def _mixed(reading: Understood, kind: str | None) -> str:
+    """Words on kinds that differ from row to row, where nobody said so."""
+    kinds = Counter(question.kind for question in reading.questions)
+    if kind is not None or reading.spec is not None or len(kinds) < 2:
+        return ""
+    return " and ".join(f"{counted(count, 'row')} as {name}" for name, count in kinds.items())
 
 
 def check_ids(questions: Sequence[Question]) -> None:

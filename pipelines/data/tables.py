@@ -1,167 +1,173 @@
-"""Rows from files that users bring: JSONL, CSV, Parquet, a saved `datasets` folder; columns found by name."""
+"""Rows of whatever users bring: delimited text, JSON, Parquet, Excel, saved data sets, frames and lists."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from datetime import date, time
-from decimal import Decimal
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
+
+import dspy
 
 from ...modules.base.errors import UserError
-from ...modules.reading.question import FIELDS
+from ..base.wording import counted
+from .aliases import known
 
 
 class TableRow(NamedTuple):
-    """One row as read, and where it stands (file and line or row), for errors."""
+    """One row as read, where it stands ("line 7"), and what keeps it from being read, if anything does."""
 
     where: str
     fields: dict[str, Any]
+    fault: str = ""
 
 
-# The names that public data sets use for each field, besides the field's own.
-ALIASES: dict[str, tuple[str, ...]] = {
-    "id": ("qid", "question_id", "questionid", "example_id", "uid", "_id"),
-    "question": ("query", "prompt", "problem", "question_text", "sent"),
-    "choices": ("options",),
-    "answer": ("label", "answerkey", "answer_key", "gold", "target", "correct_answer"),
-    "context": ("passage", "paragraph"),
-    "kind": (),
-    "meta": ("metadata",),
-}
-_OPTION_COLUMN = re.compile(r"(?:(?i:choice|option)[_ -]?)([A-Za-z]|\d{1,2})|([A-Z])")
-_BATCH = 1024
+@dataclass
+class Source:
+    """Rows, and what errors call them.
+
+    `cells` says that nested values may stand as text in a cell, and that absent ones are padded. `notes` says
+    what was guessed on the way; it is whole when the last row has been read.
+    """
+
+    name: str
+    rows: Iterator[TableRow]
+    cells: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
 MOST_ROW = 8 * 2**20
 """Bytes of a row of input, unpacked."""
-_LARGE, _DENSE = 2**26, 100  # bytes of a column, and how many times as large as the file has it
+_MOST_DOCUMENT = 2**28  # bytes of a JSON array, which is read whole
+_LARGE, _DENSE = 2**26, 100  # bytes of a part of a packed file, and how many times as large as it is packed
+_BATCH = 1024
+_DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
+_JSON = (".jsonl", ".ndjson", ".json")
+_TEXT = (".csv", ".tsv", ".tab", ".psv", ".txt")
+_EXCEL = (".xlsx", ".xlsm")
+_SPACE = re.compile(r"\s*")
 
 
-def read(path: Path, split: str | None = None) -> Iterator[TableRow]:
-    """The rows of a file or a saved `datasets` folder, one at a time; only such a folder has splits.
+def read(path: Path, split: str | None = None, wanted: Iterable[str] = ()) -> Source:
+    """The rows of a file or a saved `datasets` folder, one at a time, by its extension.
 
-    Raises UserError, naming file and line, for what cannot be read; an unreadable row ends the reading.
+    A `split` is one of such a folder, or a sheet of a workbook. `wanted` are columns that must be there: they
+    help to find the delimiter. Raises UserError, here or from the rows, for what cannot be read.
     """
+    suffix = path.suffix.casefold()
     if not path.exists():
         raise UserError(f"there is no file {str(path)!r}; correct the path")
-    reader = _READERS.get(path.suffix.casefold())
+    table = Source(str(path), iter(()), cells=suffix not in _JSON)
     if path.is_dir():
-        yield from _saved_dataset(path, split)
-    elif reader is None:
-        raise UserError(f"{path} is of no known type; give {', '.join(_READERS)} or a saved datasets folder")
+        table.rows = _saved_dataset(path, split)
+    elif suffix in _EXCEL:
+        table.rows = _excel(path, split, table.notes)
+    elif suffix in (".xls", ".ods", ".numbers"):
+        raise UserError(f"{path} is a spreadsheet of a kind that is not read; save it as .xlsx or .csv")
+    elif suffix not in (*_JSON, *_TEXT, ".parquet"):
+        kinds = ", ".join((*_JSON, *_TEXT, ".parquet", *_EXCEL))
+        raise UserError(f"{path} is of no known type; give {kinds} or a saved datasets folder")
     elif split is not None:
         raise UserError(f"{path} is a single file and has no split {split!r}; leave the split out")
+    elif suffix == ".parquet":
+        table.rows = _parquet(path)
     else:
-        try:
-            yield from reader(path)
-        except OSError as error:
-            raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
+        usual = {".csv": ",", ".psv": "|", ".txt": ""}.get(suffix, "\t")
+        text = partial(_delimited, notes=table.notes, wanted=set(wanted), usual=usual)
+        reader = _json if suffix in _JSON else text
+        table.rows = _opened(path, reader)
+    return table
 
 
-def _lines(path: Path) -> Iterator[str]:
-    with path.open("rb") as file:
-        for number, line in enumerate(iter(partial(file.readline, MOST_ROW + 1), b""), 1):
-            if len(line) > MOST_ROW:
-                raise _too_long(f"{path}, line {number}")
-            try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                raise UserError(f"{path}, line {number}: not UTF-8; save the file as UTF-8") from None
+def read_stream(stream: IO[Any], wanted: Iterable[str] = (), name: str | None = None) -> Source:
+    """The rows of an open file, such as standard input: JSON if it begins like JSON, else delimited text."""
+    given = stream.read(_MOST_DOCUMENT)
+    raw = given.encode() if isinstance(given, str) else given
+    name = name or str(getattr(stream, "name", "") or "the stream").replace("<stdin>", "standard input")
+    if len(raw) >= _MOST_DOCUMENT:
+        raise UserError(f"{name} is longer than {_MOST_DOCUMENT // 2**20} MB; give the path of a file")
+    table = Source(name, iter(()))
+    table.cells = raw.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"[")
+    file = io.BytesIO(raw)
+    table.rows = _delimited(file, notes=table.notes, wanted=set(wanted)) if table.cells else _json(file)
+    return table
 
 
-def _jsonl(path: Path) -> Iterator[TableRow]:
-    for number, line in enumerate(_lines(path), 1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            fields = json.loads(line, object_pairs_hook=_without_repeats)
-        except json.JSONDecodeError as error:
-            raise UserError(
-                f"{where}: not a JSON object ({error.msg}, column {error.colno}); write one object a line"
-            ) from None
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{where}: {error}; correct the row") from None
-        if not isinstance(fields, dict):
-            raise UserError(
-                f"{where}: a JSON {type(fields).__name__}, not an object; write one object a line"
-            )
-        yield TableRow(where, fields)
+def read_held(given: Any, split: str | None = None, name: str | None = None) -> Source:
+    """The rows of a DataFrame, a `datasets.Dataset` or a list of dicts, `dspy.Example`s or questions.
 
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):  # json itself silently keeps the last of them
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(k for k in keys if keys.count(k) > 1)!r} stands twice in one object")
-    return found
-
-
-def _csv(path: Path) -> Iterator[TableRow]:
-    rows = csv.reader(_lines(path), strict=True)
-    start = 1  # a quoted cell may hold line breaks, so a row is named by the line it begins on
-    try:
-        header = next(rows, [])
-        if len(set(header)) < len(header):
-            raise UserError(
-                f"{path}, line 1: two columns have the same name; the header is {', '.join(header)}"
-            )
-        start = rows.line_num + 1
-        for cells in rows:
-            where, start = f"{path}, line {start}", rows.line_num + 1
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                raise UserError(
-                    f"{where}: {len(cells)} cells under {len(header)} columns; quote cells with commas"
-                )
-            yield TableRow(
-                where,
-                {name: cell if cell.strip() else None for name, cell in zip(header, cells, strict=True)},
-            )
-    except csv.Error as error:
-        raise UserError(f"{path}, line {start}: not readable as CSV ({error}); correct the quoting") from None
-
-
-def _parquet(path: Path) -> Iterator[TableRow]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            number = 0
-            for batch in file.iter_batches(batch_size=_batch(path, file.metadata)):
-                if batch.nbytes > MOST_ROW:
-                    for place in range(batch.num_rows):
-                        if batch.slice(place, 1).nbytes > MOST_ROW:
-                            raise _too_long(f"{path}, row {number + place + 1}")
-                for fields in batch.to_pylist():
-                    number += 1
-                    yield TableRow(f"{path}, row {number}", fields)
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not readable as Parquet ({_first_line(error)}); write it again") from None
-
-
-def _batch(path: Path, metadata: Any) -> int:
-    """How many rows of a Parquet file to unpack at once: one where it is far larger once unpacked.
-
-    Raises UserError where rows are too long on average, before any is unpacked.
+    Raises UserError for anything else.
     """
-    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
-    for group in groups:
-        if group.total_byte_size > MOST_ROW * group.num_rows:
-            raise _too_long(f"{path}, one of {group.num_rows} rows")
-    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
-    dense = (max(_LARGE, _DENSE * one.total_compressed_size) < one.total_uncompressed_size for one in chunks)
-    return 1 if any(dense) else _BATCH
+    kind = type(given).__name__
+    name = name or f"the {kind}"
+    if isinstance(given, Mapping) and type(given).__module__.startswith("datasets."):
+        return Source(name, _dataset(_split(given, split, name)), cells=True)
+    if split is not None:
+        raise UserError(f"{name} has no split {split!r}; leave the split out")
+    if type(given).__module__.startswith("datasets."):
+        return Source(name, _dataset(given), cells=True)
+    if kind == "DataFrame" and hasattr(given, "iloc"):
+        return Source(name, _frame(given, name), cells=True)
+    if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
+        what = "None" if given is None else f"a {kind}"
+        raise UserError(
+            f"{name if name != f'the {kind}' else 'the source'} is {what} and no questions: give a path, a "
+            "name, a DataFrame, a datasets.Dataset, or a list of dicts, dspy.Examples or fm.Questions"
+        )
+    return Source(name, _members(given, name))
 
 
-def _too_long(where: str) -> UserError:
-    return UserError(f"{where}: longer than {MOST_ROW // 2**20} MB; shorten the row, or split it")
+def _members(given: Iterable[Any], name: str) -> Iterator[TableRow]:
+    for number, row in enumerate(given, 1):
+        if isinstance(row, dspy.Example):
+            fields = dict(row.items())
+        elif isinstance(row, Mapping):
+            fields = {str(key): value for key, value in row.items()}
+        else:
+            what = "None" if row is None else f"a {type(row).__name__}"
+            raise UserError(
+                f"{name}[{number - 1}] is {what} and no question: give dicts, dspy.Examples or fm.Questions"
+            )
+        yield TableRow(f"row {number}", fields)
+
+
+def _frame(frame: Any, name: str) -> Iterator[TableRow]:
+    if frame.index.name is not None and frame.index.name not in frame.columns:
+        frame = frame.reset_index()  # an index with a name is a column that was set aside
+    header = _header([str(column) for column in frame.columns], name)
+    for start in range(0, len(frame), _BATCH):
+        part = frame.iloc[start : start + _BATCH]
+        for number, cells in enumerate(part.itertuples(index=False, name=None), start + 1):
+            yield TableRow(f"row {number}", dict(zip(header, cells, strict=True)))
+
+
+def _dataset(loaded: Any) -> Iterator[TableRow]:
+    import datasets
+
+    # A column of class numbers means their names: the numbers alone could be read as numbers or wrong labels.
+    features = loaded.features or {}
+    names = {
+        column: kind.int2str for column, kind in features.items() if isinstance(kind, datasets.ClassLabel)
+    }
+    for number, fields in enumerate(loaded, 1):
+        for column, name_of in names.items():
+            if fields[column] is not None:
+                fields[column] = name_of(fields[column])
+        yield TableRow(f"row {number}", fields)
+
+
+def _split(parts: Mapping[str, Any], split: str | None, name: str) -> Any:
+    chosen = split or (next(iter(parts)) if len(parts) == 1 else None)
+    if chosen is None or chosen not in parts:
+        raise UserError(f"{name} has the splits {', '.join(parts)}; choose one of them, not {split!r}")
+    return parts[chosen]
 
 
 def _saved_dataset(path: Path, split: str | None) -> Iterator[TableRow]:
@@ -175,155 +181,393 @@ def _saved_dataset(path: Path, split: str | None) -> Iterator[TableRow]:
             "give such a folder or a file"
         ) from None
     if isinstance(loaded, datasets.DatasetDict):
-        chosen = split or (next(iter(loaded)) if len(loaded) == 1 else None)
-        if chosen not in loaded:
-            raise UserError(f"{path} has the splits {', '.join(loaded)}; choose one of them, not {split!r}")
-        loaded = loaded[chosen]
+        loaded = _split(loaded, split, str(path))
     elif split is not None:
         raise UserError(f"{path} is a single data set and has no split {split!r}; leave the split out")
-    # A column of class numbers means their names: the numbers alone could be read as numbers or wrong labels.
-    names = {c: f.int2str for c, f in loaded.features.items() if isinstance(f, datasets.ClassLabel)}
-    for number, fields in enumerate(loaded, 1):
-        for column, name_of in names.items():
-            if fields[column] is not None:
-                fields[column] = name_of(fields[column])
-        yield TableRow(f"{path}, row {number}", fields)
+    yield from _dataset(loaded)
 
 
-JSON_LINES = (".jsonl", ".ndjson", ".json")
-_READERS: dict[str, Callable[[Path], Iterator[TableRow]]] = {
-    **dict.fromkeys(JSON_LINES, _jsonl),
-    ".csv": _csv,
-    ".parquet": _parquet,
-}
+def _opened(path: Path, reader: Callable[[IO[bytes]], Iterator[TableRow]]) -> Iterator[TableRow]:
+    try:
+        with path.open("rb") as file:
+            yield from reader(file)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-class Mapper:
-    """Turns rows as they stand in a file into rows with `Question`'s fields; other columns keep their names.
+# Text ------------------------------------------------------------------------------------------------
 
-    A field is found under the name that `columns` gives ({"question": "q_text"}), else its own, else one of
-    ALIASES (case, spaces and dashes aside). Options in columns of their own (A, B, …, choice_a, option_1)
-    become `choices`. In tables, `choices`, `meta` and `context` may be JSON text, and empty members of nested
-    values are dropped, because Parquet gives every row the same members.
-    """
 
-    def __init__(self, columns: Mapping[str, str] | None = None, *, table: bool = False) -> None:
-        wrong = [name for name in columns or {} if name not in FIELDS]
-        if wrong:
-            raise UserError(
-                f"columns names the unknown field {wrong[0]!r}; the fields are {', '.join(FIELDS)}"
-            )
-        self._columns = dict(columns or {})
-        self._table = table
-        self._plans: dict[tuple[str, ...], tuple[dict[str, str], dict[str, str]]] = {}
+class _Lines:
+    """The lines of a text, decoded one by one; `others` counts those that are Windows-1252, not UTF-8."""
 
-    def __call__(self, row: TableRow) -> TableRow:
-        names = tuple(row.fields)
-        if names not in self._plans:  # nearly always the same for every row
-            self._plans[names] = self._plan(names, row.where)
-        sources, options = self._plans[names]
-        fields = {
-            field: self._value(field, row.fields[source], row.where) for field, source in sources.items()
-        }
-        if options:
-            texts = {label: _plain(row.fields[column], row.where) for column, label in options.items()}
-            fields["choices"] = {label: text for label, text in texts.items() if text is not None} or None
-        used = {*sources.values(), *options}
-        for name in names:
-            if name in used:
-                continue
-            value = self._value("meta", row.fields[name], row.where, parse=False)
-            if name not in FIELDS:
-                fields[name] = value
-            elif value is not None and isinstance(
-                fields.get("meta") or {}, dict
-            ):  # `columns` took another column for this field: this one is kept beside it
-                fields["meta"] = {name: value, **(fields.get("meta") or {})}
-        return TableRow(row.where, fields)
+    def __init__(self, file: IO[bytes], *, windows: bool) -> None:
+        self.number = self.others = 0
+        self._file, self._windows = file, windows
 
-    def _plan(self, names: tuple[str, ...], where: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Field → column, and option column → label, for rows with these columns."""
-        sources: dict[str, str] = {}
-        for field, column in self._columns.items():
-            if column not in names:
-                raise UserError(
-                    f"{where}: no column {column!r} for {field}; the columns are {', '.join(names)}"
-                )
-            sources[field] = column
-        free = [name for name in names if name not in sources.values()]
-        for field in FIELDS:
-            if field in sources:
-                continue
-            for wanted in ((field,), ALIASES[field]):
-                found = [name for name in free if _folded(name) in wanted]
-                if len(found) > 1:
-                    raise UserError(
-                        f"{where}: the columns {' and '.join(found)} could both be the {field}; "
-                        f"say which {naming(field)}"
-                    )
-                if found:
-                    sources[field] = found[0]
-                    break
-        for field in ("id", "question"):
-            if field not in sources:
-                raise UserError(
-                    f"{where}: no {field}; the columns are {', '.join(names) or 'none'}, "
-                    f"so add one named {field!r} or say which {naming(field)}"
-                )
-        options: dict[str, str] = {}
-        if "choices" not in sources:
-            matches = {
-                n: m for n in names if n not in sources.values() and (m := _OPTION_COLUMN.fullmatch(n))
-            }
-            if len(matches) > 1:
-                options = {name: (m[1] or m[2]).upper() for name, m in matches.items()}
-        return sources, options
-
-    def _value(self, field: str, value: Any, where: str, *, parse: bool = True) -> Any:
-        value = _plain(value, where)
-        if not self._table or field not in ("choices", "context", "meta"):
-            return value
-        if parse and isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+    def __iter__(self) -> Iterator[str]:
+        for line in iter(partial(self._file.readline, MOST_ROW + 1), b""):
+            self.number += 1
+            where = f"line {self.number}"
+            if len(line) > MOST_ROW:
+                raise UserError(f"{where}: {_TOO_LONG}")
             try:
-                parsed = json.loads(value, object_pairs_hook=_without_repeats)
-            except ValueError as error:
-                if field == "context":
-                    return value
-                raise UserError(f"{where}: {field} is not readable as JSON ({error}); correct it") from None
-            is_passages = isinstance(parsed, list) and all(isinstance(passage, str) for passage in parsed)
-            return parsed if field != "context" or is_passages else value
-        return (_without_empty(value) or None) if isinstance(value, dict) else value
+                yield line.decode("utf-8-sig" if self.number == 1 else "utf-8")
+            except UnicodeDecodeError:
+                yield self._other(line, where)
+
+    def _other(self, line: bytes, where: str) -> str:
+        foreign = sum(byte > 127 for byte in line)
+        text = line.decode("cp1252", "ignore")
+        western = b"\0" not in line and foreign * 4 < len(line) and len(text) == len(line)
+        if not western:
+            raise UserError(f"{where}: not UTF-8; save the file as UTF-8")
+        if not self._windows:
+            raise UserError(f"{where}: not UTF-8 but, it seems, cp1252 (Windows); save the file as UTF-8")
+        self.others += 1
+        return text
 
 
-def naming(field: str) -> str:
-    """How a user says which column holds a field, on the command line and in Python."""
-    return f'with --columns {field}=NAME (in Python columns={{"{field}": "NAME"}})'
+def _utf8(file: IO[bytes]) -> IO[bytes]:
+    """The file, or what it holds as UTF-8 where its first bytes say that it is UTF-16 ("Unicode text")."""
+    marked = file.read(2) in (b"\xff\xfe", b"\xfe\xff")
+    file.seek(0)
+    return io.BytesIO(file.read().decode("utf-16", "replace").encode()) if marked else file
 
 
-def _folded(name: str) -> str:
-    return re.sub(r"[\s-]+", "_", name.strip().casefold())
+_TOO_LONG = f"longer than {MOST_ROW // 2**20} MB; shorten the row, or split it"
 
 
-def _plain(value: Any, where: str) -> Any:
-    """`value` with only what JSON can hold: not-a-number cells are empty, dates and decimals become text."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
+def _delimited(file: IO[bytes], notes: list[str], wanted: set[str], usual: str = "") -> Iterator[TableRow]:
+    lines = _Lines(_utf8(file), windows=True)
+    text = iter(lines)
+    first = next(text, "")
+    stated = re.fullmatch(r"sep=(.)\r?\n?", first)  # what Excel writes for Excel
+    if stated:
+        first = next(text, "")
+    if "\0" in first:
+        raise UserError("line 1: holds NUL characters; save the file as UTF-8 text")
+    delimiter = stated[1] if stated else _delimiter(first, wanted, usual)
+    if usual and delimiter != usual and not stated:
+        notes.append(f"cells parted by {_DELIMITERS[delimiter]}")
+    rows = csv.reader(chain([first], text), strict=True, delimiter=delimiter)
+    before = 1 if stated else 0
+    header: list[str] | None = None
+    while True:  # a quoted cell may hold line breaks, so a row is named by the line it begins on
+        where = f"line {before + rows.line_num + 1}"
+        try:
+            cells = next(rows)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            if header is None:
+                raise UserError(f"{where}: {_unreadable(error)}") from None
+            yield TableRow(where, {}, _unreadable(error))
+            continue
+        if not any(cell.strip() for cell in cells):
+            continue
+        if header is None:
+            header = _header(cells, where)
+            continue
+        while len(cells) > len(header) and not cells[-1].strip():
+            cells.pop()
+        if len(cells) != len(header):
+            said = f"{len(cells)} cells under {len(header)} columns; quote cells that hold the delimiter"
+            yield TableRow(where, {}, said)
+            continue
+        values = (cell if cell.strip() else None for cell in cells)
+        yield TableRow(where, dict(zip(header, values, strict=True)))
+    if lines.others:
+        notes.append(f"{counted(lines.others, 'line')} as cp1252 (Windows), not being UTF-8")
+
+
+def _unreadable(error: csv.Error) -> str:
+    said = str(error)
+    if "field limit" in said:
+        return "a cell is longer than 131,072 characters, or a quote is never closed; correct it"
+    if "unexpected end" in said:
+        said = "a quote that opens in this row is never closed"
+    if "new-line" in said:
+        return "a line ends in CR alone; save the file with the line ends of Unix or Windows"
+    return f"not readable as CSV ({said}); correct the quoting"
+
+
+def _delimiter(first: str, wanted: set[str], usual: str) -> str:
+    """The delimiter under which the header has the most columns that are known, else the usual one."""
+
+    def told(delimiter: str) -> tuple[int, int]:
+        try:
+            names = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
+        except csv.Error:
+            return 0, 0
+        return sum(name in wanted or known(name) for name in names), len(names)
+
+    return max(_DELIMITERS, key=lambda delimiter: (told(delimiter), delimiter == usual))
+
+
+def _header(names: Sequence[str], where: str) -> list[str]:
+    """Names without stray blanks; one that is blank is called by its place."""
+    header = [name.strip() or f"column {place}" for place, name in enumerate(names, 1)]
+    if len(set(header)) < len(header):
+        raise UserError(
+            f"{where}: two columns have the same name; the header is {', '.join(header)}, so rename one"
+        )
+    return header
+
+
+# JSON ------------------------------------------------------------------------------------------------
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):  # json itself silently keeps the last of them
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(k for k in keys if keys.count(k) > 1)!r} stands twice in one object")
+    return found
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats)
+
+
+def _json(file: IO[bytes]) -> Iterator[TableRow]:
+    """One object a line, or one document: an array of objects, or an object that holds one."""
+    file = _utf8(file)
+    start = file.read(2**16).lstrip(b"\xef\xbb\xbf \t\r\n").splitlines() or [b""]
+    file.seek(0)
+    if start[0][:1] == b"[" or (start[0][:1] == b"{" and _goes_on(start)):
+        yield from _document(file)
+        return
+    alone = sum(bool(line.strip()) for line in start) == 1
+    lines = _Lines(file, windows=False)
+    for line in lines:
+        if not line.strip():
+            continue
+        where = f"line {lines.number}"
+        try:
+            value = DECODER.decode(line)
+        except (ValueError, RecursionError) as error:
+            yield TableRow(where, {}, _not_json(error, "one object a line"))
+            continue
+        if (
+            alone
+            and isinstance(value, dict)
+            and not any(known(name) and _flat(value[name]) for name in value)
+        ):
+            yield from _inside(value)
+        else:
+            yield _object(where, value, "one object a line")
+
+
+def _flat(value: Any) -> bool:
+    return not isinstance(value, dict | list)
+
+
+def _goes_on(start: Sequence[bytes]) -> bool:
+    """Whether an object that begins on the first line ends on a later one."""
+    follows = next((line.lstrip()[:1] for line in islice(start, 1, None) if line.strip()), b"{")
+    try:
+        json.loads(start[0])
+    except (ValueError, RecursionError):
+        return follows != b"{"
+    return False
+
+
+def _document(file: IO[bytes]) -> Iterator[TableRow]:
+    raw = file.read(_MOST_DOCUMENT + 1)
+    if len(raw) > _MOST_DOCUMENT:
+        raise UserError(
+            f"line 1: an array of more than {_MOST_DOCUMENT // 2**20} MB; write one object a line instead"
+        )
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise UserError(f"line {line}: not UTF-8; save the file as UTF-8") from None
+    at = _past_space(text, 0)
+    if text[at] == "[":
+        yield from _array(text, at + 1)
+        return
+    try:
+        whole, end = DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError) as error:
+        said = _not_json(error, "an array of objects, or one object a line")
+        raise UserError(f"line {getattr(error, 'lineno', 1)}: {said}") from None
+    if text[end:].strip():
+        raise UserError("line 1: objects over several lines; put them into an array, or each on one line")
+    yield from _inside(whole)
+
+
+def _past_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _array(text: str, at: int) -> Iterator[TableRow]:
+    """The objects of an array whose first member begins at or after a place."""
+    line, counted_to = 1, 0
+    while True:
+        at = _past_space(text, at)
+        line, counted_to = line + text.count("\n", counted_to, at), at
+        if text[at : at + 1] == "]" and not text[at + 1 :].strip():
+            return
+        where = f"line {line}"
+        try:
+            value, end = DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            said = _not_json(error, "an array of objects, or one object a line")
+            yield TableRow(f"line {getattr(error, 'lineno', line)}", {}, said)
+            return
+        if end - at > MOST_ROW:
+            yield TableRow(where, {}, _TOO_LONG)
+        else:
+            yield _object(where, value, "an array of objects")
+        at = _past_space(text, end)
+        if text[at : at + 1] == ",":
+            at += 1
+        elif text[at : at + 1] != "]":
+            yield TableRow(where, {}, "not a JSON array (',' or ']' is missing after it); correct it")
+            return
+
+
+def _inside(whole: dict[str, Any]) -> Iterator[TableRow]:
+    """The rows in one object: the list of objects it holds, its columns, or the object itself."""
+    lists = {k: v for k, v in whole.items() if isinstance(v, list) and v and isinstance(v[0], dict)}
+    if "question" in whole and not isinstance(whole["question"], list | dict):
+        yield TableRow("row 1", whole)
+    elif len(lists) == 1:
+        for number, value in enumerate(next(iter(lists.values())), 1):
+            yield _object(f"row {number}", value, "a list of objects")
+    elif whole and all(isinstance(v, dict) and v.keys() == _first(whole).keys() for v in whole.values()):
+        for number, key in enumerate(_first(whole), 1):  # as DataFrame.to_json writes it
+            yield TableRow(f"row {number}", {name: column[key] for name, column in whole.items()})
+    elif whole and all(isinstance(v, list) and len(v) == len(_first(whole)) for v in whole.values()):
+        for number, cells in enumerate(zip(*whole.values(), strict=True), 1):
+            yield TableRow(f"row {number}", dict(zip(whole, cells, strict=True)))
+    else:
+        raise UserError(
+            f"line 1: an object with {', '.join(islice(whole, 8)) or 'nothing'} and no list of rows; "
+            "write an array of objects, or one object a line"
+        )
+
+
+def _first(whole: dict[str, Any]) -> Any:
+    return next(iter(whole.values()))
+
+
+def _object(where: str, value: Any, wanted: str) -> TableRow:
     if isinstance(value, dict):
-        return {key: _plain(member, where) for key, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(member, where) for member in value]
-    if isinstance(value, date | time):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return str(value)
-    raise UserError(f"{where}: a value of type {type(value).__name__} cannot be used; leave that column out")
+        return TableRow(where, value)
+    return TableRow(where, {}, f"a JSON {type(value).__name__}, not an object; write {wanted}")
 
 
-def _without_empty(value: dict[str, Any]) -> dict[str, Any]:
-    members = {key: _without_empty(m) if isinstance(m, dict) else m for key, m in value.items()}
-    return {key: member for key, member in members.items() if member is not None}
+def _not_json(error: Exception, wanted: str) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"not a JSON object ({error.msg}, column {error.colno}); write {wanted}"
+    return f"{error}; correct the row"
+
+
+# Packed files ----------------------------------------------------------------------------------------
+
+
+def _parquet(path: Path) -> Iterator[TableRow]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches(batch_size=_batch(file.metadata)):
+                if batch.nbytes > MOST_ROW:
+                    for place in range(batch.num_rows):
+                        if batch.slice(place, 1).nbytes > MOST_ROW:
+                            raise UserError(f"row {number + place + 1}: {_TOO_LONG}")
+                for fields in batch.to_pylist():
+                    number += 1
+                    yield TableRow(f"row {number}", fields)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not readable as Parquet ({_first_line(error)}); write it again") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _batch(metadata: Any) -> int:
+    """How many rows of a Parquet file to unpack at once: one where it is far larger once unpacked.
+
+    Raises UserError where rows are too long on average, before any is unpacked.
+    """
+    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    for group in groups:
+        if group.total_byte_size > MOST_ROW * group.num_rows:
+            raise UserError(f"one of {group.num_rows} rows: {_TOO_LONG}")
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    dense = (max(_LARGE, _DENSE * one.total_compressed_size) < one.total_uncompressed_size for one in chunks)
+    return 1 if any(dense) else _BATCH
+
+
+def _excel(path: Path, sheet: str | None, notes: list[str]) -> Iterator[TableRow]:
+    """The rows of a sheet: values as they were last calculated; no formula is."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError:
+        raise UserError(
+            f"{path} is an Excel file, which needs openpyxl; pip install 'folkmoot[excel]', or save it as CSV"
+        ) from None
+    try:
+        with zipfile.ZipFile(path) as packed:
+            for part in packed.infolist():
+                if (
+                    max(_LARGE, _DENSE * part.compress_size) < part.file_size
+                    or part.file_size > _MOST_DOCUMENT
+                ):
+                    raise UserError(f"{path} is far larger once unpacked; save it as CSV")
+                if part.filename.endswith((".xml", ".rels")):
+                    with packed.open(part) as opened:
+                        if b"<!DOCTYPE" in opened.read(4096):
+                            raise UserError(f"{path} declares XML entities, which no Excel file does")
+        book = load_workbook(path, read_only=True, data_only=True)
+    except UserError:
+        raise
+    except Exception as error:  # openpyxl raises whatever a damaged part makes it raise
+        raise UserError(f"{path} is not readable as Excel ({_first_line(error)}); save it again") from None
+    try:
+        yield from _sheet(book, sheet, path, notes)
+    finally:
+        book.close()
+
+
+def _sheet(book: Any, sheet: str | None, path: Path, notes: list[str]) -> Iterator[TableRow]:
+    filled = [
+        one.title for one in book.worksheets if any(any(_filled(row)) for row in islice(one.values, 50))
+    ]
+    chosen = sheet or (filled[0] if len(filled) == 1 else None)
+    if not filled:
+        return
+    if chosen not in book.sheetnames:
+        raise UserError(f"{path} has the sheets {', '.join(filled)}; choose one as the split, not {sheet!r}")
+    if len(filled) > 1:
+        notes.append(f"sheet `{chosen}`")
+    header: list[str] | None = None
+    for number, cells in enumerate(book[chosen].values, 1):
+        where = f"row {number}"
+        if not any(_filled(cells)):
+            continue
+        if header is None:
+            width = max(place for place, full in enumerate(_filled(cells), 1) if full)
+            header = _header([str(cell or "") for cell in cells[:width]], where)
+            continue
+        if any(_filled(cells[len(header) :])):
+            yield TableRow(where, {}, f"cells beyond the {len(header)} columns of the header; name them")
+            continue
+        if sum(len(cell) for cell in cells if isinstance(cell, str)) > MOST_ROW:
+            yield TableRow(where, {}, _TOO_LONG)
+            continue
+        values = [cell if full else None for cell, full in zip(cells, _filled(cells), strict=True)]
+        values += [None] * (len(header) - len(values))
+        yield TableRow(where, dict(zip(header, values[: len(header)], strict=True)))
+
+
+def _filled(cells: Sequence[Any]) -> list[bool]:
+    return [cell is not None and bool(str(cell).strip()) for cell in cells]
 
 
 def _first_line(error: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def check_concurrency(concurrency: Any) -> None:
 
 def checked(questions: Any) -> list[Question]:
     """The questions as a list. Raises UserError unless all are labelled questions with ids of their own."""
-    found = listed(questions)
+    found = data.listed(questions)
     if not found:
         raise UserError("there are no questions to evaluate: check the data, --split and --limit")
     data.check_contexts(found)
@@ -45,30 +45,6 @@ def checked(questions: Any) -> list[Question]:
                 f"question {question.id!r} has no gold answer: evaluation needs labelled questions"
             )
     return found
-
-
-def listed(questions: Any, name: str = "questions") -> list[Question]:
-    """The questions as a list, which a generator gives once only. Raises UserError for anything else."""
-    if isinstance(questions, str | Path):
-        raise UserError(
-            f"{name} is {str(questions)!r}, a name and no questions: pass fm.load({str(questions)!r})"
-        )
-    if isinstance(questions, Mapping) or not isinstance(questions, Iterable):
-        raise UserError(
-            f"{name} is {_kind(questions)}: pass a list of fm.Question, such as fm.load('q.jsonl') gives"
-        )
-    found = list(questions)
-    for place, question in enumerate(found):
-        if not isinstance(question, Question):
-            raise UserError(
-                f"{name}[{place}] is {_kind(question)} and no fm.Question: pass fm.load('q.jsonl'), or "
-                "make each with fm.Question(id=…, question=…, answer=…)"
-            )
-    return found
-
-
-def _kind(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def check_engine(engine: str, workers: int | None, program: Program, lm: Any, *, budget: bool) -> None:

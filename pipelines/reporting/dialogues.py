@@ -133,8 +133,9 @@ def shown(row: ResultRow, why: str) -> ShownDialogue:
     choices = row.get("choices") or {}
     gold = _answer(row["gold"], choices)
     transcript = list(row["transcript"])
+    place = (row.get("meta") or {}).get("row")  # of a question whose id nobody gave
     return ShownDialogue(
-        id=str(row["id"]),
+        id=str(row["id"]) if place is None else f"{row['id']} (row {place})",
         why=why,
         question=Text.of(row.get("question") or "(the question is not in the row)", LONGEST_QUESTION),
         options=[

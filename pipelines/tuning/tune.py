@@ -18,7 +18,6 @@ from ..base.budget import Budget, BudgetSpent
 from ..base.journal import as_json, read_object, write_json
 from ..comparison.compare import compare
 from ..data import load as data
-from ..evaluation.check import listed
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.ledger import totals
@@ -144,7 +143,7 @@ def tune(
     """
     job = Job(
         space=space if isinstance(space, TuneSpace) else space_of(space, make_lm=make_lm),
-        train=listed(train, "train"),
+        train=data.listed(train, "train"),
         lm=lm or dspy.settings.lm,
         objectives=[objectives] if isinstance(objectives, str) else list(objectives),
         folder=Path(),
@@ -158,7 +157,7 @@ def tune(
         cache=cache,
         settings=dict(settings or {}),
     )
-    held_out = listed(validation, "validation")
+    held_out = data.listed(validation, "validation")
     return run_study(
         job.checked(held_out, workers),
         held_out,

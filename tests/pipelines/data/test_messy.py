@@ -1,0 +1,374 @@
+"""Files as people have them, things Python holds, and hostile files: what is read, said and refused."""
+
+import io
+import json
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import datasets
+import dspy
+import numpy as np
+import pandas as pd
+import pytest
+from messy import FISH, FOUR, MESSY, SOUP, Messy, lines, table, text, write
+from typer.testing import CliRunner
+
+from folkmoot.modules.base.errors import UserError
+from folkmoot.pipelines.cli.app import app
+from folkmoot.pipelines.data.load import DataError, fingerprint, listed, load
+
+DOCS = Path(__file__).parents[3] / "docs/your-data.md"
+PLAIN = [
+    {"question": SOUP, "choices": {"A": "a sieve", "B": "a flask"}, "answer": "B", "topic": "kitchen"},
+    {"question": "What drains?", "choices": {"A": "a sieve", "B": "a pot"}, "answer": "A", "topic": None},
+]
+
+
+def said_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "folkmoot"]
+
+
+def refusal(*args: Any, **kwargs: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        load(*args, **kwargs)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def put(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("one", MESSY, ids=lambda one: one.file)
+def test_messy_files(one: Messy, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(one, tmp_path)
+    if one.kind is None:
+        said = refusal(path)
+        assert said.endswith(one.says)
+        return
+    first = load(path)[0]
+    assert (first.kind, first.answer) == (one.kind, one.answer)
+    assert said_of(caplog) == ([f"{path}: {one.says}"] if one.says else [])
+
+
+def test_the_docs_say_what_messy_files_say() -> None:
+    assert len(MESSY) == 33
+    assert table() in DOCS.read_text(encoding="utf-8")
+
+
+def test_what_is_in_messy_files_is_kept(tmp_path: Path) -> None:
+    found = {one.file: load(write(one, tmp_path)) for one in MESSY if one.kind}
+    assert [question.choices for question in found["blanks.csv"]] == [
+        dict(zip("ABCD", FOUR, strict=True)),
+        {"A": "a cow", "B": "a pig", "C": "a fox", "D": "a cat", "E": "a hen"},
+    ]
+    assert [question.answer for question in found["siqa.jsonl"]] == ["B", "C"]
+    assert found["siqa.jsonl"][0].context == "Ada cooked."
+    assert found["nan.csv"][0].choices == {"A": "a sieve", "B": "a flask"}
+    assert found["dots.csv"][1].answer == "B"
+    assert found["hotpotqa.json"][0].context == ["Ada Lovelace: She wrote. The notes."]
+    assert found["squad.jsonl"][0].meta["answers"]["text"] == ["Ada Lovelace", "Ada"]
+    assert found["gsm8k.jsonl"][0].meta["solution"] == "Two and two is <<2+2=4>>4."
+    assert [question.answer for question in found["zero-one.tsv"]] == ["no", "yes"]
+    assert found["index.csv"][0].meta == {"column 1": "0", "row": 1}
+    assert [question.answer for question in found["commas.csv"]] == ["no", "yes"]
+
+
+# Numbers as answers
+
+
+@pytest.mark.parametrize(("reading", "answer"), [("from0", "B"), ("from1", "A")])
+def test_the_option_that_settles_numbers(reading: str, answer: str, tmp_path: Path) -> None:
+    path = put(tmp_path / "q.jsonl", lines({"question": SOUP, "choices": FOUR, "answer": 1}))
+    assert load(path, columns={"answer": f"answer:{reading}"})[0].answer == answer
+
+
+@pytest.mark.parametrize(
+    ("rows", "answers"),
+    [
+        ([(["3", "4", "5"], 4)], ["B"]),  # the text of an option and no place
+        ([(["1", "0", "2", "3"], 1), (FOUR, 0)], ["B", "A"]),  # places, as the second row shows
+        ([(["1", "0", "2", "3"], "1"), (FOUR, "4")], ["A", "D"]),
+        ([({"1": "x", "2": "y"}, 2), ({"1": "x", "2": "y"}, "1")], ["2", "1"]),  # labels that are numbers
+        ([({"0": "x", "1": "y"}, 1)], ["1"]),
+        ([(["0", "1", "2"], 2), (["0", "1", "2"], 1)], None),
+        ([(["5", "1", "2"], 2), (["4", "1", "2"], 1)], None),
+        ([(["No", "Yes"], 1)], None),
+    ],
+)
+def test_numbers_are_read_in_the_one_way_that_fits_all_rows(
+    rows: list[tuple[Any, Any]], answers: list[str] | None
+) -> None:
+    given = [
+        {"question": f"Which {n}?", "choices": choices, "answer": answer}
+        for n, (choices, answer) in enumerate(rows)
+    ]
+    if answers is None:
+        assert "--columns answer=answer:from" in refusal(given)
+    else:
+        assert [question.answer for question in load(given)] == answers
+
+
+def test_a_number_that_is_no_place_is_a_fault_of_its_row() -> None:
+    rows = [{"question": f"Which {n}?", "choices": FOUR, "answer": n} for n in (0, 3, 4)]
+    assert "row 3: the answer 4 is the place of no option, counted from 0" in refusal(rows)
+
+
+def test_a_limit_does_not_change_how_answers_are_read(tmp_path: Path) -> None:
+    rows = [{"question": f"Which {n}?", "choices": FOUR, "answer": n} for n in (1, 2, 0)]
+    assert [question.answer for question in load(put(tmp_path / "q.jsonl", lines(*rows)), limit=1)] == ["B"]
+
+
+# What looks like options
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (text("question,option_b,option_c,answer", "Which?,x,y,x"), "option_b, option_c look like options"),
+        (text("question,B,C,D,answer", "Which?,x,y,z,B"), "B, C, D look like options"),
+        (text("question,choices,A,B,answer", 'Which?,"[""x"", ""y""]",x,y,x'), "be in choices or in A, B"),
+        (text("question,A,B,answer", "Which?,,,no"), "line 2: no option in A, B"),
+        (text("question,Incorrect Answer 1,Incorrect Answer 2,Correct Answer", "Which?,x,y,z"), "look like"),
+    ],
+)
+def test_columns_that_look_like_options_are_never_left_out(content: bytes, says: str, tmp_path: Path) -> None:
+    assert says in refusal(put(tmp_path / "q.csv", content))
+
+
+def test_a_list_that_looks_like_options_is_named(tmp_path: Path) -> None:
+    path = put(tmp_path / "q.jsonl", lines({"question": SOUP, "answer_options_list": FOUR, "answer": "B"}))
+    assert "--columns choices=answer_options_list" in refusal(path)
+    assert load(path, columns={"choices": "answer_options_list"})[0].choices is not None
+    assert load(path, kind="span")[0].answer == "B"
+
+
+# What Python holds
+
+
+def held() -> dict[str, Any]:
+    rows = [{key: value for key, value in row.items() if value is not None} for row in PLAIN]
+    nested = [{**row, "choices": list(row["choices"].values())} for row in PLAIN]
+    return {
+        "dicts": rows,
+        "examples": [dspy.Example(row).with_inputs("question", "choices") for row in rows],
+        "frame": pd.DataFrame(nested),
+        "numpy": pd.DataFrame(nested).assign(choices=[np.array(row["choices"]) for row in nested]),
+        "dataset": datasets.Dataset.from_list(nested),
+        "generator": iter(rows),
+        "stream": io.StringIO(lines(*rows).decode()),
+        "bytes": io.BytesIO(json.dumps(rows).encode()),
+        "questions": load(rows),
+    }
+
+
+@pytest.mark.parametrize("what", held())
+def test_the_same_questions_from_anything(what: str, caplog: pytest.LogCaptureFixture) -> None:
+    expected = load(PLAIN)
+    found = load(held()[what])
+    assert found == expected
+    assert fingerprint(found) == fingerprint(expected)
+    assert [question.meta["row"] for question in found] == [1, 2]
+    assert said_of(caplog) == []
+
+
+@pytest.mark.parametrize("what", [what for what in held() if what not in ("stream", "bytes")])
+def test_anything_is_taken_where_questions_are(what: str) -> None:
+    assert listed(held()[what]) == load(PLAIN)
+
+
+def test_paths_and_names_are_taken_where_questions_are(tmp_path: Path) -> None:
+    assert listed(put(tmp_path / "q.jsonl", lines(*PLAIN))) == load(PLAIN)
+    assert listed("sample-choice") == load("sample-choice")
+    assert listed([]) == []
+
+
+def test_a_dataset_with_splits_and_class_names(tmp_path: Path) -> None:
+    features = datasets.Features(
+        question=datasets.Value("string"), label=datasets.ClassLabel(names=["no", "yes"])
+    )
+    one = datasets.Dataset.from_dict({"question": [FISH], "label": [0]}, features=features)
+    both = datasets.DatasetDict({"train": one, "test": one})
+    assert load(both, split="test")[0].answer == "no"
+    assert "the splits train, test" in refusal(both)
+    assert "no split 'test'" in refusal(one, split="test")
+
+
+def test_cells_of_frames(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "question": ["How many?", "And then?", "And now?"],
+            "answer": [2, None, 3],
+            "when": [pd.Timestamp("2024-05-01"), pd.NaT, pd.NaT],
+            "times": pd.array([1, None, 2], dtype="Int64"),
+        }
+    )
+    first, second, _ = load(frame)
+    assert (first.answer, first.meta) == ("2", {"when": "2024-05-01T00:00:00", "times": 1, "row": 1})
+    assert (second.answer, second.meta) == (None, {"row": 2})
+    assert load(frame.assign(key=["a", "b", "c"]).set_index("key"), columns={"id": "key"})[1].id == "b"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (None, "is None and no questions"),
+        (7, "is a int and no questions"),
+        ({"question": "A?"}, "is a dict and no questions"),
+        ([1, 2], "[0] is a int and no question"),
+        ([{"answer": "x"}], "row 1: no question; the columns are answer"),
+        ([], "has no questions"),
+        (pd.DataFrame(), "has no questions"),
+    ],
+)
+def test_what_is_no_questions(given: Any, says: str) -> None:
+    assert says in refusal(given)
+
+
+# Ids
+
+
+def test_ids_are_made_of_the_content_alone(tmp_path: Path) -> None:
+    ids = [question.id for question in load(PLAIN)]
+    assert all(len(id_) == 12 for id_ in ids)
+    assert [question.id for question in load(PLAIN[::-1])] == ids[::-1]
+    moved = [{"answer": row["answer"], "prompt": row["question"], "options": row["choices"]} for row in PLAIN]
+    assert [question.id for question in load(put(tmp_path / "q.jsonl", lines(*moved)))] == ids
+    assert load([{**PLAIN[0], "answer": "A"}])[0].id != ids[0]
+    mixed = load([{**PLAIN[0], "id": "mine"}, {**PLAIN[1], "id": None}])
+    assert [question.id for question in mixed] == ["mine", ids[1]]
+    assert [question.meta.get("row") for question in mixed] == [None, 2]
+
+
+def test_rows_with_the_same_content_stay_apart() -> None:
+    first, second, third = (question.id for question in load([PLAIN[0], PLAIN[1], PLAIN[0]]))
+    assert third == f"{first}-2"
+    assert second == load([PLAIN[1]])[0].id
+
+
+# Faults
+
+
+def test_all_faults_are_listed_and_counted(tmp_path: Path) -> None:
+    path = put(tmp_path / "q.jsonl", b'{"question": "A?"}\n' + b"nonsense\n" * 25)
+    with pytest.raises(DataError) as caught:
+        load(path)
+    assert caught.value.count == 25
+    assert len(caught.value.faults) == 20
+    assert caught.value.faults[19].startswith("line 21: not a JSON object")
+    assert str(caught.value).startswith(f"{path} has 25 faults: line 2: not a JSON object")
+    assert str(caught.value).endswith("; and 5 more")
+    assert len(load(path, limit=1)) == 1
+
+
+def test_a_json_array_names_lines(tmp_path: Path) -> None:
+    rows = [{"question": "A?", "answer": "yes"}, {"question": " "}, 3]
+    path = put(tmp_path / "q.json", json.dumps(rows, indent=2).encode())
+    assert "line 6: the question needs a question; it is blank; line 9: a JSON int" in refusal(path)
+    assert "line 3: not a JSON object" in refusal(put(path, b'[{"question": "A?"},\n\n{"question": }]'))
+
+
+# Hostile files
+
+
+def test_formulas_and_control_characters_are_text(tmp_path: Path) -> None:
+    content = b'question,answer\n"=HYPERLINK(""http://x"")",=1+1\nWhat \x1b[31mred\x07?,x\n'
+    first, second = load(put(tmp_path / "q.csv", content))
+    assert (first.question, first.answer) == ('=HYPERLINK("http://x")', "=1+1")
+    assert second.question == "What \x1b[31mred\x07?"
+    out = CliRunner().invoke(app, ["data", "check", str(tmp_path / "q.csv")])
+    assert "\x1b" not in out.output
+
+
+def test_endless_cells_are_refused(tmp_path: Path) -> None:
+    long = b"x" * (10 * 2**20)
+    assert "line 2: longer than 8 MB" in refusal(put(tmp_path / "q.csv", b"question\n" + long))
+    assert "longer than 131,072" in refusal(put(tmp_path / "q.csv", b'question\n"' + b"x\n" * 99_999))
+    assert "line 1: longer than 8 MB" in refusal(put(tmp_path / "q.json", b'[{"question": "' + long + b'"}]'))
+    assert "a quote that opens" in refusal(put(tmp_path / "q.csv", b'question,answer\n"A?,x\nB?,y\n'))
+
+
+# Excel
+
+
+def test_excel_without_openpyxl_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    assert "pip install 'folkmoot[excel]'" in refusal(put(tmp_path / "q.xlsx", b"PK"))
+    assert "save it as .xlsx or .csv" in refusal(put(tmp_path / "q.xls", b"x"))
+
+
+def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openpyxl", SimpleNamespace(load_workbook=None))
+    with zipfile.ZipFile(tmp_path / "q.xlsx", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("xl/worksheets/sheet1.xml", b" " * 2**27)
+    assert "far larger once unpacked" in refusal(tmp_path / "q.xlsx")
+    with zipfile.ZipFile(tmp_path / "q.xlsx", "w") as packed:
+        packed.writestr("xl/workbook.xml", b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "b">]><x/>')
+    assert "declares XML entities" in refusal(tmp_path / "q.xlsx")
+
+
+def test_excel(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    rows = ["Question", "A", "B", "Gold", None], [], [SOUP, "a sieve", "a flask", "B"], ["=1+1", 1, 2, 2]
+    for row in rows:
+        book.active.append(row)
+    book.save(tmp_path / "q.xlsx")
+    # A formula that was never calculated has no value: it is a fault, and never what it says.
+    assert "row 4: the row has no 'question'" in refusal(tmp_path / "q.xlsx")
+    book.active.delete_rows(4)
+    book.save(tmp_path / "q.xlsx")
+    assert [(q.question, q.answer) for q in load(tmp_path / "q.xlsx")] == [(SOUP, "B")]
+    assert said_of(caplog)[-1].endswith("read `A`–`B` as choices, `Gold` as answer")
+    book.create_sheet("more").append(["question"])
+    book.save(tmp_path / "q.xlsx")
+    assert "has the sheets Sheet, more" in refusal(tmp_path / "q.xlsx")
+    assert load(tmp_path / "q.xlsx", split="Sheet")[0].answer == "B"
+
+
+# `folkmoot data check`
+
+
+def check(*args: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["data", "check", *args])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_check_shows_what_was_understood(tmp_path: Path) -> None:
+    rows = [{"prompt": row["question"], "options": row["choices"], "gold": row["answer"]} for row in PLAIN]
+    path = put(tmp_path / "q.jsonl", lines(*rows, rows[0]))
+    code, out, _ = check(str(path))
+    assert code == 0
+    assert "questions: 3 (3 choice)" in out
+    assert "answers: B 2, A 1" in out
+    assert "read: `prompt` as question, `options` as choices, `gold` as answer" in out
+    assert "duplicates: 1 row like an earlier one (the first: line 3, like line 1)" in out
+    assert f"first row: {SOUP} | A: a sieve | B: a flask | answer: B" in out
+    found = json.loads(check(str(path), "--json")[1])
+    assert found["questions"] == 3
+    assert found["answers"] == {"B": 2, "A": 1}
+    assert found["faults"] == []
+
+
+def test_check_lists_faults_a_line_each(tmp_path: Path) -> None:
+    path = put(tmp_path / "q.csv", text("question,A,B,answer", "Which?,x,y,C", "What?,x,y,", "Who?,x,y,A"))
+    code, out, err = check(str(path))
+    assert code == 2
+    assert "questions: 2" in out
+    assert err.splitlines()[0] == f"folkmoot: {path} has 2 faults"
+    assert err.splitlines()[1].startswith("  line 2: the question has the answer 'C'")
+    assert err.splitlines()[2].startswith("  line 3: no answer")
+    code, out, _ = check(str(path), "--json")
+    assert code == 2
+    assert json.loads(out)["fault_count"] == 2
+    assert check(str(path), "--columns", "answer=B")[0] == 0
+
+
+def test_check_refuses_what_has_no_rows(tmp_path: Path) -> None:
+    code, out, err = check(str(put(tmp_path / "q.csv", b"")))
+    assert (code, out) == (2, "")
+    assert "has no questions" in err
