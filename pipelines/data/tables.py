@@ -100,13 +100,13 @@ def read_stream(stream: IO[Any], wanted: Iterable[str] = (), name: str | None = 
     return table
 
 
-def read_held(given: Any, split: str | None = None, name: str | None = None) -> Source:
+def read_held(given: Any, split: str | None = None, called: str | None = None) -> Source:
     """The rows of a DataFrame, a `datasets.Dataset` or a list of dicts, `dspy.Example`s or questions.
 
     Raises UserError for anything else.
     """
     kind = type(given).__name__
-    name = name or f"the {kind}"
+    name = called or f"the {kind}"
     if isinstance(given, Mapping) and type(given).__module__.startswith("datasets."):
         return Source(name, _dataset(_split(given, split, name)), cells=True)
     if split is not None:
@@ -118,8 +118,8 @@ def read_held(given: Any, split: str | None = None, name: str | None = None) -> 
     if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
         what = "None" if given is None else f"a {kind}"
         raise UserError(
-            f"{name if name != f'the {kind}' else 'the source'} is {what} and no questions: give a path, a "
-            "name, a DataFrame, a datasets.Dataset, or a list of dicts, dspy.Examples or fm.Questions"
+            f"{called or 'what is to be loaded'} is {what}: pass a list of fm.Question, of dicts or of "
+            "dspy.Examples, a DataFrame, a datasets.Dataset, a path, or the name of a data set"
         )
     return Source(name, _members(given, name))
 
@@ -133,7 +133,7 @@ def _members(given: Iterable[Any], name: str) -> Iterator[TableRow]:
         else:
             what = "None" if row is None else f"a {type(row).__name__}"
             raise UserError(
-                f"{name}[{number - 1}] is {what} and no question: give dicts, dspy.Examples or fm.Questions"
+                f"{name}[{number - 1}] is {what} and no fm.Question: pass dicts or dspy.Examples otherwise"
             )
         yield TableRow(f"row {number}", fields)
 
@@ -232,7 +232,12 @@ def _utf8(file: IO[bytes]) -> IO[bytes]:
     """The file, or what it holds as UTF-8 where its first bytes say that it is UTF-16 ("Unicode text")."""
     marked = file.read(2) in (b"\xff\xfe", b"\xfe\xff")
     file.seek(0)
-    return io.BytesIO(file.read().decode("utf-16", "replace").encode()) if marked else file
+    if not marked:
+        return file
+    try:
+        return io.BytesIO(file.read().decode("utf-16").encode() or b"\xff")
+    except UnicodeDecodeError:
+        raise UserError("line 1: begins like UTF-16 and is not; save the file as UTF-8") from None
 
 
 _TOO_LONG = f"longer than {MOST_ROW // 2**20} MB; shorten the row, or split it"

@@ -30,7 +30,7 @@ def ten(tmp_path: Path) -> Path:
 
 
 BAD_ROWS: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "missing id": ([question(1, id=None)], "line 1: the row has no 'id'"),
+    "missing question": ([question(1, question=None)], "line 1: the row has no 'question'"),
     "duplicate id": ([question(1), question(1)], "line 2: the id 'q1' already stands"),
     "gold not among the choices": (
         [question(1), question(2, answer="Z")],
@@ -132,11 +132,11 @@ def test_an_address_for_an_lm_that_has_none_is_refused(ten: Path, scripted: Scri
 
 
 def refused(result: Any, told: str, server: ScriptedServer) -> None:
-    """One clear sentence, exit code 2, and not one call."""
+    """One clear sentence, or each fault of a file in a line, exit code 2, and not one call."""
     assert result.exit_code == 2, result.output
     assert told in result.stderr
     assert result.stderr.startswith("folkmoot: ")
-    assert result.stderr.count("\n") == 1
+    assert all(line.startswith("  line ") for line in result.stderr.splitlines()[1:])
     assert result.stdout == ""
     assert not server.requests
     assert not Path("runs").exists()

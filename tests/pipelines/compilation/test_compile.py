@@ -504,8 +504,8 @@ def test_bad_input_is_named_before_anything_is_asked(scripted: Any, tmp_path: Pa
     assert "the budget is 2.5: give its unit" in refused(train, held, budget=2.5)
     for seed in ("x", 1.5, -1, True):
         assert f"the seed is {seed!r}: give a whole number" in refused(train, held, seed=seed)
-    assert "train is 'questions.jsonl', a name and no questions" in refused("questions.jsonl", held)
-    assert "validation[0] is a dict and no fm.Question" in refused(train, [{"id": "1"}])
+    assert "there is no file 'questions.jsonl'" in refused("questions.jsonl", held)
+    assert "validation, row 1: no question" in refused(train, [{"id": "1"}])
     (tmp_path / "file").write_text("")
     assert "cannot be written" in refused(train, held, out=tmp_path / "file")
     assert not scripted.bodies

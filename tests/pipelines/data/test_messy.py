@@ -216,10 +216,10 @@ def test_cells_of_frames(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (None, "is None and no questions"),
-        (7, "is a int and no questions"),
-        ({"question": "A?"}, "is a dict and no questions"),
-        ([1, 2], "[0] is a int and no question"),
+        (None, "is None: pass a list of fm.Question"),
+        (7, "is a int: pass"),
+        ({"question": "A?"}, "is a dict: pass"),
+        ([1, 2], "[0] is a int and no fm.Question"),
         ([{"answer": "x"}], "row 1: no question; the columns are answer"),
         ([], "has no questions"),
         (pd.DataFrame(), "has no questions"),
