@@ -31,12 +31,13 @@ from ..data.embeddings import MINILM, MPNET, fetched
 from ..data.load import load
 from ..lms.named import DEFAULT_LM, default_lm
 from ..programs.seats import EVERY, LMOptions, by_seat
+from ..tracking.store import store_uri
+from ..tracking.ui_server import check_port, masked
 from ..tracking.unsent import waiting
 from .config import default_lines
 from .guard import STOPPED
 from .options import DoctorOptions
 from .show import console, duration, finish
-from .ui import check_port, masked, store_uri
 
 Status = Literal["ok", "warn", "fail"]
 Answer = tuple[Status, str] | tuple[Status, str, str | None]

@@ -41,7 +41,7 @@ def open_client() -> MlflowClient:
     A database that is missing is made. Raises whatever MLflow, SQLAlchemy or the operating system do when the
     store cannot be used; a database that is away or locked is noticed within CONNECT_SECONDS.
     """
-    uri = _uri()
+    uri = store_uri()
     from mlflow import MlflowClient
 
     with quiet(), _one_at_a_time(uri):
@@ -51,11 +51,12 @@ def open_client() -> MlflowClient:
 
 def missing_store() -> Path | None:
     """The SQLite file that `open_client` would have to make; None when the store is there or no file."""
-    path = _sqlite_file(_uri())
+    path = _sqlite_file(store_uri())
     return path if path is not None and not path.exists() else None
 
 
-def _uri() -> str:
+def store_uri() -> str:
+    """Where tracking writes: MLFLOW_TRACKING_URI, else MLflow's default in this folder."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     from mlflow import get_tracking_uri
@@ -65,7 +66,7 @@ def _uri() -> str:
 
 def current_store() -> str:
     """What the store is called that MLflow itself would use here; see `store_name`."""
-    return store_name(_uri())
+    return store_name(store_uri())
 
 
 def store_name(uri: str) -> str:

@@ -29,6 +29,7 @@ from cli_helpers import (
 import folkmoot as fm
 from folkmoot.pipelines.cli import ui as cli_ui
 from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tracking import ui_server
 
 
 @pytest.fixture(autouse=True)
@@ -264,9 +265,9 @@ def test_the_ui_server_ends_with_the_command_and_so_do_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port, uri = free_port(), f"postgresql://me:{KEY}@127.0.0.1/moot"
-    assert KEY not in " ".join(cli_ui.server_command("127.0.0.1", port))
+    assert KEY not in " ".join(ui_server.server_command("127.0.0.1", port))
     server = [sys.executable, "-c", SERVER, str(port)]
-    monkeypatch.setattr(cli_ui, "server_command", lambda *_: server)
+    monkeypatch.setattr(ui_server, "server_command", lambda *_: server)
     said = []
 
     def interrupt(address: str) -> None:
@@ -274,10 +275,10 @@ def test_the_ui_server_ends_with_the_command_and_so_do_its_children(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cli_ui.serve(uri, "127.0.0.1", port, interrupt)
+        ui_server.serve(uri, "127.0.0.1", port, interrupt)
     assert said == [f"http://127.0.0.1:{port}"]
     assert (tmp_path / "store").read_text() == uri
-    cli_ui.check_port("127.0.0.1", port)
+    ui_server.check_port("127.0.0.1", port)
     helper = int((tmp_path / "helper").read_text())
     deadline = time.monotonic() + 5
     while alive(helper) and time.monotonic() < deadline:
@@ -294,6 +295,6 @@ def alive(pid: int) -> bool:
 
 
 def test_a_ui_server_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_ui, "server_command", lambda *_: [sys.executable, "-c", "raise SystemExit(3)"])
+    monkeypatch.setattr(ui_server, "server_command", lambda *_: [sys.executable, "-c", "raise SystemExit(3)"])
     with pytest.raises(fm.UserError, match=r"did not start \(exit code 3\)"):
-        cli_ui.serve("sqlite:///mlflow.db", "127.0.0.1", free_port(), lambda address: None)
+        ui_server.serve("sqlite:///mlflow.db", "127.0.0.1", free_port(), lambda address: None)

@@ -29,12 +29,12 @@ from typer.testing import CliRunner
 
 import folkmoot as fm
 from folkmoot.pipelines.cli.app import app
-from folkmoot.pipelines.cli.ui import SERVER_ENV, STORE, server_command
 from folkmoot.pipelines.evaluation import logged
 from folkmoot.pipelines.evaluation.push import push
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 from folkmoot.pipelines.tracking import mlflow_sink as tracking
 from folkmoot.pipelines.tracking import send_traces, unsent
+from folkmoot.pipelines.tracking.ui_server import SERVER_ENV, STORE, server_command
 from folkmoot.pipelines.tracking.unsent import UNSENT, unsent_in, waiting
 
 

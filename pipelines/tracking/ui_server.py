@@ -1,0 +1,149 @@
+"""MLflow's own UI on the store that runs are tracked in: a server that lives as long as a block."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from urllib.error import URLError
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
+
+from ...modules.base.errors import UserError
+from ..base.children import SAFE_PATH
+from .store import ENVIRONMENT
+
+# A proxy that the environment names cannot reach this machine's own ports.
+_DIRECT = build_opener(ProxyHandler({}))
+STDERR = 2
+START_SECONDS = 120.0
+STOP_SECONDS = 10.0
+# The UI shows runs; MLflow's background jobs would only keep a second process busy.
+STORE = "MLFLOW_BACKEND_STORE_URI"
+SERVER_ENV = {**ENVIRONMENT, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+
+
+def masked(uri: str) -> str:
+    """The address without user name and password, and without its query, which may hold one, too."""
+    place, mark, _ = uri.partition("?")
+    parts = urlsplit(place)
+    if "@" in parts.netloc:
+        place = parts._replace(netloc="…@" + parts.netloc.rpartition("@")[2]).geturl()
+    return place + (mark and "?…")
+
+
+def serve(uri: str, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Run the server until it is interrupted; `ready` gets its address once it answers.
+
+    Raises UserError when the port is in use or the server does not start, KeyboardInterrupt on Ctrl-C.
+    """
+    check_port(host, port)
+    with _running(server_command(host, port), uri) as process:
+        address = f"http://{_browsable(host)}:{port}"
+        _wait_until_up(process, address)
+        ready(address)
+        code = process.wait()
+        raise UserError(f"MLflow's server ended by itself (exit code {code}): see what it said above")
+
+
+def newest_runs(address: str) -> str:
+    """The page with the runs of the experiment that was last used; the address itself while there is none."""
+    body = json.dumps({"max_results": 1, "order_by": ["last_update_time DESC"]}).encode()
+    request = Request(
+        f"{address}/api/2.0/mlflow/experiments/search", body, {"Content-Type": "application/json"}
+    )
+    try:
+        with _DIRECT.open(request, timeout=5) as answer:
+            (experiment,) = json.load(answer)["experiments"]
+    except (OSError, ValueError, KeyError):
+        return address
+    return f"{address}/#/experiments/{experiment['experiment_id']}/runs"
+
+
+def server_command(host: str, port: int) -> list[str]:
+    """MLflow's server; it reads its store from STORE, since every user of the machine can read a command."""
+    where = ["--host", host, "--port", str(port)]
+    # uvicorn puts a folder first on the path, by default the working folder, whose modules are not to be run.
+    first = shlex.quote(sysconfig.get_path("stdlib"))
+    quiet = ["--workers", "1", "--uvicorn-opts", f"--log-level warning --app-dir {first}"]
+    return [sys.executable, "-m", "mlflow", "server", *where, *quiet]
+
+
+def check_port(host: str, port: int) -> None:
+    """Raises UserError when nothing can listen there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        # As the server does: a port that only waits for old connections to close counts as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as problem:
+            raise UserError(
+                f"nothing can listen on {host} port {port} ({problem.strerror or problem}): "
+                "choose another --port"
+            ) from None
+
+
+@contextmanager
+def _running(command: Sequence[str], uri: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The command in a process group of its own, all of which ends with the block."""
+    # What the server says goes to standard error, which is also where its failures belong.
+    env = {**SERVER_ENV, **os.environ, STORE: uri, **SAFE_PATH}
+    process = subprocess.Popen(command, env=env, stdout=STDERR, stderr=STDERR, start_new_session=True)
+    before = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield process
+    finally:
+        _stop(process)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
+
+
+def _wait_until_up(process: subprocess.Popen[bytes], address: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise UserError(
+                f"MLflow's server did not start (exit code {process.returncode}): see what it said above"
+            )
+        try:
+            with _DIRECT.open(f"{address}/health", timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except (URLError, OSError):
+            time.sleep(0.2)
+    raise UserError(
+        f"MLflow's server gave no answer within {START_SECONDS:g} s: try again, or run `mlflow server`"
+    )
+
+
+def _browsable(host: str) -> str:
+    if host in ("0.0.0.0", "::"):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
