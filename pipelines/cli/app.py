@@ -27,7 +27,7 @@ def _name(options: type[of.Options]) -> str:
     return options.__name__.removesuffix("Options").lower()
 
 
-KINDS = {_name(one): one for one in COMMANDS}
+KINDS = {_name(one): one for one in (*COMMANDS, of.CheckOptions)}
 
 
 class Defaulted(TyperGroup):
@@ -129,7 +129,9 @@ def _default(field: Field[Any]) -> Any:
 
 for _options in COMMANDS:
     command(app, _options)
-_data = typer.Typer(name="data", help="Looks at questions before anything is spent.", no_args_is_help=True)
+_data = typer.Typer(
+    name="data", cls=Defaulted, help="Looks at questions before anything is spent.", no_args_is_help=True
+)
 command(_data, of.CheckOptions, ".data")
 app.add_typer(_data)
 

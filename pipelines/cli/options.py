@@ -54,7 +54,9 @@ Program = Annotated[
 Names = Annotated[
     list[str],
     Option(
-        "--lm", metavar="[SEAT=]NAME", help="LM of every seat, or of one seat. Default: local/gemma-3-270m."
+        "--lm",
+        metavar="[SEAT=]NAME",
+        help="LM of every seat, or of one. Default: FOLKMOOT_LM, else local/gemma-3-270m.",
     ),
 ]
 Bases = Annotated[

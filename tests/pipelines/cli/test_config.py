@@ -160,6 +160,13 @@ def test_what_a_file_may_not_say_is_one_line(home: Path, text: str, told: str) -
     assert folkmoot("ask", "--help").exit_code == 0
 
 
+def test_how_questions_are_read_holds_for_their_check_too(home: Path) -> None:
+    config('columns = ["question=text"]\n[check]\nkind = "span"')
+    (home / "mine.csv").write_text("text,prompt,answer\nWho?,other,Ada\n")
+    found = json.loads(folkmoot("data", "check", "mine.csv", "--json").stdout)
+    assert (found["kinds"], found["questions"]) == ({"span": 1}, 1)
+
+
 def test_the_example_of_the_docs_is_read(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(fm.__file__).parent / "docs" / "cli.md").read_text()
     config(page.split("```toml\n")[1].split("```")[0])
