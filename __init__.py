@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .modules.environment import RecordingEnvironment as RecordingEnvironment
     from .modules.environment import ReplayEnvironment as ReplayEnvironment
     from .modules.environment import WikipediaEnvironment as WikipediaEnvironment
+    from .modules.network.config import NetworkConfig as NetworkConfig
     from .modules.protocols.causal import CausalConsistency as CausalConsistency
     from .modules.protocols.deliberation import Deliberation as Deliberation
     from .modules.protocols.deliberation import replay as replay
@@ -28,42 +29,64 @@ if TYPE_CHECKING:
     from .modules.protocols.single import SingleAgent as SingleAgent
     from .modules.protocols.strategies import STRATEGIES as STRATEGIES
     from .modules.protocols.strategies import Strategy as Strategy
-    from .modules.protocols.strategy_network import StrategyNetwork as StrategyNetwork
     from .modules.protocols.team.team import SupervisedTeam as SupervisedTeam
     from .modules.reading.question import Question as Question
+    from .optimizers.policy.settings import TrainingSettings as TrainingSettings
     from .optimizers.prompts.demos import labelled_demos as labelled_demos
     from .pipelines.comparison.compare import compare as compare
     from .pipelines.comparison.match_budget import match_budget as match_budget
+    from .pipelines.comparison.pairs import Comparison as Comparison
+    from .pipelines.comparison.pairs import Pair as Pair
     from .pipelines.compilation.compile import compile as compile
+    from .pipelines.compilation.outcome import Compilation as Compilation
+    from .pipelines.data.embeddings import Embedder as Embedder
     from .pipelines.data.load import load as load
     from .pipelines.distillation.distil import distil as distil
     from .pipelines.evaluation.earlier import Evaluation as Evaluation
+    from .pipelines.evaluation.evaluate import aevaluate as aevaluate
     from .pipelines.evaluation.evaluate import evaluate as evaluate
     from .pipelines.lms.named import lm as lm
     from .pipelines.programs.saved import load_program as load_program
     from .pipelines.reporting.report import report as report
     from .pipelines.reproduction.reproduce import reproduce as reproduce
+    from .pipelines.runs.rows import Rows as Rows
+    from .pipelines.runs.summary import Summary as Summary
+    from .pipelines.training.fit import train as train
+    from .pipelines.training.train import Trained as Trained
+    from .pipelines.training.trainable import StrategyNetwork as StrategyNetwork
+    from .pipelines.tuning.tune import Study as Study
     from .pipelines.tuning.tune import tune as tune
 
 _WHERE = {
     "CausalConsistency": ".modules.protocols.causal",
+    "Comparison": ".pipelines.comparison.pairs",
+    "Compilation": ".pipelines.compilation.outcome",
     "CorpusEnvironment": ".modules.environment",
     "Deliberation": ".modules.protocols.deliberation",
+    "Embedder": ".pipelines.data.embeddings",
     "Ensemble": ".modules.protocols.ensemble",
     "Evaluation": ".pipelines.evaluation.earlier",
+    "NetworkConfig": ".modules.network.config",
+    "Pair": ".pipelines.comparison.pairs",
     "Profile": ".modules.agents.profile",
     "Program": ".modules.protocols.program",
     "Question": ".modules.reading.question",
-    "STRATEGIES": ".modules.protocols.strategies",
     "RecordingEnvironment": ".modules.environment",
     "ReplayEnvironment": ".modules.environment",
     "Router": ".modules.protocols.router",
+    "Rows": ".pipelines.runs.rows",
+    "STRATEGIES": ".modules.protocols.strategies",
     "SingleAgent": ".modules.protocols.single",
     "Strategy": ".modules.protocols.strategies",
-    "StrategyNetwork": ".modules.protocols.strategy_network",
+    "StrategyNetwork": ".pipelines.training.trainable",
+    "Study": ".pipelines.tuning.tune",
+    "Summary": ".pipelines.runs.summary",
     "SupervisedTeam": ".modules.protocols.team.team",
+    "Trained": ".pipelines.training.train",
+    "TrainingSettings": ".optimizers.policy.settings",
     "UserError": ".modules.base.errors",
     "WikipediaEnvironment": ".modules.environment",
+    "aevaluate": ".pipelines.evaluation.evaluate",
     "compare": ".pipelines.comparison.compare",
     "compile": ".pipelines.compilation.compile",
     "distil": ".pipelines.distillation.distil",
@@ -74,9 +97,10 @@ _WHERE = {
     "load_program": ".pipelines.programs.saved",
     "match_budget": ".pipelines.comparison.match_budget",
     "replay": ".modules.protocols.deliberation",
-    "tune": ".pipelines.tuning.tune",
     "report": ".pipelines.reporting.report",
     "reproduce": ".pipelines.reproduction.reproduce",
+    "train": ".pipelines.training.fit",
+    "tune": ".pipelines.tuning.tune",
 }
 
 _install_moved()

@@ -16,7 +16,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 import folkmoot as fm
-from folkmoot.pipelines.cli.show import Screen, show_dialogue
+from folkmoot.pipelines.base.display import Screen
+from folkmoot.pipelines.cli.show import show_dialogue
 from folkmoot.pipelines.comparison.pairs import Pair
 from folkmoot.pipelines.plots.dialogues import most_informative
 from folkmoot.pipelines.runs.progress import Progress as State

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import threading
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager, suppress
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 CANCEL_SECONDS = 10.0  # how long an interrupted call may take to put its things in order
 
@@ -46,23 +51,83 @@ class _SharedLoop:
 _LOOP = _SharedLoop()
 
 
+class _Cancelling:
+    """The call of `run_sync` under way in a thread, for somebody in another one to cancel."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.cancelled = False
+        self._call: Future[Any] | None = None
+
+    def watch(self, call: Future[Any]) -> None:
+        with self._lock:
+            self._call, late = call, self.cancelled
+        if late:
+            call.cancel()
+
+    def cancel(self) -> None:
+        with self._lock:
+            self.cancelled, call = True, self._call
+        if call is not None:
+            call.cancel()
+
+
+_CANCELLING: ContextVar[_Cancelling | None] = ContextVar("_CANCELLING", default=None)
+
+
 def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
-    """Call an async function and wait for its result; Ctrl-C cancels it and lets it clean up first."""
+    """Call an async function and wait for its result; Ctrl-C cancels it and lets it clean up first.
+
+    Raises concurrent.futures.CancelledError when an async form of the caller (`awaitable`) was cancelled.
+    """
     started, ended = threading.Event(), threading.Event()
+    cancelling = _CANCELLING.get()
 
     async def call() -> T:
+        _CANCELLING.set(None)  # what is called from here is cancelled by this call itself
         started.set()
         try:
             return await function(*args)
         finally:
             ended.set()
 
+    if cancelling is not None and cancelling.cancelled:
+        raise CancelledError
     future = _LOOP.portal().start_task_soon(call)
+    if cancelling is not None:
+        cancelling.watch(future)
     try:
         return future.result()
     except BaseException:
+        cancelled = future.cancelled()
         if not future.done():
-            future.cancel()
-            if started.is_set():
-                ended.wait(CANCEL_SECONDS)
+            cancelled = future.cancel()
+        if cancelled and started.is_set():
+            ended.wait(CANCEL_SECONDS)
         raise
+
+
+def awaitable(function: Callable[P, T], doc: str) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The async form of a function that waits by `run_sync`: it runs in a thread of its own.
+
+    Cancelling cancels that call, waits until the function has put its things in order, and then goes on.
+    """
+
+    @wraps(function)
+    async def awaited(*args: P.args, **kwargs: P.kwargs) -> T:
+        cancelling = _Cancelling()
+        token = _CANCELLING.set(cancelling)
+        thread = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+        _CANCELLING.reset(token)
+        try:
+            return await asyncio.shield(thread)
+        except asyncio.CancelledError:
+            cancelling.cancel()
+            await asyncio.wait([thread])
+            with suppress(asyncio.CancelledError):
+                thread.exception()  # what it ended with is known: it was cancelled
+            raise
+
+    awaited.__name__ = awaited.__qualname__ = f"a{function.__name__}"
+    awaited.__doc__ = doc
+    return awaited

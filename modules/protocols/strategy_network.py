@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import dspy
 import numpy as np
@@ -30,6 +30,7 @@ from .single import SingleAgent
 from .strategies import strategy_of
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, which no other program should wait for
+    from ..network.config import NetworkConfig
     from ..network.state import NetworkState
 
 Embed = Callable[[Sequence[str]], npt.NDArray[np.floating]]
@@ -57,6 +58,8 @@ class StrategyNetwork(Program):
     Raises UserError for a strategy that is not in `STRATEGIES`, and seats that do not exist.
     """
 
+    trained_by: ClassVar[Callable[..., StrategyNetwork] | None] = None  # handed in from above
+
     def __init__(
         self,
         state: NetworkState,
@@ -76,6 +79,25 @@ class StrategyNetwork(Program):
         # DSPy finds modules in a list, not in a list of lists.
         self.members = [member for agent in self.agents for member in agent]
         self.assign(lms)
+
+    @classmethod
+    def untrained(cls, config: NetworkConfig, embed: Embed, **options: Any) -> StrategyNetwork:
+        """A network that has learned nothing yet, for `fm.train`; options are those of the constructor."""
+        from ..network.state import NetworkState
+
+        return cls(NetworkState.fresh(config, embed(["width"]).shape[1]), embed, **options)
+
+    @classmethod
+    def from_outcomes(cls, outcomes: Any, **options: Any) -> StrategyNetwork:
+        """A network trained on recorded answers: `fm.train(outcomes, …)`, with the same options.
+
+        Raises UserError as `fm.train`.
+        """
+        if cls.trained_by is None:
+            raise UserError(
+                "this class alone cannot be trained: take it from folkmoot, as fm.StrategyNetwork"
+            )
+        return cls.trained_by(outcomes, **options)
 
     def describe(self) -> dict[str, Any]:
         config = self.state.config.to_dict()

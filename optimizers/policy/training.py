@@ -28,7 +28,7 @@ _WORTH = 0.005
 _FOLDS = 4  # what a random draw is for; others are in policy_training
 
 
-def train(
+def train_policies(
     state: NetworkState,
     questions: Sequence[TrainingQuestion],
     answer: Answer,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from ...modules.reading.row import ResultRow
 from ...optimizers.statistics.statistics import minimum_detectable_difference
@@ -23,6 +23,51 @@ LONGEST_REASON = 300  # characters of an error that are shown
 def counted(number: int, thing: str) -> str:
     """`1 question`, `2,000 questions`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def percent(score: Mapping[str, float]) -> str:
+    return f"{score['value']:.1%} [{score['low']:.1%}, {score['high']:.1%}]"
+
+
+def points(difference: float, low: float, high: float) -> str:
+    """A difference of accuracies with its interval, in points."""
+    return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+
+
+def money(cost: float | None) -> str:
+    if cost is None:
+        return "price unknown"
+    return f"{cost:.4f} USD" if cost else "0 USD"
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def used(usage: Mapping[str, Any]) -> str:
+    cached = f" ({usage['cached_calls']:,} of them recorded or cached)" if usage["cached_calls"] else ""
+    return f"{counted(usage['calls'], 'call')}{cached}, {tokens_used(usage)}, {money(usage['cost_usd'])}"
+
+
+def tokens_used(usage: Mapping[str, Any]) -> str:
+    """`2,000 (1,920 cached) + 700 tokens`; what is not known, or 0, of the parts in brackets is left out."""
+    if usage["prompt_tokens"] is None or usage["completion_tokens"] is None:
+        return "tokens unknown"
+
+    def part(total: str, **kinds: str) -> str:
+        known = [f"{usage[name]:,} {said}" for name, said in kinds.items() if usage.get(name)]
+        return f"{usage[total]:,}" + (f" ({', '.join(known)})" if known else "")
+
+    asked = part("prompt_tokens", cached_prompt_tokens="cached", cache_write_tokens="written to cache")
+    return f"{asked} + {part('completion_tokens', reasoning_tokens='reasoning')} tokens"
 
 
 class Apart(NamedTuple):

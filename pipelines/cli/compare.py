@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
-from ..base.wording import counted, shortened
+from ..base.wording import counted, duration, money, percent, points, shortened
 from ..comparison.compare import compare as compare_runs
 from ..comparison.compare import names_for
 from ..comparison.compared import Compared
@@ -32,7 +32,7 @@ from ..evaluation.earlier import Evaluation
 from ..programs.seats import LMOptions
 from .guard import resumable
 from .options import CompareOptions, listed
-from .show import answered, console, duration, evaluating, finish, money, percent, plain_table, points
+from .show import answered, console, evaluating, finish, plain_table
 
 LONGEST_QUESTION = 200  # characters of a question that are shown
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,10 @@ from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import optimizer_of
 from ..base.journal import read_object
 from ..base.wording import counted
-from ..compilation.attempt import COMPILE, Compiling
+from ..compilation.attempt import COMPILE
 from ..compilation.compile import advice, check_input, split
 from ..compilation.compile import compile as compile_program
+from ..compilation.outcome import compiled_lines
 from ..data import load as data
 from ..evaluation.plan import Forecast, account_of, forecast
 from ..programs.resolve import parse_sets, program_of
@@ -23,20 +23,7 @@ from ..programs.seats import LMOptions
 from ..runs.manifest import lms_of
 from .guard import INTERRUPTED, STOPPED, say, warned
 from .options import CompileOptions
-from .show import (
-    ProgressLine,
-    confirm,
-    console,
-    duration,
-    evaluation_line,
-    finish,
-    forecast_lines,
-    live,
-    money,
-    percent,
-    show_result,
-    used,
-)
+from .show import confirm, console, finish, forecast_lines, show_result
 
 _MISSING = {
     "train": "name the questions that the optimizer is to learn from",
@@ -56,7 +43,7 @@ def compile(options: CompileOptions) -> None:
     found, code = run(planned)
 
     def show() -> None:
-        lines = compiled_lines(found, quiet=options.quiet, track=options.track)
+        lines = shown_lines(found, quiet=options.quiet, track=options.track)
         show_result(console(), options.program, lines)
 
     finish(options, found, show, code=code)
@@ -161,7 +148,7 @@ def run(planned: CompilationPlan) -> tuple[dict[str, Any], int]:
     options, out = planned.options, planned.out
     code = 0
     try:
-        with warned(planned.warnings), live(options, "compile", progress_of) as progress:
+        with warned(planned.warnings):
             compiled = compile_program(
                 planned.program,
                 planned.train,
@@ -171,7 +158,7 @@ def run(planned: CompilationPlan) -> tuple[dict[str, Any], int]:
                 out=out,
                 tracking=options.track,
                 settings=planned.settings,
-                progress=progress,
+                progress=options.progress,
                 **options.named("optimizer", "preset", "budget", "seed", "concurrency", "cache"),
             )
         result = compiled.compilation.to_dict()
@@ -197,45 +184,11 @@ def _prompt_lm(options: CompileOptions, lms: LMOptions) -> Any:
     return lms.make(options.prompt_lm, **where)
 
 
-def compiled_lines(found: dict[str, Any], *, quiet: bool, track: bool) -> dict[str, str]:
-    """The figures that are worth a line each."""
-    lines = {"verdict": str(found.get("verdict") or "stopped before anything was found")}
+def shown_lines(found: dict[str, Any], *, quiet: bool, track: bool) -> dict[str, str]:
+    """The figures that are worth a line each, and where the result is."""
+    lines = compiled_lines(found)
     if quiet or "selection" not in found:
-        return lines
-    kept = found["winner"] == "given"
-    for phase in ("before",) if kept else ("before", "after"):
-        if found[phase] is not None:
-            score = found[phase]["scores"].get("f1") or found[phase]["scores"]["accuracy"]
-            lines[f"held out, {phase}"] = f"{percent(score)}, {_answered(found, phase)}"
-    for name in ("given",) if kept else ("given", "winner"):
-        if found["selection"][name] is not None:
-            lines[f"selection, {name}"] = percent(found["selection"][name])
-    lines["candidates"] = f"{found['candidates']:,}, the given program among them"
-    lines["paid in all"] = used(found["paid"])
-    lines["saved"] = f"{found['calls_saved']:,} calls by records and cache, this time"
-    lines["time"] = duration(found["seconds"])
+        return {"verdict": lines["verdict"]}
     lines["program"] = f"{found['out']}/program"
     lines["prompts"] = f"{found['out']}/prompts.md"
     return lines | ({"look at it": "folkmoot ui"} if track else {})
-
-
-def _answered(found: dict[str, Any], phase: str) -> str:
-    """How many held-out questions a score is of: `n = 9`, or `n = 1 of 4`."""
-    rows, given = found[phase]["counts"]["rows"], found["settings"]["validation"]
-    return f"n = {rows:,}" + (f" of {given:,}" if rows < given else "")
-
-
-def progress_of(state: Compiling) -> ProgressLine:
-    """Phase, what is done, scores so far, calls and cost."""
-    label = {"before": "held out, before", "after": "held out, after"}.get(state.phase, "optimizer")
-    if state.evaluation is not None:
-        return evaluation_line(label, state.evaluation)
-    return ProgressLine(label, _parts(state))
-
-
-def _parts(state: Compiling) -> Iterator[str]:
-    yield f"{state.candidates:,} candidates, {state.scorings:,} answers scored"
-    if state.best is not None and state.given is not None:
-        yield f"best {state.best:.1%} (given {state.given:.1%})"
-    yield f"{state.usage.calls:,} calls"
-    yield money(state.usage.cost_usd)

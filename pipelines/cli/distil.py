@@ -8,17 +8,18 @@ from typing import Any
 from rich.table import Table
 
 from ...modules.base.errors import UserError
-from ..base.wording import counted
+from ..base.display import ProgressLine
+from ..base.wording import counted, percent, points
 from ..comparison.match_budget import lm_of_run, questions_of
 from ..distillation.distil import DistillationPlan, carry_out, plan_distil
 from ..distillation.team import endpoint_of
 from ..evaluation.earlier import earlier
 from ..programs.resolve import program_of
 from ..programs.seats import LMOptions
-from ..runs.progress import Progress
+from ..runs.progress import Progress, evaluation_line
 from .guard import STOPPED, resumable
 from .options import DistilOptions
-from .show import ProgressLine, confirm, console, evaluation_line, finish, live, percent, plain_table, points
+from .show import confirm, console, finish, live, plain_table
 
 
 def distil(options: DistilOptions) -> None:

@@ -27,6 +27,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ...modules.protocols.single import SingleAgent
 from ..base.settings import settings
+from ..base.wording import duration
 from ..data.embeddings import MINILM, MPNET, fetched
 from ..data.load import load
 from ..lms.named import DEFAULT_LM, default_lm
@@ -37,7 +38,7 @@ from ..tracking.unsent import waiting
 from .config import default_lines
 from .guard import STOPPED
 from .options import DoctorOptions
-from .show import console, duration, finish
+from .show import console, finish
 
 Status = Literal["ok", "warn", "fail"]
 Answer = tuple[Status, str] | tuple[Status, str, str | None]

@@ -22,7 +22,7 @@ from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
 from ..base.budget import Account, BudgetSpent
 from ..base.journal import read_object
-from ..base.wording import counted
+from ..base.wording import counted, duration, percent, used
 from ..data import load as data
 from ..evaluation.check import (
     all_failed,
@@ -39,23 +39,13 @@ from ..evaluation.step_limits import PICTURE, deepest_first, folder_of, write_cu
 from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import LMOptions
 from ..runs.books import open_books
+from ..runs.lines import result_lines
 from ..runs.manifest import lms_of
 from ..runs.progress import Progress
 from ..runs.summary import SUMMARY
 from .guard import INTERRUPTED, STOPPED, say
 from .options import EvaluateOptions, listed
-from .show import (
-    confirm,
-    console,
-    duration,
-    evaluating,
-    finish,
-    forecast_lines,
-    percent,
-    result_lines,
-    show_result,
-    used,
-)
+from .show import confirm, console, evaluating, finish, forecast_lines, show_result
 
 RUNS = Path("runs")
 WEIGHTS = "weights"  # sub-folder of the run on training questions that weights are fitted on

@@ -162,6 +162,11 @@ class Quietly(Options):
 
     quiet: Annotated[bool, Option("--quiet", "-q", help="No plan and no progress.")] = False
 
+    @property
+    def progress(self) -> bool | None:
+        """What functions take as `progress`: on a terminal, if not quiet."""
+        return False if self.quiet else None
+
 
 @dataclass(kw_only=True)
 class Spending(Quietly):

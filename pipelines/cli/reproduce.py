@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...modules.base.errors import UserError
+from ..base.wording import duration
 from ..programs.seats import LMOptions
 from ..reproduction.lines import Reproduction
 from ..reproduction.listing import RowInfo, TableInfo, listing
@@ -16,7 +17,7 @@ from ..reproduction.plan import ReproductionPlan, Request, plan_reproduction
 from ..reproduction.presets import models
 from ..reproduction.reproduce import run
 from .options import ReproduceOptions
-from .show import confirm, console, duration, evaluating, finish
+from .show import confirm, console, evaluating, finish
 
 
 def reproduce(options: ReproduceOptions) -> None:

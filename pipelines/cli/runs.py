@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError, did_you_mean
+from ..base.wording import money, percent
 from ..reporting.listed import ListedRun, list_runs
 from .guard import say
 from .options import SORTS, RunsOptions
-from .show import console, finish, money, percent, plain_table
+from .show import console, finish, plain_table
 
 LONGEST_LINE = 2000  # columns where no terminal folds them
 _GREATEST: dict[str, Callable[[ListedRun], Any]] = {

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ...optimizers.policy.settings import TrainingSettings, configured
 from ..base.budget import BudgetSpent
-from ..base.wording import counted
+from ..base.wording import counted, percent, used
 from ..data import load as data
 from ..data.embeddings import Embedder
 from ..evaluation.check import check_train
@@ -33,25 +31,14 @@ from ..programs.networks import default_embedding
 from ..programs.resolve import parse_sets
 from ..programs.seats import LMOptions
 from ..runs.books import open_books
+from ..runs.lines import result_lines
 from ..runs.outcomes import read_outcomes
 from ..training.live import CALLS, fresh_network
 from ..training.live import live as train_live
-from ..training.train import LAST, idle, recent, rescore, train_on_outcomes
+from ..training.train import displayed_training, idle, recent, rescore, train_on_outcomes
 from .guard import STOPPED, resumable, say
 from .options import EvaluateOptions, Quietly, TrainOptions
-from .show import (
-    ProgressLine,
-    confirm,
-    console,
-    evaluating,
-    finish,
-    forecast_lines,
-    live,
-    percent,
-    result_lines,
-    show_result,
-    used,
-)
+from .show import confirm, console, evaluating, finish, forecast_lines, show_result
 
 _OF_PROGRAM = ("samples", "sampling")  # settings of the program that training does not change
 _ONLY_LIVE = (
@@ -139,7 +126,7 @@ def _replay(options: TrainOptions, out: Path, settings: dict[str, Any]) -> dict[
         say(f"warning: {known} are missing and count as wrong")
     if warning := idle(table, settings):
         say(f"warning: {warning}")
-    with _training(options) as progress, warnings.catch_warnings():
+    with displayed_training(options.progress) as progress, warnings.catch_warnings():
         if warning:  # was shown above
             warnings.filterwarnings("ignore", message=re.escape(warning))
         trained = train_on_outcomes(
@@ -228,7 +215,7 @@ def _live(
     began = time.monotonic()
     try:
         with open_books(account=account):
-            with _training(options) as progress:
+            with displayed_training(options.progress) as progress:
                 trained = train_live(
                     ready.network,
                     ready.questions,
@@ -304,37 +291,6 @@ def _tested(ready: TrainingPlan, out: Path) -> Evaluation:
 
 
 # What is shown ---------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _training(options: TrainOptions) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """Live progress of a training: how far it is, and the mean figures of the last batches."""
-    last: deque[Mapping[str, Any]] = deque(maxlen=LAST)
-
-    def mean(name: str) -> float:
-        return float(sum(step[name] for step in last) / len(last))
-
-    def draw(step: Mapping[str, Any]) -> ProgressLine:
-        if step.get("stage") == "selection":
-            parts = [f"epoch {step['epoch']}: {step['held_out']:.1%} right on held-out questions"]
-        else:
-            parts = [
-                f"epoch {step['epoch']}",
-                f"{step['questions']:,} questions",
-                f"reward {mean('reward'):+.2f}",
-                f"one agent {mean('individual'):.1%}",
-                f"group {mean('consensus'):.1%}",
-            ]
-        return ProgressLine("train", parts, step.get("step", 0), max(step.get("steps", 1), 1))
-
-    with live(options, "train", draw) as shown:
-
-        def progress(step: Mapping[str, Any]) -> None:
-            if "reward" in step:
-                last.append(step)
-            shown(step)
-
-        yield progress
 
 
 def show_scores(options: Quietly, found: Mapping[str, Any], out: str, *, track: bool) -> None:

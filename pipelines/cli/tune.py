@@ -16,12 +16,15 @@ from ..programs.resolve import parse_sets
 from ..programs.seats import EVERY, LMOptions, parse_prices
 from ..tuning.job import Job
 from ..tuning.network import most_turns
+from ..tuning.report import study_lines
 from ..tuning.storage import is_local, safe_url
-from ..tuning.tune import Study, StudyProgress, run_study
+from ..tuning.tune import Study, run_study
 from ..tuning.yaml_space import space_of
 from .guard import STOPPED, resumable, warned
 from .options import TuneOptions, listed
-from .show import ProgressLine, confirm, console, finish, forecast_lines, live, percent, show_result, used
+from .show import confirm, console, finish, forecast_lines, show_result
+
+SHOWN_ALWAYS = ("winner", "on validation", "the default there", "result")
 
 
 def tune(options: TuneOptions) -> None:
@@ -32,19 +35,19 @@ def tune(options: TuneOptions) -> None:
     with warned():
         planned = planned_study(options)
     confirm(options, planned.lines(), planned.to_dict, planned.cost)
-    with resumable(options.out), warned(), live(options, "tune", _progress) as progress:
+    with resumable(options.out), warned():
         study = run_study(
             planned.job,
             planned.validation,
             options.out,
             tracking=options.track,
-            progress=progress,
+            progress=options.progress,
             **options.named("workers", "register"),
         )
     found = shown(study)
 
     def show() -> None:
-        show_result(console(), options.space, study_lines(found, quiet=options.quiet, track=options.track))
+        show_result(console(), options.space, shown_lines(found, quiet=options.quiet, track=options.track))
 
     failed = found["best"] is None
     stopped = found["stopped"] or (found["verdict"] if failed else None)
@@ -165,48 +168,13 @@ def shown(study: Study) -> dict[str, Any]:
     return {"out": str(study.folder), **kept, **calls}
 
 
-def study_lines(found: Mapping[str, Any], *, quiet: bool, track: bool) -> dict[str, str]:
-    """What a study found, a line each."""
-    best = found["best"]
-    if best is None:
-        return {"result": found["verdict"]}
-    lines = {"winner": _setting(best["setting"])}
-    if found["validation"]:
-        lines["on validation"] = percent(found["validation"]["winner"])
-        if not found["validation"]["same"]:
-            lines["the default there"] = percent(found["validation"]["default"])
-    lines["result"] = found["verdict"]
-    if quiet:
-        return lines
-    goal = found["objectives"][0]
-    lines["in training"] = f"{percent(best['scores'][goal])} (optimistic: the best of many)"
-    if len(found["objectives"]) > 1:
-        for number, entry in enumerate(found["front"], 1):
-            scores = ", ".join(f"{name} {entry['scores'][name]['value']:.4g}" for name in found["objectives"])
-            lines[f"front {number}"] = f"{scores}: {_setting(entry['setting'])}"
-    states = {**found["trials"], "replayed": found["trials"]["told"], "told": 0}
-    lines["trials"] = ", ".join(f"{count} {state}" for state, count in states.items() if count)
-    calls = found["calls"]
-    lines["calls"] = f"{calls['made']:,} made by trials, {calls['saved']:,} saved"
-    lines["paid in all"] = used(found["paid"])
+def shown_lines(found: Mapping[str, Any], *, quiet: bool, track: bool) -> dict[str, str]:
+    """What a study found, a line each, and where the winner is."""
+    lines = study_lines(found)
+    if quiet or found["best"] is None:
+        return {name: line for name, line in lines.items() if name in SHOWN_ALWAYS}
     lines["saved in"] = f"{found['out']}/winner"
     return lines | ({"look at it": "folkmoot ui"} if track else {})
-
-
-def _setting(setting: Mapping[str, Any]) -> str:
-    parts = []
-    for name, value in setting.items():
-        if value is not None:
-            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-            parts.append(f"{name}={text}")
-    return " ".join(parts) or "the only one"
-
-
-def _progress(state: StudyProgress) -> ProgressLine:
-    best = [] if state.best is None else [f"best {state.best:.1%}"]
-    replayed = [f"{state.replayed:,} replayed"] if state.replayed else []
-    parts = [f"{state.done:,}/{state.total:,}", *best, f"{state.pruned:,} stopped early", *replayed]
-    return ProgressLine("tune", [*parts, f"{state.calls:,} calls"], state.done, state.total)
 
 
 def _load(options: TuneOptions, source: str, split: str | None, limit: int | None) -> list[Question]:

@@ -80,7 +80,7 @@ def match_budget(
     concurrency: int = CONCURRENCY,
     tracking: bool | None = None,
     settings: Mapping[str, Any] | None = None,
-    progress: Show | None = None,
+    progress: bool | Show | None = None,
     told: Callable[[Match], None] | None = None,
 ) -> Evaluation:
     """Self-consistency on the same questions, with as many samples as fit into what the evaluation spent.
@@ -129,7 +129,9 @@ def match_budget(
         shared: dict[str, Any] = {"lm": one, "concurrency": concurrency}
         some = evenly_spaced(questions, pilot)
         # From the cache, the pilot would not tell what a sample takes.
-        tried = evaluate(once, some, out=folder / "pilot", cache=False, tracking=False, **shared)
+        tried = evaluate(
+            once, some, out=folder / "pilot", cache=False, tracking=False, progress=False, **shared
+        )
         sample, asked = tokens_per_question(tried.rows)
         if sample is None:
             raise UserError(

@@ -6,14 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, zip_longest
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ...optimizers.statistics.clusters import FEW, Clustered
 from ...optimizers.statistics.statistics import Difference, Interval, Odds
-from ..base.wording import FEWEST, FEWEST_EXACT, run_failed, smallest_difference
+from ..base.html import html_result, html_table
+from ..base.wording import FEWEST, FEWEST_EXACT, percent, points, run_failed, smallest_difference, used
 from ..evaluation.earlier import Evaluation
 from .compared import Compared
 from .recommend import Recommendation
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHOWN = 5  # discordant questions that are shown unless more are asked for
 SURE = 0.05
@@ -23,7 +27,7 @@ _POWER = 1.43
 """Half a 95% interval times this is seen with a power of 80%: (1.96 + 0.84) / 1.96 standard errors."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Pair:
     """One run against another. Differences are `a` minus `b`, in 0 … 1, with a 95% paired bootstrap interval.
 
@@ -177,6 +181,12 @@ class Pair:
         said = {"outcome": self.outcome, "notes": self.notes, "verdict": self.verdict}
         return {**asdict(self), "odds": odds, **named, **said}
 
+    def __repr__(self) -> str:
+        return f"Pair({self.verdict})"
+
+    def _repr_html_(self) -> str:
+        return html_result(f"{self.a} against {self.b}", {"verdict": self.verdict}, _pairs_table([self]))
+
 
 class Comparison(Sequence[Pair]):
     """Runs compared over their shared questions: a sequence of all pairs.
@@ -185,6 +195,11 @@ class Comparison(Sequence[Pair]):
     `runs` has every run, the reference first; `notes` says what the figures leave out, a sentence each;
     `recommendation` is None where fewer than two runs can be judged.
     """
+
+    runs: list[Compared]
+    pairs: list[Pair]
+    notes: list[str]
+    recommendation: Recommendation | None
 
     def __init__(
         self,
@@ -228,6 +243,28 @@ class Comparison(Sequence[Pair]):
     def __repr__(self) -> str:
         return "\n".join([*self.said, *self.notes])
 
+    def _repr_html_(self) -> str:
+        columns = ["", "accuracy", "questions", "errors", "unreadable", "used"]
+        runs = [
+            [
+                run.name,
+                percent(run.accuracy),
+                int(run.accuracy["n"]),
+                run.errors,
+                run.unreadable,
+                used(run.usage),
+            ]
+            for run in self.runs
+        ]
+        said = {str(number): line for number, line in enumerate([*self.said, *self.notes], 1)}
+        return html_result("Comparison", said, html_table(columns, runs), _pairs_table(self.pairs))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row a pair: what `Pair.to_dict` says, nested names joined by a dot, such as `odds.value`."""
+        import pandas as pd
+
+        return pd.json_normalize([pair.to_dict() for pair in self.pairs])
+
     def discordant(self, pair: Pair, most: int = SHOWN) -> list[dict[str, Any]]:
         """Questions that only one of the two answered right, its two kinds in turn and in the data's order.
 
@@ -256,3 +293,20 @@ class Comparison(Sequence[Pair]):
             "recommendation": self.recommendation.to_dict() if self.recommendation else None,
             "notes": self.notes,
         }
+
+
+def _pairs_table(pairs: Sequence[Pair]) -> str:
+    columns = ["better by points, 95%", "", "p", "p adjusted", "calls", "tokens", "cost"]
+    rows = (
+        [
+            f"{pair.a} over {pair.b}",
+            points(pair.difference, pair.low, pair.high),
+            *(pair.p, pair.p_adjusted),
+            *(
+                None if ratio is None else f"{ratio:.3g}×"
+                for ratio in (pair.call_ratio, pair.token_ratio, pair.cost_ratio)
+            ),
+        ]
+        for pair in pairs
+    )
+    return html_table(columns, rows)

@@ -22,15 +22,16 @@ from ...optimizers.prompts.optimizers import Bench, PromptOptimizer
 from ...optimizers.prompts.proposer import ProposalAdapter, Proposer
 from ...optimizers.prompts.student import CallControl, Halted, Student
 from ..base.budget import Account, BudgetSpent
+from ..base.display import ProgressLine
 from ..base.journal import write_json
-from ..base.wording import counted
+from ..base.wording import counted, money
 from ..evaluation.answering import lms_in, useful_concurrency
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.foreign import metering
 from ..lms.ledger import totals
 from ..runs.books import Books
-from ..runs.progress import Progress
+from ..runs.progress import Progress, evaluation_line
 from ..tracking.uploads import ModelUpload, Tracker
 from .budget import first_share, kept_back, without_reserve
 from .logged import candidates_of, compilation_uploads
@@ -57,6 +58,22 @@ class Compiling:
     evaluation: Progress | None = None
 
 
+def compiling_line(state: Compiling) -> ProgressLine:
+    """Phase, what is done, scores so far, calls and cost."""
+    label = {"before": "held out, before", "after": "held out, after"}.get(state.phase, "optimizer")
+    if state.evaluation is not None:
+        return evaluation_line(label, state.evaluation)
+    return ProgressLine(label, _parts(state))
+
+
+def _parts(state: Compiling) -> Iterator[str]:
+    yield f"{state.candidates:,} candidates, {state.scorings:,} answers scored"
+    if state.best is not None and state.given is not None:
+        yield f"best {state.best:.1%} (given {state.given:.1%})"
+    yield f"{state.usage.calls:,} calls"
+    yield money(state.usage.cost_usd)
+
+
 @dataclass
 class Work:
     """One attempt at a compilation, from the comparison before to the one after.
@@ -78,7 +95,7 @@ class Work:
     tracker: Tracker
     concurrency: int
     tracking: bool
-    progress: Callable[[Compiling], None] | None
+    progress: Callable[[Compiling], None]
     began: float
     stopped: str | None = None
     problem: BaseException | None = None
@@ -122,7 +139,7 @@ class Work:
         self.before = self._evaluate(given, BEFORE, first)
         counts = self.before.summary.counts if self.before is not None else {"rows": 0, "errors": 0}
         if self.before is not None and 0 < counts["rows"] == counts["errors"]:
-            error = next(self.before.rows)["error"]
+            error = self.before.rows[0]["error"]
             raise UserError(f"every held-out question failed, the first because {error}: mend the cause")
         if total is not None and self._share is not None:
             spent_after = Usage()
@@ -159,8 +176,7 @@ class Work:
 
         def show(progress: Progress) -> None:
             state.evaluation = progress
-            if self.progress is not None:
-                self.progress(state)
+            self.progress(state)
 
         named = {"command": "compile", "run_name": f"{phase} {self.chosen.name}"}
         same = {key: self.about[key] for key in ("optimizer", "preset")}
@@ -259,8 +275,6 @@ class Work:
         self._show()
 
     def _show(self) -> None:
-        if self.progress is None:
-            return
         known = self.candidates
         first = known[known.first]
         scores = [known.selected(one).score for one in known if one.scores and known.complete(one)]

@@ -19,6 +19,7 @@ from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import PromptOptimizer, optimizer_of
 from ..base.budget import Budget
+from ..base.display import displayed
 from ..base.journal import as_json, write_json
 from ..data import load as data
 from ..evaluation.answering import CONCURRENCY, seat_engines
@@ -30,7 +31,7 @@ from ..runs.folder import out_folder, unwritable
 from ..runs.manifest import RunFolder, lms_of, made_with
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import Tracker
-from .attempt import COMPILE, Compiling, Work
+from .attempt import COMPILE, Compiling, Work, compiling_line
 from .logged import compilation_run
 
 DEFAULT_OPTIMIZER, DEFAULT_PRESET = "mipro", "light"
@@ -71,7 +72,7 @@ def compile(
     cache: bool = True,
     tracking: bool = True,
     settings: Mapping[str, Any] | None = None,
-    progress: Callable[[Compiling], None] | None = None,
+    progress: bool | Callable[[Compiling], None] | None = None,
 ) -> Program:
     """Let an optimizer improve instructions and demonstrations; the program that was given stays as it is.
 
@@ -92,7 +93,7 @@ def compile(
         cache: take answers from the user's call cache, and leave complete ones there.
         tracking: log to MLflow as one run with candidates and evaluations under it.
         settings: what to note beside the run (data, split, …).
-        progress: called as it goes on.
+        progress: as in `evaluate`.
 
     Returns a new program with the result as its `compilation`. When the budget is spent, that is the best so
     far, and `compilation.stopped` says so.
@@ -138,6 +139,7 @@ def compile(
         COMPILATION.opened(folder, about),
         _disk_errors(folder),
         open_books(folder, records=[folder], cache=cache, budget=budget, engines=engines) as books,
+        displayed(progress, "compile", compiling_line) as tell,
     ):
         tracker = start_tracking(compilation_run(about)) if tracking else Tracker()
         about["mlflow_run_id"] = tracker.run_id or about["mlflow_run_id"]
@@ -157,7 +159,7 @@ def compile(
             tracker=tracker,
             concurrency=concurrency,
             tracking=tracking,
-            progress=progress,
+            progress=tell,
             began=began,
         )
         work.run()

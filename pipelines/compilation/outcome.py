@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
 from ...modules.base.calls import UsageFields
-from ..base.wording import counted
+from ..base.html import html_result
+from ..base.wording import counted, duration, percent, used
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
 from ..evaluation.earlier import Evaluation
@@ -29,7 +31,7 @@ class HeldOut(TypedDict):
     usage: UsageFields
 
 
-@dataclass
+@dataclass(repr=False)
 class Compilation:
     """How a compilation went: the content of `compile.json` beside what it was of.
 
@@ -59,14 +61,47 @@ class Compilation:
     stopped: str | None = None
     mlflow_run_id: str | None = None
 
-    keep: Any = field(default=None, repr=False)  # a temporary folder lives as long as its compilation
+    keep: Any = None  # a temporary folder lives as long as its compilation
 
     def to_dict(self) -> dict[str, Any]:
         known = {key: value for key, value in vars(self).items() if key != "keep"}
         return {**known, "folder": str(self.folder)}
 
+    def __repr__(self) -> str:
+        return f"Compilation({self.optimizer} {self.preset}: {self.verdict})"
+
+    def _repr_html_(self) -> str:
+        lines = compiled_lines(self.to_dict()) | {"folder": str(self.folder)}
+        return html_result(f"Compilation by {self.optimizer}, {self.preset}", lines)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Compilation:
         return self
+
+
+def compiled_lines(found: Mapping[str, Any]) -> dict[str, str]:
+    """What `to_dict` says, as far as it is worth a line each."""
+    lines = {"verdict": str(found.get("verdict") or "stopped before anything was found")}
+    if "selection" not in found:
+        return lines
+    kept = found["winner"] == "given"
+    for phase in ("before",) if kept else ("before", "after"):
+        if found[phase] is not None:
+            score = found[phase]["scores"].get("f1") or found[phase]["scores"]["accuracy"]
+            lines[f"held out, {phase}"] = f"{percent(score)}, {_answered(found, phase)}"
+    for name in ("given",) if kept else ("given", "winner"):
+        if found["selection"][name] is not None:
+            lines[f"selection, {name}"] = percent(found["selection"][name])
+    lines["candidates"] = f"{found['candidates']:,}, the given program among them"
+    lines["paid in all"] = used(found["paid"])
+    lines["saved"] = f"{found['calls_saved']:,} calls by records and cache, this time"
+    lines["time"] = duration(found["seconds"])
+    return lines
+
+
+def _answered(found: Mapping[str, Any], phase: str) -> str:
+    """How many held-out questions a score is of: `n = 9`, or `n = 1 of 4`."""
+    rows, given = found[phase]["counts"]["rows"], found["settings"]["validation"]
+    return f"n = {rows:,}" + (f" of {given:,}" if rows < given else "")
 
 
 def verdict_on(

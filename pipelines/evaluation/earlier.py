@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...modules.base.errors import UserError
-from ...modules.reading.row import ResultRow
+from ..base.html import html_result
 from ..base.journal import read_object
+from ..runs.lines import result_lines
 from ..runs.manifest import read_run
-from ..runs.rows import RESULTS, read_rows
+from ..runs.rows import RESULTS, Rows, read_rows
 from ..runs.summary import SUMMARY, Summary, summarise
 from ..tracking.uploads import Tracker
+from ..tracking.values import run_name
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DAMAGED_REPORT = "the protocol's report in it is damaged; the same evaluation, run again, writes it anew"
 
 
 class Evaluation:
-    """A finished evaluation: its `summary`, and its `rows`, read from disk one at a time.
+    """A finished evaluation: its `summary`, and its `rows`, a sequence read from disk as it is asked for.
 
-    `summary.scores["accuracy"]` has `value`, `low` and `high`, the ends of the 95% interval.
+    `summary.scores["accuracy"]` has `value`, `low` and `high`, the ends of the 95% interval; `folder` is
+    where it all is.
     """
+
+    folder: Path
+    summary: Summary
+    rows: Rows
 
     def __init__(
         self, folder: Path, summary: Summary, keep: Any = None, tracker: Tracker | None = None
     ) -> None:
         self.folder = folder
         self.summary = summary
-        self._keep = keep  # a temporary folder lives as long as its evaluation
+        self.rows = Rows(folder / RESULTS, keep)
         self._tracker = tracker
 
     def wait_for_traces(self, seconds: float | None = None) -> bool:
@@ -36,12 +45,13 @@ class Evaluation:
         when an evaluation ends; a process waits for them before it ends."""
         return self._tracker is None or self._tracker.wait(seconds)
 
-    @property
-    def rows(self) -> Iterator[ResultRow]:
-        yield from read_rows(self.folder / RESULTS)  # holds on to self, and so to a temporary folder
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a DataFrame; `usage` and `meta` become columns such as `usage.calls`."""
+        return self.rows.to_pandas()
 
     @property
     def accuracy(self) -> float:
+        """The share of right answers, 0 to 1."""
         return float(self.summary.scores["accuracy"]["value"])
 
     def __repr__(self) -> str:
@@ -50,6 +60,10 @@ class Evaluation:
         accuracy = self.summary.scores["accuracy"]
         interval = f"[{accuracy['low']:.1%}, {accuracy['high']:.1%}]"
         return f"Evaluation({accuracy['value']:.1%} {interval}, n={self.summary.counts['rows']})"
+
+    def _repr_html_(self) -> str:
+        lines = result_lines(self.summary.to_dict()) | {"folder": str(self.folder)}
+        return html_result(f"Evaluation of {run_name(self.summary.run)}", lines, self.rows._repr_html_())
 
 
 def earlier(run: Evaluation | str | Path) -> Evaluation:

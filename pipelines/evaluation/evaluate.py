@@ -5,19 +5,22 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dspy
 
 from ...modules.base.errors import UserError, said_by
-from ...modules.base.sync import run_sync
+from ...modules.base.sync import awaitable, run_sync
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.budget import ACCOUNTS, Budget, BudgetSpent
+from ..base.display import displayed
 from ..base.journal import write_json
 from ..base.wording import counted
 from ..lms.foreign import metering
@@ -27,7 +30,7 @@ from ..lms.store import ACTIVE
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
 from ..runs.manifest import RUN, manifest_of, save_run
-from ..runs.progress import Progress
+from ..runs.progress import Progress, evaluation_line
 from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY, summarise
 from ..runs.traces import TraceFile, traced_ids
@@ -57,7 +60,7 @@ def evaluate(
     traces: float | None = None,
     parent: str | None = None,
     settings: Mapping[str, Any] | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: bool | Callable[[Progress], None] | None = None,
     engine: str = ASYNCIO,
     workers: int | None = None,
 ) -> Evaluation:
@@ -84,7 +87,9 @@ def evaluate(
             20 questions.
         parent: id of the tracked run that this one is shown under.
         settings: what to note beside the run (data set, split, seed, …).
-        progress: called after every row, from the event loop's thread.
+        progress: how far it is, in a line: questions done, accuracy, calls, cost and time left. None shows it
+            on a terminal and in a notebook, False never, True also elsewhere, once it has ended. A function
+            is called with that after every row instead, from the event loop's thread.
         engine: `asyncio`, all in this process, or `ray`, in the worker processes of a Ray cluster.
         workers: Ray's worker processes, which share `concurrency`; None takes one a CPU.
 
@@ -122,7 +127,7 @@ def evaluate(
         state = Progress(total=len(questions))
         for row in read_rows(folder / RESULTS):
             state.count(row, resumed=True)
-        job = _Job(program, rows, traced, state, max_failures, tracker, progress)
+        job = _Job(program, rows, traced, state, max_failures, tracker)
         waiting = [question for question in questions if question.id not in rows.done]
         stopped: BaseException | None = None
         try:
@@ -130,6 +135,7 @@ def evaluate(
             with (
                 dspy.context(lm=language_model, disable_history=True, trace=None),
                 metering(lms_in(program, language_model)),
+                displayed(progress, "evaluate", partial(evaluation_line, "evaluate")) as job.progress,
             ):
                 if engine == RAY:
                     job.tell()
@@ -157,7 +163,7 @@ def evaluate(
             tracker.stop("FAILED")
             raise stopped or unwritable(problem, folder, "make room and run it again") from None
         status = "FAILED" if stopped else "FINISHED"
-        if job.stopped or isinstance(stopped, KeyboardInterrupt | UserError):
+        if job.stopped or isinstance(stopped, KeyboardInterrupt | CancelledError | UserError):
             status = "KILLED"
         # Of candidates and trials, only the winner is worth a model.
         model = None if parent else ModelUpload(program, lm=language_model)
@@ -167,6 +173,16 @@ def evaluate(
         if stopped is not None:
             raise stopped
     return Evaluation(folder, summary, keep, tracker)
+
+
+aevaluate = awaitable(
+    evaluate,
+    """`evaluate` for async code, with the same arguments: `await fm.aevaluate(…)`.
+
+    Cancelling it keeps what is finished, as Ctrl-C does: the same call with the same `out` goes on from
+    there.
+    """,
+)
 
 
 @contextmanager
@@ -194,7 +210,7 @@ class _Job:
     state: Progress
     max_failures: int | None
     tracker: Tracker
-    progress: Callable[[Progress], None] | None
+    progress: Callable[[Progress], None] = lambda _: None
     started: float = field(default_factory=time.monotonic)
     stopped: str | None = None  # by a budget
 
@@ -229,8 +245,7 @@ class _Job:
 
     def tell(self) -> None:
         self.state.seconds = time.monotonic() - self.started
-        if self.progress is not None:
-            self.progress(self.state)
+        self.progress(self.state)
 
 
 def _why(stopped: BaseException | None) -> str | None:
@@ -239,7 +254,8 @@ def _why(stopped: BaseException | None) -> str | None:
         return None
     if isinstance(stopped, UserError):
         return said_by(stopped)
-    return "interrupted" if isinstance(stopped, KeyboardInterrupt) else type(stopped).__name__
+    interrupted = isinstance(stopped, KeyboardInterrupt | CancelledError)
+    return "interrupted" if interrupted else type(stopped).__name__
 
 
 def _warn_of_sampling(program: Program, lm: Any) -> None:

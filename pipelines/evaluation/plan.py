@@ -17,7 +17,7 @@ from ...modules.base.calls import Usage
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...signatures.frame import SYSTEM
-from ..base.budget import Account, open_account
+from ..base.budget import Account, Budget, open_account
 from ..base.journal import records
 from ..base.wording import Apart, smallest_differences
 from ..lms.foreign import billed_as
@@ -177,7 +177,7 @@ def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
 
 
 def account_of(
-    budget: str | None, program: Program, lm: Any, *folders: Path, others: Sequence[Any] = ()
+    budget: str | Budget | None, program: Program, lm: Any, *folders: Path, others: Sequence[Any] = ()
 ) -> Account | None:
     """What is left of a budget after what the ledgers of `folders` say was paid; None without a budget.
 

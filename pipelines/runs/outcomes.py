@@ -157,6 +157,41 @@ def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
     return table.outcomes()
 
 
+def outcomes_in(given: Any) -> Outcomes:
+    """The outcomes that a user names or has: paths as for `read_outcomes`, or rows of a table, as a DataFrame
+    or dicts. Ids, agents and answers that are whole numbers become texts.
+
+    Raises UserError as `read_outcomes`, and for what is none of these.
+    """
+    if isinstance(given, Outcomes):
+        return given
+    if isinstance(given, str | Path):
+        return read_outcomes(given)
+    if hasattr(given, "to_dict") and hasattr(given, "notna"):  # a DataFrame
+        given = given.astype(object).where(given.notna(), None).to_dict("records")
+    if not isinstance(given, Iterable):
+        raise UserError(f"outcomes are a {type(given).__name__}: give a path, a DataFrame, or rows as dicts")
+    rows = list(given)
+    if rows and all(isinstance(row, str | Path) for row in rows):
+        return read_outcomes(rows)
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, Mapping):
+            raise UserError(f"outcome {number} is a {type(row).__name__}: give rows as dicts")
+    if not rows:
+        raise UserError("there are no outcomes: give at least one row")
+    return outcomes_from(outcome_of(_texts(row), f"row {n}") for n, row in enumerate(rows, start=1))
+
+
+def _texts(row: Mapping[str, Any]) -> dict[str, Any]:
+    named = ("question_id", "agent", "answer", "group")
+    return {
+        name: str(value)
+        if name in named and isinstance(value, int) and not isinstance(value, bool)
+        else value
+        for name, value in row.items()
+    }
+
+
 def outcomes_from(rows: Iterable[Outcome]) -> Outcomes:
     """The same from rows in memory; errors name the row by its number."""
     table = _Table()

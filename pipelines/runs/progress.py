@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ...modules.base.calls import Usage
 from ...modules.reading.row import ResultRow
+from ...optimizers.statistics.statistics import wilson
+from ..base.display import ProgressLine
+from ..base.wording import counted, duration, money
 
 
 @dataclass
@@ -33,3 +37,21 @@ class Progress:
         self.errors += bool(row["error"])
         if not resumed:
             self.usage.add(Usage.of(row["usage"]))
+
+
+def evaluation_line(label: str, state: Progress) -> ProgressLine:
+    return ProgressLine(label, progress_parts(state), state.done, max(state.total, 1))
+
+
+def progress_parts(state: Progress) -> Iterable[str]:
+    """Done, accuracy so far with the half-width of its 95% interval, errors, calls, cost, time left."""
+    yield f"{state.done:,}/{state.total:,}"
+    if state.done:
+        low, high = wilson(state.correct, state.done)
+        yield f"accuracy {state.correct / state.done:.1%} ± {(high - low) / 2:.1%}"
+    if state.errors:
+        yield counted(state.errors, "error")
+    yield counted(state.usage.calls, "call")
+    yield money(state.usage.cost_usd)
+    if state.seconds_left is not None:
+        yield f"{duration(state.seconds_left)} left"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, cast
+from typing import IO, TYPE_CHECKING, Annotated, Any, TypedDict, cast, overload
 
 import dspy
 from pydantic import Field
@@ -17,8 +18,13 @@ from ...modules.base.files import cut_torn_line, open_regular
 from ...modules.reading.answers import read_number, score
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
+from ..base.html import SHOWN_ROWS, html_result, html_table
 from ..base.journal import Journal
 from ..base.typed import as_read, misfit
+from ..base.wording import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RESULTS = "results.jsonl"
 NEEDED = frozenset(
@@ -140,16 +146,89 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
         raise UserError(f"{path} cannot be read ({problem.strerror}): name another run") from None
     with file:
         for number, line in enumerate(file, start=1):
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
-            if wrong := misfit(row, _ROW):
-                raise UserError(
-                    f"{path}, line {number}, is no result row ({wrong} is not as it must be): delete the "
-                    "line and run again"
-                )
-            yield row
+            yield _parsed(path, number, line)
+
+
+def _parsed(path: Path, number: int, line: bytes) -> ResultRow:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    if wrong := misfit(row, _ROW):
+        raise UserError(
+            f"{path}, line {number}, is no result row ({wrong} is not as it must be): delete the "
+            "line and run again"
+        )
+    return cast(ResultRow, row)
+
+
+class Rows(Sequence[ResultRow]):
+    """The rows of an evaluation, a dict a question as in `results.jsonl`, read from disk when asked for.
+
+    `len(rows)`, `rows[0]`, `rows[-10:]` (a list) and `for row in rows`. Of each row only its place in the
+    file is kept, so that 100,000 take less than a megabyte.
+    """
+
+    def __init__(self, path: Path, keep: Any = None) -> None:
+        self.path = path
+        self._keep = keep  # a temporary folder lives as long as its rows
+        self._starts = array("q")
+        self._seen: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self._places())
+
+    @overload
+    def __getitem__(self, index: int) -> ResultRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[ResultRow]: ...
+    def __getitem__(self, index: int | slice) -> ResultRow | list[ResultRow]:
+        numbers = range(len(self._places()))[index]
+        with open(open_regular(self.path), "rb") as file:
+            if isinstance(numbers, int):
+                return self._row(file, numbers)
+            return [self._row(file, number) for number in numbers]
+
+    def __iter__(self) -> Iterator[ResultRow]:
+        yield from read_rows(self.path)  # holds on to self, and so to a temporary folder
+
+    def __repr__(self) -> str:
+        return f"Rows({counted(len(self), 'row')} of {self.path})"
+
+    def _repr_html_(self) -> str:
+        shown = self[:SHOWN_ROWS]
+        cells = [[row["question"], row["answer"], row["gold"], row["correct"], row["error"]] for row in shown]
+        title = f"{counted(len(self), 'row')}, the first {len(shown)}:"
+        return html_result(title, {}, html_table(["question", "answer", "gold", "correct", "error"], cells))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows as a DataFrame; `usage` and `meta` become columns such as `usage.calls`."""
+        import pandas as pd
+
+        return pd.DataFrame([_flat(row) for row in self])
+
+    def _row(self, file: IO[bytes], number: int) -> ResultRow:
+        file.seek(self._starts[number])
+        return _parsed(self.path, number + 1, file.readline())
+
+    def _places(self) -> array[int]:
+        """Where each row begins, found again when the file has changed."""
+        stat = self.path.stat()
+        seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        if seen != self._seen:
+            starts, at = array("q"), 0
+            with open(open_regular(self.path), "rb") as file:
+                for line in file:
+                    starts.append(at)
+                    at += len(line)
+            self._starts, self._seen = starts, seen
+        return self._starts
+
+
+def _flat(row: ResultRow) -> dict[str, Any]:
+    nested: dict[str, Any] = {name: row.get(name) or {} for name in ("usage", "meta")}
+    flat = {name: value for name, value in row.items() if name not in nested}
+    return flat | {f"{name}.{key}": value for name, of in nested.items() for key, value in of.items()}
 
 
 def rewrite(path: Path, order: Iterable[str], *, drop: frozenset[str] = frozenset()) -> None:

@@ -12,6 +12,9 @@ from ...modules.base.calls import Usage, UsageFields
 from ...modules.reading.row import ResultRow
 from ...modules.reports.forensics import ForensicTally
 from ...optimizers.statistics.statistics import bootstrap_mean, wilson
+from ..base.html import html_result
+from ..base.wording import percent
+from .lines import result_lines
 
 SUMMARY = "summary.json"
 GROUPS = ("subject", "grade", "grade_band", "type", "topic", "domain")
@@ -19,7 +22,7 @@ MOST_GROUPS = 30
 BOOTSTRAP_SEED = 0
 
 
-@dataclass
+@dataclass(repr=False)
 class Summary:
     """`summary.json`: every rate as `{"value", "low", "high"}` with a 95% interval, in 0 … 1.
 
@@ -45,6 +48,15 @@ class Summary:
         found = asdict(self)
         run = found.pop("run")
         return {**found, **run}
+
+    def __repr__(self) -> str:
+        if not self.counts["rows"]:
+            return "Summary(no question is finished)"
+        name, score = next(iter(self.scores.items()))
+        return f"Summary({name.replace('_', ' ')} {percent(score)}, n={self.counts['rows']})"
+
+    def _repr_html_(self) -> str:
+        return html_result("Summary", result_lines(self.to_dict()))
 
 
 def summarise(

@@ -10,7 +10,6 @@ import dspy
 
 from ...modules.base.calls import CallError, FatalCallError
 from ...modules.base.errors import UserError
-from ...modules.network.state import NetworkState
 from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ...optimizers.policy.known_answers import TrainingQuestion
@@ -96,8 +95,7 @@ def fresh_network(
     config: Any, *, samples: int | None = None, sampling: Mapping[str, Any] | None = None
 ) -> StrategyNetwork:
     """An untrained network of these settings, with the embedding model that they name."""
-    embed = Embedder(config.embedding)
-    return StrategyNetwork(NetworkState.fresh(config, embed.width), embed, samples=samples, sampling=sampling)
+    return StrategyNetwork.untrained(config, Embedder(config.embedding), samples=samples, sampling=sampling)
 
 
 def _answering(network: StrategyNetwork, questions: Sequence[Question]) -> Asked:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import textwrap
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ from ...modules.protocols.strategy_network import embedding_of
 from ...optimizers.policy.batches import TrainingLog
 from ...optimizers.policy.known_answers import Answer, TrainingQuestion
 from ...optimizers.policy.settings import TrainingSettings, configured
-from ...optimizers.policy.training import train
+from ...optimizers.policy.training import train_policies
+from ..base.display import ProgressLine, displayed
 from ..base.journal import read_object, write_json
 from ..base.wording import counted
 from ..data.embeddings import Embedder
@@ -57,7 +59,7 @@ Embed = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 Progress = Callable[[Mapping[str, Any]], None]
 
 
-@dataclass
+@dataclass(repr=False)
 class Trained:
     """A finished training: the network, how it went, what `training.json` says of it, and test scores."""
 
@@ -66,6 +68,13 @@ class Trained:
     log: TrainingLog
     about: dict[str, Any]
     scores: dict[str, Any] | None = None
+    keep: Any = None  # a temporary folder lives as long as its training
+
+    def __repr__(self) -> str:
+        return f"Trained({counted(len(self.log.steps), 'batch')}, {self.folder})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Trained:
+        return self
 
 
 def train_on_outcomes(
@@ -138,6 +147,37 @@ def train_on_outcomes(
     return Trained(folder, state, log, about, scores)
 
 
+@contextmanager
+def displayed_training(show: bool | Progress | None) -> Iterator[Progress]:
+    """Live progress of a training: how far it is, and the mean figures of the last batches."""
+    last: deque[Mapping[str, Any]] = deque(maxlen=LAST)
+
+    def mean(name: str) -> float:
+        return float(sum(step[name] for step in last) / len(last))
+
+    def draw(step: Mapping[str, Any]) -> ProgressLine:
+        if step.get("stage") == "selection":
+            parts = [f"epoch {step['epoch']}: {step['held_out']:.1%} right on held-out questions"]
+        else:
+            parts = [
+                f"epoch {step['epoch']}",
+                f"{step['questions']:,} questions",
+                f"reward {mean('reward'):+.2f}",
+                f"one agent {mean('individual'):.1%}",
+                f"group {mean('consensus'):.1%}",
+            ]
+        return ProgressLine("train", parts, step.get("step", 0), max(step.get("steps", 1), 1))
+
+    with displayed(show, "train", draw) as shown:
+
+        def progress(step: Mapping[str, Any]) -> None:
+            if "reward" in step:
+                last.append(step)
+            shown(step)
+
+        yield progress
+
+
 def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -> dict[str, Any]:
     """The test scores of a network that `train_on_outcomes` trained, from its folder; see `network_scores`.
 
@@ -204,7 +244,7 @@ def learn(
         if progress is not None:
             progress(step)
 
-    log = train(state, questions, answer, training, checkpoint=folder / CHECKPOINT, progress=note)
+    log = train_policies(state, questions, answer, training, checkpoint=folder / CHECKPOINT, progress=note)
     state.save(folder)
     write_json(folder / LOG, log.to_dict())
     plots = folder / "plots"

@@ -13,6 +13,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ...modules.base.space import key_of
 from ...optimizers.statistics.statistics import bootstrap_mean
+from ..base.html import html_table
+from ..base.wording import percent, used
 from ..runs.summary import rate
 from .worker import scores_of
 
@@ -23,6 +25,9 @@ STATES = {
     TrialState.RUNNING: "running",
     TrialState.WAITING: "waiting",
 }
+
+
+SHOWN_TRIALS = 10
 
 
 class TrialEntry(TypedDict, total=False):
@@ -146,3 +151,54 @@ def conclusion(found: Mapping[str, Any] | None, objective: str) -> str:
     if difference["value"] < 0 and found["p"] < 0.05:
         return f"the winner is worse than the default {of}: keep the default"
     return f"no gain over the default could be shown {of}"
+
+
+def study_lines(found: Mapping[str, Any]) -> dict[str, str]:
+    """What a report says, as far as it is worth a line each."""
+    best = found["best"]
+    if best is None:
+        return {"result": found["verdict"]}
+    lines = {"winner": _setting(best["setting"])}
+    if found["validation"]:
+        lines["on validation"] = percent(found["validation"]["winner"])
+        if not found["validation"]["same"]:
+            lines["the default there"] = percent(found["validation"]["default"])
+    lines["result"] = found["verdict"]
+    goal = found["objectives"][0]
+    lines["in training"] = f"{percent(best['scores'][goal])} (optimistic: the best of many)"
+    if len(found["objectives"]) > 1:
+        for number, entry in enumerate(found["front"], 1):
+            scores = ", ".join(f"{name} {entry['scores'][name]['value']:.4g}" for name in found["objectives"])
+            lines[f"front {number}"] = f"{scores}: {_setting(entry['setting'])}"
+    states = {**found["trials"], "replayed": found["trials"]["told"], "told": 0}
+    lines["trials"] = ", ".join(f"{count} {state}" for state, count in states.items() if count)
+    calls = found["calls"]
+    lines["calls"] = f"{calls['made']:,} made by trials, {calls['saved']:,} saved"
+    lines["paid in all"] = used(found["paid"])
+    return lines
+
+
+def _setting(setting: Mapping[str, Any]) -> str:
+    parts = []
+    for name, value in setting.items():
+        if value is not None:
+            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            parts.append(f"{name}={text}")
+    return " ".join(parts) or "the only one"
+
+
+def trials_table(report: Mapping[str, Any]) -> str:
+    """The trials as a table of HTML, the best first."""
+    objectives = report["objectives"]
+
+    def worth(trial: Mapping[str, Any]) -> float:
+        return -float(trial.get("scores", {}).get(objectives[0], {}).get("value", -1.0))
+
+    rows = (
+        [
+            *(trial["trial"], trial["state"], _setting(trial["setting"] or {})),
+            *(trial.get("scores", {}).get(name, {}).get("value") for name in objectives),
+        ]
+        for trial in sorted(report["table"], key=worth)[:SHOWN_TRIALS]
+    )
+    return html_table(["trial", "state", "setting", *objectives], rows)

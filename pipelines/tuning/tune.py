@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dspy
 import optuna
@@ -15,6 +15,8 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ..base.budget import Budget, BudgetSpent
+from ..base.display import ProgressLine, displayed
+from ..base.html import html_result
 from ..base.journal import as_json, read_object, write_json
 from ..comparison.compare import compare
 from ..data import load as data
@@ -32,13 +34,26 @@ from ..tracking.uploads import ModelUpload, Tracker
 from .job import Job
 from .logged import study_uploads, trials_of
 from .network import training_calls
-from .report import TrialEntry, best_of, calls_of, conclusion, counts, entries, nothing_found
+from .report import (
+    TrialEntry,
+    best_of,
+    calls_of,
+    conclusion,
+    counts,
+    entries,
+    nothing_found,
+    study_lines,
+    trials_table,
+)
 from .space import TuneSpace
 from .storage import safe_url
 from .trial import Scorer
 from .worker import work
 from .workers import INTERRUPTED, in_processes
 from .yaml_space import space_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STUDY, WINNER, VALIDATION, TRACKED = "study.json", "winner", "validation", "mlflow.json"
 NAME = "folkmoot"
@@ -54,6 +69,13 @@ class StudyProgress:
     replayed: int
     calls: int
     best: float | None
+
+
+def tuning_line(state: StudyProgress) -> ProgressLine:
+    best = [] if state.best is None else [f"best {state.best:.1%}"]
+    replayed = [f"{state.replayed:,} replayed"] if state.replayed else []
+    parts = [f"{state.done:,}/{state.total:,}", *best, f"{state.pruned:,} stopped early", *replayed]
+    return ProgressLine("tune", [*parts, f"{state.calls:,} calls"], state.done, state.total)
 
 
 @dataclass
@@ -85,8 +107,19 @@ class Study:
     def front(self) -> list[TrialEntry]:
         return list(self.report["front"])
 
+    def to_pandas(self) -> pd.DataFrame:
+        """A row a trial: what `trials` says, nested names joined by a dot, such as `setting.max_rounds` and
+        `scores.accuracy.value`."""
+        import pandas as pd
+
+        return pd.json_normalize([dict(trial) for trial in self.trials])
+
     def __repr__(self) -> str:
         return f"Study({self.name}: {self.report['verdict']})"
+
+    def _repr_html_(self) -> str:
+        lines = study_lines(self.report) | {"folder": str(self.folder)}
+        return html_result(f"Study {self.name}", lines, trials_table(self.report))
 
 
 def tune(
@@ -110,7 +143,7 @@ def tune(
     register: str | None = None,
     settings: Mapping[str, Any] | None = None,
     make_lm: MakeLM = make,
-    progress: Callable[[StudyProgress], None] | None = None,
+    progress: bool | Callable[[StudyProgress], None] | None = None,
 ) -> Study:
     """Search a protocol's settings on training questions, and evaluate the winner once on others.
 
@@ -135,6 +168,7 @@ def tune(
         budget: ceilings such as `"2 USD, 500 calls"` on all that this folder pays; a fifth is kept for the
             validation. Other machines have budgets of their own.
         register: name under which the winner enters the model registry.
+        progress: as in `evaluate`; a function is called now and then.
 
     Raises:
         UserError: bad space, questions, objectives or budget, another study in the folder or storage, an LM
@@ -177,10 +211,10 @@ def run_study(
     workers: int,
     tracking: bool,
     register: str | None,
-    progress: Callable[[StudyProgress], None] | None,
+    progress: bool | Callable[[StudyProgress], None] | None,
 ) -> Study:
     """Do what `tune` does, of a study that is checked."""
-    with out_folder(out) as (folder, keep):
+    with out_folder(out) as (folder, keep), displayed(progress, "tune", tuning_line) as tell:
         job = replace(job, folder=folder)
         job.account()  # refused now rather than after a trial
         study, crew = job.opened()
@@ -197,8 +231,7 @@ def run_study(
         def watch(_: Any = None) -> None:
             table = entries(study, job.objectives)
             tracker.live(lambda: trials_of(table, job.home))
-            if progress is not None:
-                progress(_progress(study, table, job, total))
+            tell(_progress(study, table, job, total))
 
         try:
             watch()
@@ -309,6 +342,7 @@ def _validated(
             cache=job.cache,
             tracking=tracker.run_id is not None,
             parent=tracker.run_id,
+            progress=False,
             settings={**job.settings, **_held_out(job.settings), "run_name": f"{name} on validation"},
         )
         if result.summary.stopped:

@@ -43,7 +43,9 @@ def asked(how: str, name: str, server: ScriptedServer, *words: Any) -> str:
 
 
 def test_every_example_is_tested() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"demo.py", "improve.py", "tune.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        *("demo.py", "improve.py", "tune.py", "train_selector.py")
+    }
 
 
 def test_improve(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
@@ -68,6 +70,16 @@ def test_tune(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
     page = (folder / "report.html").read_text()
     assert "winner" in page
     assert "default" in page
+
+
+def test_train_selector(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
+    said = asked(how, "train_selector.py", scripted, "--questions", 120)
+    assert "verdict: " in said
+    shares = dict(line.split(": ", 1) for line in said.splitlines() if "zero_shot" in line)
+    assert shares["sums"].startswith("cot 100%"), said
+    assert shares["capitals"].endswith("zero_shot 100%"), said
+    assert len(scripted.bodies) == 3
+    assert (tmp_path / "runs/selector/120-questions/tensors.safetensors").exists()
 
 
 def test_demo(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:

@@ -33,7 +33,7 @@ from folkmoot.modules.protocols.strategy_network import StrategyNetwork
 from folkmoot.modules.reading.voting import trust_consensus, weighted_consensus
 from folkmoot.optimizers.policy.known_answers import TrainingQuestion
 from folkmoot.optimizers.policy.settings import TrainingSettings
-from folkmoot.optimizers.policy.training import train
+from folkmoot.optimizers.policy.training import train_policies
 from folkmoot.pipelines.testing.contract import ProtocolContract
 
 torch.set_num_threads(1)
@@ -67,7 +67,7 @@ def learned(**settings: Any) -> NetworkState:
     state = fresh(**settings)
     vectors = embed([f"question {q} about thing {q % 3} é" for q in range(12)])
     asked = [TrainingQuestion(str(q), vector) for q, vector in enumerate(vectors)]
-    train(
+    train_policies(
         state, asked, lambda q, i, s: (str((q + i + s) % 3), (q + i + s) % 3 == 0), TrainingSettings(epochs=2)
     )
     return state

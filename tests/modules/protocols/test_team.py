@@ -720,7 +720,7 @@ def test_a_failing_worker_ends_the_question_as_an_error(scripted: Any, environme
         lm=fm.lm("openai/scripted", api_base=scripted.url),
         tracking=False,
     )
-    row = next(result.rows)
+    row = result.rows[0]
     assert "no such thing" in row["error"]
     assert (row["answer"], row["correct"]) == (None, False)
 

@@ -27,7 +27,7 @@ from folkmoot.optimizers.policy import checkpoint as policy_checkpoint
 from folkmoot.optimizers.policy.batches import TrainingLog
 from folkmoot.optimizers.policy.known_answers import Outcome, TrainingQuestion
 from folkmoot.optimizers.policy.settings import PRESETS, TrainingSettings, configured
-from folkmoot.optimizers.policy.training import train
+from folkmoot.optimizers.policy.training import train_policies
 
 WIDTH = 12
 NAMES = ("a", "b", "c")
@@ -63,7 +63,7 @@ def trained(
     right: Right = planted, count: int = 36, net: dict[str, Any] | None = None, **how: Any
 ) -> tuple[NetworkState, TrainingLog]:
     state = NetworkState.fresh(config(**(net or {})), WIDTH)
-    log = train(state, questions(count), told(right), TrainingSettings(**{"lr": 3e-2, **how}))
+    log = train_policies(state, questions(count), told(right), TrainingSettings(**{"lr": 3e-2, **how}))
     return state, log
 
 
@@ -158,7 +158,7 @@ def test_consensus_aware_rewards_are_those_of_the_paper() -> None:
     # Two wrong agents agree against a right one: 1 + 0.25 for it, -0.5 - 0.25 for them.
     state = NetworkState.fresh(config(strategies=("any",)), WIDTH)
     how = TrainingSettings(reward="consensus_aware", delta_plus=0.25, delta_minus=0.25, epochs=1)
-    log = train(state, questions(1), told(lambda topic, i, s: i == 0), how)
+    log = train_policies(state, questions(1), told(lambda topic, i, s: i == 0), how)
     assert log.steps[0]["reward"] == pytest.approx((1.25 - 0.75 - 0.75) / 3)
     assert log.steps[0]["individual"] == pytest.approx(1 / 3)
     assert log.steps[0]["consensus"] == 0
@@ -167,7 +167,7 @@ def test_consensus_aware_rewards_are_those_of_the_paper() -> None:
 def test_a_difference_reward_is_what_the_agent_adds_to_the_vote() -> None:
     # Right, right, wrong: without one of the right ones a tie is left, worth a half.
     state = NetworkState.fresh(config(strategies=("any",)), WIDTH)
-    log = train(
+    log = train_policies(
         state, questions(1), told(lambda topic, i, s: i < 2), TrainingSettings(reward="difference", epochs=1)
     )
     assert log.steps[0]["reward"] == pytest.approx((0.5 + 0.5 + 0) / 3)
@@ -199,7 +199,7 @@ def test_what_cannot_be_learned_does_no_harm() -> None:
     def answer(q: int, i: int, s: int) -> Outcome:
         return f"{q} {table[q, i, s]}", bool(table[q, i, s])
 
-    train(
+    train_policies(
         state,
         questions(60),
         answer,
@@ -339,7 +339,9 @@ def test_live_answers_in_any_order_give_what_a_replay_gives() -> None:
     asked: list[tuple[int, int, int]] = []
     for _ in range(2):
         state = NetworkState.fresh(config(), WIDTH)
-        live = train(state, questions(20), slowly(planted, asked), TrainingSettings(lr=1e-2, epochs=2))
+        live = train_policies(
+            state, questions(20), slowly(planted, asked), TrainingSettings(lr=1e-2, epochs=2)
+        )
         assert same(state, replayed)
         assert live == log
     assert len(asked) == 2 * len(set(asked))  # nobody is asked for the same twice
@@ -356,7 +358,7 @@ def test_the_calls_of_a_batch_are_made_at_the_same_time() -> None:
         now -= 1
         return "x", True
 
-    train(NetworkState.fresh(config(), WIDTH), questions(8), answer, TrainingSettings(epochs=1))
+    train_policies(NetworkState.fresh(config(), WIDTH), questions(8), answer, TrainingSettings(epochs=1))
     assert most == 24
 
 
@@ -387,7 +389,7 @@ def test_a_stopped_training_ends_as_if_it_never_was(
 ) -> None:
     how = TrainingSettings(lr=1e-2, epochs=2, batch=4, checkpoint_every=2, baseline="mean", weight_decay=0.1)
     whole = NetworkState.fresh(config(**net), WIDTH)
-    log = train(whole, questions(20), told(planted), how)
+    log = train_policies(whole, questions(20), told(planted), how)
 
     for stop in stops:
 
@@ -396,16 +398,16 @@ def test_a_stopped_training_ends_as_if_it_never_was(
                 raise Stop
 
         with pytest.raises(Stop):
-            train(NetworkState.fresh(config(**net), WIDTH), questions(20), slowly(planted), how,
+            train_policies(NetworkState.fresh(config(**net), WIDTH), questions(20), slowly(planted), how,
                   checkpoint=tmp_path, progress=stopping)  # fmt: skip
     state, asked = NetworkState.fresh(config(**net), WIDTH), list[tuple[int, int, int]]()
-    again = train(state, questions(20), slowly(planted, asked), how, checkpoint=tmp_path)
+    again = train_policies(state, questions(20), slowly(planted, asked), how, checkpoint=tmp_path)
     assert same(state, whole)
     assert again == log
     if stops == [9]:
         assert len(asked) <= 2 * 4 * 3  # what the checkpoint knows is not asked again
     once_more = NetworkState.fresh(config(**net), WIDTH)
-    assert train(once_more, questions(20), told(planted), how, checkpoint=tmp_path) == log
+    assert train_policies(once_more, questions(20), told(planted), how, checkpoint=tmp_path) == log
     assert same(once_more, whole)
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -413,7 +415,7 @@ def test_a_stopped_training_ends_as_if_it_never_was(
 def test_chosen_epochs_are_not_chosen_again(tmp_path: Path) -> None:
     how = TrainingSettings(full_information=True, epochs="auto", max_epochs=4, folds=2, checkpoint_every=1)
     whole = NetworkState.fresh(config(), WIDTH)
-    log = train(whole, questions(20), told(planted), how)
+    log = train_policies(whole, questions(20), told(planted), how)
 
     def stopping(line: dict[str, Any]) -> None:
         if line["stage"] == "training":
@@ -421,9 +423,9 @@ def test_chosen_epochs_are_not_chosen_again(tmp_path: Path) -> None:
 
     state = NetworkState.fresh(config(), WIDTH)
     with pytest.raises(Stop):
-        train(state, questions(20), told(planted), how, checkpoint=tmp_path, progress=stopping)
+        train_policies(state, questions(20), told(planted), how, checkpoint=tmp_path, progress=stopping)
     state, stages = NetworkState.fresh(config(), WIDTH), []
-    again = train(
+    again = train_policies(
         state,
         questions(20),
         told(planted),
@@ -444,7 +446,8 @@ def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(tmp_path: Path) -> N
         "def kill(line):\n"
         "    if line['step'] == 3: os.kill(os.getpid(), 9)\n"
         "state = NetworkState.fresh(config(), WIDTH)\n"
-        "train(state, questions(20), told(planted), TrainingSettings(lr=1e-2, epochs=2, checkpoint_every=1), "
+        "how = TrainingSettings(lr=1e-2, epochs=2, checkpoint_every=1)\n"
+        "train_policies(state, questions(20), told(planted), how, "
         "checkpoint=sys.argv[2], progress=kill)\n"
     )
     tests, kept = Path(__file__).parent, tmp_path / "kept"
@@ -452,7 +455,7 @@ def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(tmp_path: Path) -> N
     how, states = TrainingSettings(lr=1e-2, epochs=2, checkpoint_every=1), []
     for folder in (kept, None):
         states.append(NetworkState.fresh(config(), WIDTH))
-        train(states[-1], questions(20), told(planted), how, checkpoint=folder)
+        train_policies(states[-1], questions(20), told(planted), how, checkpoint=folder)
     assert same(*states)
 
 
@@ -461,7 +464,7 @@ def test_a_stop_while_writing_leaves_the_checkpoint_before(
 ) -> None:
     how = TrainingSettings(lr=1e-2, epochs=1, batch=4, checkpoint_every=1)
     whole = NetworkState.fresh(config(), WIDTH)
-    train(whole, questions(20), told(planted), how)
+    train_policies(whole, questions(20), told(planted), how)
     write, written = files.write_whole, 0
 
     def failing(path: Path, content: bytes) -> None:
@@ -474,9 +477,11 @@ def test_a_stop_while_writing_leaves_the_checkpoint_before(
     with monkeypatch.context() as patch:
         patch.setattr(policy_checkpoint.files, "write_whole", failing)
         with pytest.raises(Stop):
-            train(NetworkState.fresh(config(), WIDTH), questions(20), told(planted), how, checkpoint=tmp_path)
+            train_policies(
+                NetworkState.fresh(config(), WIDTH), questions(20), told(planted), how, checkpoint=tmp_path
+            )
     state = NetworkState.fresh(config(), WIDTH)
-    train(state, questions(20), told(planted), how, checkpoint=tmp_path)
+    train_policies(state, questions(20), told(planted), how, checkpoint=tmp_path)
     assert same(state, whole)
 
 
@@ -484,7 +489,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     how = TrainingSettings(epochs=1)
 
     def run(net: dict[str, Any], count: int, how: TrainingSettings) -> None:
-        train(
+        train_policies(
             NetworkState.fresh(config(**net), WIDTH),
             questions(count),
             told(planted),
@@ -510,7 +515,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
 def test_training_goes_on_with_more_questions() -> None:
     state, _ = trained(count=20, epochs=1)
     centre, before = state.centre.copy(), state.questions
-    train(state, questions(10, seed=4), told(planted), TrainingSettings(epochs=1))
+    train_policies(state, questions(10, seed=4), told(planted), TrainingSettings(epochs=1))
     assert state.questions == before + 10
     assert (state.centre == centre).all()  # what policies see must not shift
 
@@ -553,7 +558,7 @@ def test_trust_graph_and_votes_stay_in_bounds(
         return (None, False) if code < 0 else (str(code), bool(code == 0))
 
     state = NetworkState.fresh(net, WIDTH)
-    log = train(state, questions(count), answer, TrainingSettings(epochs=2, **how))
+    log = train_policies(state, questions(count), answer, TrainingSettings(epochs=2, **how))
     low, high = net.limits.bounds(agents)
     off = ~np.eye(agents, dtype=bool)
     for graph in log.graphs:
@@ -596,7 +601,9 @@ def outcome_of(outcome: Any) -> Callable[[int, int, int], Any]:
 )
 def test_what_cannot_be_learned_from_is_refused(given_questions: Any, answer: Any, said: str) -> None:
     with pytest.raises(UserError, match=said):
-        train(NetworkState.fresh(config(), WIDTH), given_questions, answer, TrainingSettings(epochs=1))
+        train_policies(
+            NetworkState.fresh(config(), WIDTH), given_questions, answer, TrainingSettings(epochs=1)
+        )
 
 
 def test_a_failing_answer_goes_through_and_ends_the_others() -> None:
@@ -614,7 +621,7 @@ def test_a_failing_answer_goes_through_and_ends_the_others() -> None:
 
     began = time.monotonic()
     with pytest.raises(Stop):
-        train(NetworkState.fresh(config(), WIDTH), questions(8), answer, TrainingSettings(epochs=1))
+        train_policies(NetworkState.fresh(config(), WIDTH), questions(8), answer, TrainingSettings(epochs=1))
     assert time.monotonic() - began < 4
     assert ended
 

@@ -23,8 +23,9 @@ from cli_helpers import (
     write,
 )
 
-from folkmoot.pipelines.cli.show import duration, highlights, money
+from folkmoot.pipelines.base.wording import duration, money
 from folkmoot.pipelines.programs.seats import by_seat
+from folkmoot.pipelines.runs.lines import highlights
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 COMMANDS = [

@@ -13,7 +13,8 @@ from cli_helpers import evaluate, folkmoot, isolate, lm, question, write
 from rich.table import Table
 from rich.text import Text
 
-from folkmoot.pipelines.cli.show import Screen, show_result
+from folkmoot.pipelines.base.display import Screen
+from folkmoot.pipelines.cli.show import show_result
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 HOSTILE = "a\x1b]0;owned\x07b\x1b[2J\x9b31m\u202etxt\u2066\x00c"

@@ -27,7 +27,8 @@ from folkmoot.modules.agents.retrieval import Retrieval
 from folkmoot.modules.base import sync
 from folkmoot.modules.base.fence import fence
 from folkmoot.modules.environment import CorpusEnvironment, Environment, Page, WikipediaEnvironment
-from folkmoot.pipelines.cli.show import Screen, show_dialogue
+from folkmoot.pipelines.base.display import Screen
+from folkmoot.pipelines.cli.show import show_dialogue
 from folkmoot.pipelines.plots.dialogues import dialogues_page
 from folkmoot.pipelines.testing.injection import ATTACKS, BENIGN, TARGET, Attack, susceptibility
 from folkmoot.pipelines.testing.replies import sample_questions, text_of, wrong

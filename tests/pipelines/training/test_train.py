@@ -253,7 +253,7 @@ def wait_for(met: Any, process: Child, seconds: float = 120) -> None:
 
 def test_ctrl_c_keeps_what_is_finished(tables: tuple[Path, Path], tmp_path: Path, monkeypatch: Any) -> None:
     whole = trained(tables, tmp_path / "whole", "--set", "checkpoint_every=1", "--json")
-    original = training_module.train
+    original = training_module.train_policies
     seen = []
 
     def interrupted(*args: Any, progress: Any, **kwargs: Any) -> Any:
@@ -265,12 +265,12 @@ def test_ctrl_c_keeps_what_is_finished(tables: tuple[Path, Path], tmp_path: Path
 
         return original(*args, progress=told, **kwargs)
 
-    monkeypatch.setattr(training_module, "train", interrupted)
+    monkeypatch.setattr(training_module, "train_policies", interrupted)
     cut = trained(tables, tmp_path / "cut", "--set", "checkpoint_every=1", "--json")
     assert cut.exit_code == 130
     assert "the same command takes it up again" in cut.stderr
     assert cut.stdout == ""
-    monkeypatch.setattr(training_module, "train", original)
+    monkeypatch.setattr(training_module, "train_policies", original)
     again = trained(tables, tmp_path / "cut", "--set", "checkpoint_every=1", "--json")
     assert json.loads(again.stdout) | {"out": ""} == json.loads(whole.stdout) | {"out": ""}
 

@@ -1,0 +1,173 @@
+"""How far a run has come: one line, live on a terminal or in a notebook, whoever started the run."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, Any, TypeVar
+
+from rich.console import (
+    Console,
+    ConsoleOptions,
+    ConsoleRenderable,
+    RenderableType,
+    RenderHook,
+    RenderResult,
+)
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from ...modules.base.fence import clean
+
+State = TypeVar("State")
+
+A_SECOND = 4  # how often the line is drawn anew
+NOTEBOOK_WIDTH = 120  # columns
+NOTEBOOK_FORMAT = '<pre style="white-space:pre-wrap;line-height:normal">{code}</pre>'
+
+_DRAWING = threading.Lock()  # of two lines at a time, one would overwrite the other
+
+
+@dataclass(frozen=True)
+class ProgressLine:
+    """A line of live progress: what is under way, figures of it, and how much of it is done, if known."""
+
+    label: str
+    parts: Iterable[str]
+    done: int = 0
+    total: int = 0
+
+
+@contextmanager
+def displayed(
+    show: bool | Callable[[State], None] | None, label: str, draw: Callable[[State], ProgressLine]
+) -> Iterator[Callable[[State], None]]:
+    """A callback whose latest state is drawn on standard error, or in the notebook, while the block runs.
+
+    `show` may be a function that takes the states instead. None draws nothing where nobody is looking: in a
+    pipe, a file, or a test; True draws even there, once, when the block ends; False never. Of displays
+    inside one another the outermost is shown. One that fails stays as it is, and the block goes on.
+    """
+    if callable(show):
+        yield show
+        return
+    latest: list[State] = []
+
+    def render() -> RenderableType:
+        row = Table.grid(padding=(0, 1))
+        line = draw(latest[0]) if latest else ProgressLine(f"{label}: starting", ())
+        bar = [ProgressBar(total=line.total, completed=line.done, width=24)] if line.total else []
+        # What a live display draws passes the screen's own cleaning by.
+        row.add_row(Text(clean(line.label)), *bar, Text(clean("  ".join(line.parts))))
+        return row
+
+    with _sink(show, render) as drawn:
+
+        def progress(state: State) -> None:
+            latest[:] = [state]
+            drawn()
+
+        yield progress
+
+
+@contextmanager
+def _sink(show: bool | None, render: Callable[[], RenderableType]) -> Iterator[Callable[[], None]]:
+    """What to call for every state; draws where somebody looks."""
+    if show is False or not _DRAWING.acquire(blocking=False):
+        yield lambda: None
+        return
+    try:
+        out = Screen(sys.stderr) if sys.stderr is not None else Screen(io.StringIO())
+        if out.is_jupyter:
+            notebook = _Notebook(render)
+            try:
+                yield notebook.draw
+            finally:
+                notebook.draw(last=True)
+        elif show or (out.is_terminal and "pytest" not in sys.modules):
+            with _Line(out, render):
+                yield lambda: None  # the line draws itself
+        else:
+            yield lambda: None
+    finally:
+        _DRAWING.release()
+
+
+class _Line(Live):
+    """The line on a terminal, drawn anew by a thread of its own; elsewhere only its last state."""
+
+    def __init__(self, out: Console, render: Callable[[], RenderableType]) -> None:
+        # What goes into a file or a pipe is left alone.
+        shared = out.is_terminal and bool(sys.stdout) and sys.stdout.isatty()
+        super().__init__(
+            get_renderable=render, console=out, refresh_per_second=A_SECOND, redirect_stdout=shared
+        )
+
+    def get_renderable(self) -> RenderableType:
+        with suppress(Exception):
+            return super().get_renderable()
+        return ""
+
+    def start(self, refresh: bool = False) -> None:
+        with suppress(Exception):
+            super().start(refresh)
+
+    def refresh(self) -> None:
+        with suppress(Exception):
+            super().refresh()
+
+    def stop(self) -> None:
+        with suppress(Exception):
+            super().stop()
+
+
+class _Notebook:
+    """The line below a notebook's cell, without widgets."""
+
+    def __init__(self, render: Callable[[], RenderableType]) -> None:
+        self._render = render
+        self._handle: Any = None
+        self._next = 0.0
+
+    def draw(self, *, last: bool = False) -> None:
+        if not last and time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + 1 / A_SECOND
+        with suppress(Exception):
+            from IPython.display import HTML, display
+
+            page = Screen(io.StringIO(), record=True, width=NOTEBOOK_WIDTH, force_jupyter=False)
+            page.print(self._render())
+            shown = HTML(page.export_html(inline_styles=True, code_format=NOTEBOOK_FORMAT))
+            if self._handle is None:
+                self._handle = display(shown, display_id=True)
+            else:
+                self._handle.update(shown)
+
+
+class Screen(Console, RenderHook):
+    """A console that no text, wherever it is from, sends a control, invisible or direction character to."""
+
+    def __init__(self, file: IO[str], **settings: Any) -> None:
+        super().__init__(file=file, highlight=False, markup=False, emoji=False, **settings)
+        self.push_render_hook(self)
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Cleaned(one) for one in renderables]
+
+
+@dataclass(frozen=True)
+class _Cleaned:
+    shown: ConsoleRenderable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for text, style, control in console.render(self.shown, options):
+            yield Segment(text, style, control) if control else Segment(clean(text), style)

@@ -1,0 +1,39 @@
+"""Results as notebooks show them: tables of escaped text, without scripts and colours of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from ...modules.base.fence import clean, cut
+
+MOST_CHARS = 300  # of a text in a cell
+SHOWN_ROWS = 5
+
+_CELL = "text-align:left;vertical-align:top;white-space:pre-wrap"
+
+
+def html_text(value: Any) -> str:
+    """A value as text that stands in HTML as it is: no mark-up, no invisible characters; None is a dash."""
+    if value is None:
+        return "–"
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return escape(cut(clean(text), MOST_CHARS))
+
+
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table, a row a line."""
+    head = "".join(f'<th style="{_CELL}">{html_text(name)}</th>' for name in columns)
+    lines = ("".join(f'<td style="{_CELL}">{html_text(value)}</td>' for value in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_result(title: str, lines: Mapping[str, str], *more: str) -> str:
+    """A result: its title, what there is to say by name, and tables."""
+    said = "".join(
+        f'<tr><th style="{_CELL}">{html_text(name)}</th><td style="{_CELL}">{html_text(value)}</td></tr>'
+        for name, value in lines.items()
+    )
+    return f"<div><strong>{html_text(title)}</strong><table>{said}</table>{''.join(more)}</div>"

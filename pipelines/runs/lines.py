@@ -1,0 +1,62 @@
+"""The figures of a summary in words, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..base.wording import duration, percent, used
+
+SHOWN_ALWAYS = ("questions", "errors", "accuracy", "accuracy_excluding_errors")  # lines of every result
+
+
+def result_lines(summary: Mapping[str, Any], seconds: float | None = None) -> dict[str, str]:
+    """The figures of `summary.json` that are worth a line each."""
+    counts, usage = summary["counts"], summary["usage"]
+    if counts["errors"] < counts["rows"]:
+        lines = {name.replace("_", " "): percent(score) for name, score in summary["scores"].items()}
+    else:
+        what = "every question failed" if counts["rows"] else "no question is finished"
+        lines = {"accuracy": f"not measured: {what}"}
+    lines["questions"] = f"{counts['correct']:,} right of {counts['rows']:,}"
+    if counts["rows"] < counts["questions"]:
+        lines["questions"] += f" finished ({counts['questions']:,} asked for)"
+    cut_off = f"; {counts['truncated']:,} cut off: raise --max-tokens" if counts.get("truncated") else ""
+    lines["unreadable"] = f"{counts['unreadable']:,}{cut_off}"
+    lines["errors"] = f"{counts['errors']:,}"
+    lines["used"] = used(usage)
+    paid = summary.get("paid")
+    if paid and paid["calls"] != usage["calls"] - usage["cached_calls"]:
+        lines["paid in all"] = used(paid)
+    latency = summary.get("seconds") or {}
+    times = [] if seconds is None else [duration(seconds)]
+    times += [f"a question takes {duration(latency['p50'])} (median)"] if latency else []
+    lines |= {"time": "; ".join(times)} if times else {}
+    return lines | (highlights(summary.get("report") or {}) if counts["errors"] < counts["rows"] else {})
+
+
+def highlights(report: Mapping[str, Any]) -> dict[str, str]:
+    """A line for each entry of a protocol's own report, by its names: a figure, or the figures in it."""
+    lines = {}
+    for key, value in report.items():
+        if isinstance(value, Mapping) and "value" not in value:
+            figures = ((str(name), _figure(inner)) for name, inner in value.items())
+            shown: str | None = ", ".join(
+                f"{name} {figure}" for name, figure in figures if figure is not None
+            )
+        else:
+            shown = _figure(value)
+        if shown and key not in SHOWN_ALWAYS and not key.endswith("_per_question"):
+            lines[key.replace("_", " ")] = shown
+    return lines
+
+
+def _figure(value: Any) -> str | None:
+    if isinstance(value, Mapping):
+        known = isinstance(value.get("value"), int | float) and value.get("low") is not None
+        return percent(value) if known else None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"

@@ -1,0 +1,225 @@
+"""Trains a strategy network from Python: from recorded answers, or by asking."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from ...modules.agents.transcript import Task
+from ...modules.base.errors import UserError
+from ...modules.network.state import NetworkState
+from ...modules.protocols.program import Program
+from ...modules.protocols.strategies import STRATEGIES
+from ...modules.protocols.strategy_network import StrategyNetwork
+from ...modules.reading.question import Question
+from ...optimizers.policy.settings import TrainingSettings, configured
+from ..base.budget import Budget
+from ..data import load as data
+from ..data.embeddings import Embedder
+from ..evaluation.check import listed
+from ..evaluation.plan import account_of
+from ..programs.networks import OF_PROGRAM, default_embedding
+from ..programs.resolve import program_of
+from ..runs.books import open_books
+from ..runs.folder import out_folder
+from ..runs.outcomes import outcomes_in
+from .live import CALLS, live
+from .train import Embed, Trained, displayed_training, train_on_outcomes
+
+
+def train(
+    outcomes: Any = None,
+    program: StrategyNetwork | str | None = None,
+    *,
+    train: Iterable[Question] | None = None,
+    lm: Any = None,
+    embedding: str | Embed | None = None,
+    out: str | Path | None = None,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    budget: str | Budget | None = None,
+    preset: str = "paper",
+    test: Any = None,
+    cache: bool = True,
+    tracking: bool = True,
+    progress: bool | Callable[[Mapping[str, Any]], None] | None = None,
+) -> StrategyNetwork:
+    """Teach a strategy network which agent should use which strategy on which question, and whom to trust.
+
+    Either from `outcomes`, without a call, or from `train`, by asking. The result is that of `folkmoot train`
+    with the same settings.
+
+    Args:
+        outcomes: recorded answers: the path of an outcome table, of `results.jsonl` files or run folders, or
+            several; or the rows of a table as a DataFrame or dicts, with `question_id`, `question`, `agent`,
+            `answer`, `correct` and, where known, `strategy` and `group`.
+        program: an untrained network with LMs and samples of its own, for `train`; it stays as it is. None
+            takes one of these settings.
+        train: labelled questions to learn on by asking `lm`. Nobody is asked the same twice.
+        lm: the LM of every seat that has none of its own; None takes DSPy's configured one.
+        embedding: the model that embeds questions: a sentence-transformers name or folder, an `Embedder`, or
+            a function of texts (n) that gives their vectors (n, D). None takes all-mpnet-base-v2, or
+            all-MiniLM-L6-v2 where only that is on this machine.
+        out: folder of the network, its log and plots, and of all answered calls. The same call with the same
+            folder goes on where it was stopped. None uses a temporary folder: `save` the network.
+        seed: of the graph, the weights and all draws.
+        settings: of `NetworkConfig` and `TrainingSettings` by name, before those of the preset; and `samples`
+            and `sampling`, as in `StrategyNetwork`.
+        budget: ceilings such as `"2 USD, 500 calls"` on what training asks, over all attempts at a folder.
+        preset: `paper`, one of its ablations, or `beyond`, what did best on recorded answers.
+        test: outcomes that the trained network is scored on; the scores are in `training.scores`.
+        cache: take answers from the user's call cache, and leave complete ones there.
+        tracking: log to the tracking store as one run.
+        progress: as in `evaluate`; a function gets the figures of each batch.
+
+    Returns a network with the course of its training as `training`: `folder`, `log`, `scores`. Outcomes of
+    agents whose strategies are not in `fm.STRATEGIES` make a network that can only be scored: nobody can be
+    asked in those ways.
+
+    Raises:
+        UserError: nothing, or both, to learn from; settings that do not fit; unusable outcomes or questions;
+            a folder of another training; a budget that cannot be held, or is spent; a call that failed for
+            good. What was finished is in the folder.
+    """
+    if (outcomes is None) == (train is None):
+        raise UserError("give what to learn from: either outcomes, or questions as train=")
+    chosen = dict(settings or {})
+    if seed and chosen.get("seed", seed) != seed:
+        raise UserError(f"seed is {seed} and in the settings {chosen['seed']}: keep one of them")
+    chosen.setdefault("seed", seed)
+    if train is None:
+        for name, given in (("program", program), ("lm", lm), ("budget", budget)):
+            if given is not None:
+                raise UserError(f"{name} is for training by asking: leave it out, or the outcomes")
+        return _on_outcomes(outcomes, embedding, out, chosen, preset, test, tracking, progress)
+    if test is not None:
+        raise UserError("test takes outcomes: pass the trained network and the questions to fm.evaluate")
+    network, training = _untrained(program, chosen, embedding, preset)
+    questions = listed(train, "train")
+    data.check_asked(questions)
+    lm = lm or dspy.settings.lm
+    with out_folder(out) as (folder, keep):
+        account = account_of(budget, network, lm, folder, folder / CALLS)
+        with open_books(account=account), displayed_training(progress) as tell:
+            trained = live(
+                network,
+                questions,
+                training,
+                folder,
+                lm=lm,
+                preset=preset,
+                given=chosen,
+                cache=cache,
+                tracking=tracking,
+                progress=tell,
+            )
+    return _with(network, trained, keep)
+
+
+def _on_outcomes(
+    outcomes: Any,
+    embedding: str | Embed | None,
+    out: str | Path | None,
+    settings: dict[str, Any],
+    preset: str,
+    test: Any,
+    tracking: bool,
+    progress: bool | Callable[[Mapping[str, Any]], None] | None,
+) -> StrategyNetwork:
+    table = outcomes_in(outcomes)
+    tested = None if test is None else outcomes_in(test)
+    of_program = {name: settings.pop(name) for name in OF_PROGRAM if name in settings}
+    embed = _embedder(embedding, settings)
+    with out_folder(out) as (folder, keep), displayed_training(progress) as tell:
+        trained = train_on_outcomes(
+            table,
+            folder,
+            settings,
+            test=tested,
+            preset=preset,
+            embed=embed,
+            data=Path(outcomes).stem if isinstance(outcomes, str | Path) else None,
+            tracking=tracking,
+            progress=tell,
+        )
+    asks = all(STRATEGIES.find(name) for name in trained.state.config.strategies)
+    made = StrategyNetwork if asks else RecordedNetwork
+    return _with(made(trained.state, embed, **of_program), trained, keep)
+
+
+def _untrained(
+    program: StrategyNetwork | str | None,
+    settings: dict[str, Any],
+    embedding: str | Embed | None,
+    preset: str,
+) -> tuple[StrategyNetwork, TrainingSettings]:
+    """The network to teach, which nobody else holds, and how."""
+    if isinstance(program, str) and program != "network":
+        program = program_of(program)
+    named = {name: value for name, value in settings.items() if name not in OF_PROGRAM}
+    if program is None or program == "network":
+        embed = _embedder(embedding, named)
+        config, training = configured(named, preset)
+        of_program = {name: settings[name] for name in OF_PROGRAM if name in settings}
+        return StrategyNetwork.untrained(config, embed, **of_program), training
+    if not isinstance(program, StrategyNetwork):
+        raise UserError(f"a {type(program).__name__} cannot be trained: give a strategy network")
+    own = program.state.config.to_dict() | {"samples": program.samples, "sampling": program.sampling}
+    if embedding is not None:
+        raise UserError("the program has an embedding of its own: leave embedding out")
+    for name in settings.keys() - (learning := {field.name for field in fields(TrainingSettings)}):
+        if settings[name] != own.get(name) and (name, settings[name]) != ("seed", 0):
+            raise UserError(
+                f"{name} is {settings[name]!r}, and {own.get(name)!r} in the program: leave it out"
+            )
+    _, training = configured({name: named[name] for name in learning & named.keys()}, preset)
+    network: StrategyNetwork = program.deepcopy()
+    network.state = copy.deepcopy(program.state)
+    return network, training
+
+
+def _embedder(embedding: str | Embed | None, settings: dict[str, Any]) -> Embed:
+    """What embeds questions; its name goes into the settings."""
+    if callable(embedding):
+        name = getattr(embedding, "__name__", type(embedding).__name__)
+        settings["embedding"] = getattr(embedding, "model", name)
+        return embedding
+    if embedding is None and "embedding" not in settings:
+        embedding, warning = default_embedding()
+        if warning:
+            warnings.warn(warning, stacklevel=4)
+    if embedding is not None:
+        settings["embedding"] = embedding
+    return Embedder(settings["embedding"])
+
+
+def _with(network: StrategyNetwork, trained: Trained, keep: Any) -> StrategyNetwork:
+    trained.keep = keep
+    network.training = trained
+    return network
+
+
+class RecordedNetwork(StrategyNetwork):
+    """A network that learned from recorded answers of agents that nobody can ask in the same way again.
+
+    It has no seats and answers nothing: `training.scores` says what it reaches, `state` what it learned.
+    """
+
+    def __init__(self, state: NetworkState, embed: Embed, **options: Any) -> None:
+        Program.__init__(self)
+        self.state, self.embed = state, embed  # type: ignore[assignment]
+        self.samples, self.sampling = options.get("samples"), dict(options.get("sampling") or {})
+        self.agents, self.members = [], []
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        ways = ", ".join(filter(None, self.state.config.strategies)) or "agents without strategies"
+        raise UserError(
+            f"this network learned from answers of {ways}, which are not in fm.STRATEGIES: it can be scored "
+            "on outcomes, and cannot be asked"
+        )

@@ -1,0 +1,115 @@
+"""Live progress: shown where somebody looks, one line at a time, and never the reason that a run ends."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from folkmoot.pipelines.base.display import ProgressLine, displayed
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Broken(Terminal):
+    def write(self, text: str) -> int:
+        raise OSError("the terminal is gone")
+
+
+def line(state: int) -> ProgressLine:
+    return ProgressLine("count", [f"{state} of 10", "\x1b]0;owned\x07[bold]"], state, 10)
+
+
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Standard error is a terminal, and this process no test."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys, "stderr", found := Terminal())
+    monkeypatch.delitem(sys.modules, "pytest")
+    return found
+
+
+def shown(show: bool | None) -> str:
+    with displayed(show, "count", line) as progress:
+        for state in range(8):
+            progress(state)
+    return sys.stderr.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_terminal_shows_the_last_state_and_no_control_character_of_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_a_terminal(monkeypatch)
+    said = shown(None)
+    assert "7 of 10" in said
+    assert "[bold]" in said
+    assert "\x1b]0" not in said
+
+
+def test_nothing_is_shown_in_a_pipe_or_a_test_or_when_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert shown(None) == ""
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert shown(None) == ""  # pytest is here
+    monkeypatch.delitem(sys.modules, "pytest")
+    assert shown(False) == ""
+
+
+def test_on_demand_a_pipe_gets_the_last_state_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    said = shown(True)
+    assert said.count("of 10") == 1
+    assert "7 of 10" in said
+
+
+def test_a_function_gets_every_state_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = at_a_terminal(monkeypatch)
+    states: list[int] = []
+    with displayed(states.append, "count", line) as progress:
+        progress(1)
+        progress(2)
+    assert states == [1, 2]
+    assert terminal.getvalue() == ""
+
+
+def test_of_displays_in_one_another_the_outermost_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = at_a_terminal(monkeypatch)
+    with displayed(None, "outer", line) as outer:
+        with displayed(None, "inner", lambda state: ProgressLine("inner", [])) as inner:
+            inner(1)
+        outer(3)
+    assert "3 of 10" in terminal.getvalue()
+    assert "inner" not in terminal.getvalue()
+    assert "7 of 10" in shown(None)  # the next one has its turn
+
+
+def test_a_terminal_that_breaks_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delitem(sys.modules, "pytest")
+    for stream in (Broken(), None):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with displayed(None, "count", line) as progress:
+            progress(1)
+
+
+@pytest.mark.parametrize("show", [None, True])
+def test_a_line_that_cannot_be_drawn_ends_no_run(show: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_a_terminal(monkeypatch)
+
+    def fail(state: int) -> ProgressLine:
+        raise ValueError("no line")
+
+    with displayed(show, "count", fail) as progress:
+        progress(1)
+
+
+def test_what_ends_the_block_goes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = at_a_terminal(monkeypatch)
+    with pytest.raises(KeyboardInterrupt), displayed(None, "count", line):
+        raise KeyboardInterrupt
+    assert sys.stderr is terminal
+    assert "7 of 10" in shown(None)

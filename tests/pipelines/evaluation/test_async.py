@@ -1,0 +1,119 @@
+"""`fm.aevaluate`, cancelled and not, and `fm.evaluate` where a loop is running."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from mortal import Constant, questions
+
+import folkmoot as fm
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+
+def lm_of(server: ScriptedServer) -> Any:
+    return fm.lm("openai/scripted", api_base=server.url)
+
+
+def test_it_takes_what_evaluate_takes_and_gives_the_same(scripted: ScriptedServer) -> None:
+    assert inspect.signature(fm.aevaluate) == inspect.signature(fm.evaluate)
+    assert inspect.iscoroutinefunction(fm.aevaluate)
+    assert fm.aevaluate.__name__ == "aevaluate"
+    program, asked = fm.SingleAgent("cot"), questions(6)
+
+    async def both() -> tuple[fm.Evaluation, ...]:
+        lm, ticks = lm_of(scripted), 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0.005)
+
+        ticking = asyncio.create_task(tick())
+        scripted.delay = 0.1
+        with dspy.context(lm=lm):  # the caller's context goes along
+            found = await asyncio.gather(
+                fm.aevaluate(program, asked, tracking=False),
+                fm.aevaluate(program, asked[:3], tracking=False, cache=False),
+            )
+        ticking.cancel()
+        assert ticks > 5  # the caller's loop went on
+        return (*found, fm.evaluate(program, asked, lm=lm, tracking=False))  # inside a running loop
+
+    one, part, other = asyncio.run(both())
+    assert [row["answer"] for row in one.rows] == [row["answer"] for row in other.rows]
+    assert len(part.rows) == 3
+
+
+def test_a_cancelled_evaluation_keeps_what_is_done_and_goes_on(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    program, asked, lm = fm.SingleAgent("cot"), questions(40), lm_of(scripted)
+    scripted.delay = 0.05
+    states: list[int] = []
+
+    async def started() -> None:
+        running = asyncio.create_task(
+            fm.aevaluate(
+                program,
+                asked,
+                lm=lm,
+                out=tmp_path,
+                tracking=False,
+                concurrency=4,
+                progress=lambda state: states.append(state.done),
+            )
+        )
+        while not states or states[-1] < 5:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    began = time.monotonic()
+    asyncio.run(started())
+    assert time.monotonic() - began < 5
+    kept = len((tmp_path / "results.jsonl").read_text().splitlines())
+    assert 5 <= kept < 40
+    assert '"stopped":"interrupted"' in (tmp_path / "summary.json").read_text().replace(": ", ":")
+    calls = len(scripted.bodies)
+    result = fm.evaluate(program, asked, lm=lm, out=tmp_path, tracking=False)
+    assert len(result.rows) == 40
+    assert len(scripted.bodies) - calls <= 40 - kept
+
+
+def test_a_time_limit_ends_it_and_leaves_the_folder_free(scripted: ScriptedServer, tmp_path: Path) -> None:
+    scripted.delay = 0.3
+
+    async def limited() -> None:
+        async with asyncio.timeout(0.5):
+            await fm.aevaluate(
+                fm.SingleAgent("cot"),
+                questions(50),
+                lm=lm_of(scripted),
+                out=tmp_path,
+                tracking=False,
+                concurrency=2,
+            )
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(limited())
+    scripted.delay = 0.0
+    again = fm.evaluate(
+        fm.SingleAgent("cot"), questions(50), lm=lm_of(scripted), out=tmp_path, tracking=False
+    )
+    assert len(again.rows) == 50
+
+
+def test_what_cannot_be_used_is_refused_as_by_evaluate() -> None:
+    async def refused() -> None:
+        await fm.aevaluate(Constant(), [], lm=object())
+
+    with pytest.raises(fm.UserError):
+        asyncio.run(refused())

@@ -1,0 +1,95 @@
+"""The rows of an evaluation as a sequence that is read when asked for, and as a DataFrame."""
+
+from __future__ import annotations
+
+import gc
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mortal import Constant, questions
+
+import folkmoot as fm
+
+
+def evaluated(out: Path | None = None, n: int = 7) -> fm.Evaluation:
+    lm: Any = object()
+    return fm.evaluate(
+        Constant(), questions(n, subject=lambda i: f"s{i % 2}"), lm=lm, out=out, tracking=False
+    )
+
+
+def test_rows_are_a_sequence(tmp_path: Path) -> None:
+    rows = evaluated(tmp_path).rows
+    known = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert len(rows) == 7
+    assert list(rows) == known
+    assert rows[0] == known[0]
+    assert rows[-1] == known[-1]
+    assert rows[2:5] == known[2:5]
+    assert rows[::-3] == known[::-3]
+    assert rows[5:99] == known[5:]
+    assert [row["id"] for row in reversed(rows)] == [row["id"] for row in known[::-1]]
+    assert known[3] in rows
+    for place in (7, -8):
+        with pytest.raises(IndexError):
+            rows[place]
+    assert repr(rows).startswith("Rows(7 rows of ")
+
+
+def test_rows_outlive_the_evaluation_that_gave_them() -> None:
+    rows = evaluated().rows
+    gc.collect()
+    assert rows[6]["id"] == "q6"
+
+
+def test_rows_see_what_a_resumed_run_added(tmp_path: Path) -> None:
+    rows = evaluated(tmp_path, 3).rows
+    assert len(rows) == 3
+    lines = (tmp_path / "results.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "results.jsonl").write_text("".join(lines[1:]))
+    assert len(rows) == 2
+    assert rows[0]["id"] == "q1"
+
+
+def test_a_damaged_row_is_named(tmp_path: Path) -> None:
+    rows = evaluated(tmp_path).rows
+    lines = (tmp_path / "results.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "results.jsonl").write_text("".join([*lines[:4], "{}\n", *lines[5:]]))
+    assert rows[3]["id"] == "q3"
+    with pytest.raises(fm.UserError, match="line 5"):
+        rows[4]
+
+
+def test_100_000_rows_take_less_than_two_megabytes(tmp_path: Path) -> None:
+    result = evaluated(tmp_path)
+    line = (tmp_path / "results.jsonl").read_bytes().splitlines(keepends=True)[0]
+    (tmp_path / "results.jsonl").write_bytes(line * 100_000)
+    tracemalloc.start()
+    assert len(result.rows) == 100_000
+    assert result.rows[99_999]["id"] == "q0"
+    assert len(result.rows[50_000:50_003]) == 3
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2e6
+
+
+def test_a_data_frame_has_a_column_a_field() -> None:
+    result = evaluated()
+    table = result.to_pandas()
+    assert len(table) == 7
+    assert table["correct"].mean() == result.accuracy
+    assert list(table["meta.subject"])[:3] == ["s0", "s1", "s0"]
+    assert (table["usage.calls"] == 0).all()
+    assert table["transcript"][0][0]["agent"] == "oracle"
+
+
+def test_a_run_without_a_row_has_an_empty_sequence(tmp_path: Path) -> None:
+    result = evaluated(tmp_path)
+    (tmp_path / "results.jsonl").write_text("")
+    assert len(result.rows) == 0
+    assert result.rows[:3] == []
+    assert result.to_pandas().empty
+    assert "0 rows" in result.rows._repr_html_()

@@ -1,0 +1,183 @@
+"""`fm.train` and `StrategyNetwork.from_outcomes`: the same as the command, from whatever holds outcomes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pandas as pd
+import pytest
+from cli_helpers import folkmoot, isolate, question, write
+from outcome_tables import embed_words, planted, words_of
+
+import folkmoot as fm
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+SMALL = {"hidden": 8, "heads": 2, "lr": 0.01, "epochs": 4}
+ASKING = {"agents": 2, "strategies": ["cot", "zero_shot"], "epochs": 2, "hidden": 8, "heads": 2}
+MODEL = "all-MiniLM-L6-v2"
+
+
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+    embed_words(monkeypatch)
+
+
+def trained(outcomes: Any, **options: Any) -> fm.StrategyNetwork:
+    return fm.train(outcomes, **{"embedding": MODEL, "settings": SMALL, "tracking": False, **options})
+
+
+def asked(server: ScriptedServer, **options: Any) -> fm.StrategyNetwork:
+    questions = [fm.Question(question(i)) for i in range(6)]
+    known: Any = {"train": questions, "lm": fm.lm("openai/scripted", api_base=server.url)}
+    if "program" not in options:
+        known |= {"settings": ASKING, "embedding": MODEL}
+    return fm.train(**known | {"tracking": False, **options})
+
+
+def test_it_gives_what_the_command_gives(tmp_path: Path) -> None:
+    table = write(tmp_path / "train.jsonl", *planted(60, 1))
+    test = write(tmp_path / "test.jsonl", *planted(40, 2))
+    sets = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
+    done = folkmoot(
+        *("train", "--outcomes", table, "--test", test, "--out", tmp_path / "cli", "--no-track", "--json"),
+        *("--embedding", MODEL, "--seed", 3, *sets),
+    )
+    assert done.exit_code == 0, done.output
+    network = trained(table, out=tmp_path / "python", seed=3, test=test)
+    for name in ("tensors.safetensors", "scores.json", "training_log.json"):
+        assert (tmp_path / "python" / name).read_bytes() == (tmp_path / "cli" / name).read_bytes(), name
+    assert network.training.scores["consensus"] == json.loads(done.stdout)["consensus"]
+    again = trained(table, out=tmp_path / "cli", seed=3)  # either goes on in the other's folder
+    assert again.state.identity == network.state.identity
+    with pytest.raises(fm.UserError, match="another training"):
+        trained(table, out=tmp_path / "cli", seed=4)
+
+
+def test_outcomes_may_be_a_table_rows_or_a_frame(tmp_path: Path) -> None:
+    rows = planted(40, 1)
+    numbered = [{**row, "question_id": int(row["question_id"].split("-")[1])} for row in rows]
+    given = [write(tmp_path / "t.jsonl", *rows), [str(tmp_path / "t.jsonl")], rows, pd.DataFrame(rows)]
+    learnt = {trained(one).state.identity for one in given}
+    assert len(learnt) == 1
+    assert (
+        fm.StrategyNetwork.from_outcomes(rows, embedding=MODEL, settings=SMALL, tracking=False).state.identity
+        in learnt
+    )
+    assert trained(pd.DataFrame(numbered)).state.config.strategies == ("cot", "self_ask", "zero_shot")
+
+
+def test_the_network_answers_is_saved_and_loaded(tmp_path: Path, scripted: ScriptedServer) -> None:
+    network = trained(planted(40, 1), settings={**SMALL, "agents": 2})
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    questions = [fm.Question(question(i)) for i in range(3)]
+    result = fm.evaluate(network, questions, lm=lm, tracking=False)
+    assert result.accuracy == 1
+    network.save(tmp_path / "saved")
+    assert fm.load_program(tmp_path / "saved").state.identity == network.state.identity
+
+
+def test_own_vectors_teach_as_well() -> None:
+    network = trained(planted(40, 1), embedding=words_of)
+    assert network.state.config.embedding == "words_of"
+
+
+def test_agents_without_strategies_teach_weights_and_cannot_be_asked(scripted: ScriptedServer) -> None:
+    rows = planted(40, 1, strategies=False)
+    network = trained(rows, test=planted(30, 2, strategies=False))
+    assert network.training.scores["consensus"]["value"] > 0.3
+    assert network.state.config.agents == 3
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    with dspy.context(lm=lm), pytest.raises(fm.UserError, match="cannot be asked"):
+        network(question="Which?", choices={"A": "this", "B": "that"})
+
+
+def test_a_network_learns_by_asking_and_goes_on_where_it_was(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    first = asked(scripted, out=tmp_path / "out")
+    calls = len(scripted.bodies)
+    assert 12 <= calls <= 24
+    again = asked(scripted, out=tmp_path / "out")
+    assert len(scripted.bodies) == calls
+    assert again.state.identity == first.state.identity
+    assert first.state.questions == 12
+
+
+def test_a_program_of_ones_own_is_taught_and_stays_as_it_is(scripted: ScriptedServer) -> None:
+    other = fm.lm("openai/other", api_base=scripted.url)
+    config = fm.NetworkConfig(agents=2, strategies=("cot", "zero_shot"), hidden=8, heads=2)
+    program = fm.StrategyNetwork.untrained(config, fm.Embedder(MODEL), lms={"agent.1": other})
+    before = program.state.identity
+    network = asked(scripted, program=program, settings={"epochs": 1})
+    assert program.state.identity == before != network.state.identity
+    assert {body["model"] for body in scripted.bodies} == {"scripted", "other"}
+    assert network.seats()["agent.1.cot"].predict.lm.model == other.model
+    with pytest.raises(fm.UserError, match="agents is 5"):
+        asked(scripted, program=program, settings={"agents": 5})
+
+
+def test_a_budget_stops_it_and_more_goes_on(scripted: ScriptedServer, tmp_path: Path) -> None:
+    with pytest.raises(fm.UserError, match="budget"):
+        asked(scripted, out=tmp_path / "out", budget="5 calls")
+    assert len(scripted.bodies) <= 5
+    asked(scripted, out=tmp_path / "out", budget="100 calls")
+    assert len(scripted.bodies) <= 24
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "either outcomes, or questions"),
+        ({"outcomes": [], "train": []}, "either outcomes, or questions"),
+        ({"outcomes": []}, "no outcomes"),
+        ({"outcomes": 7}, "are a int"),
+        ({"outcomes": [1]}, "outcome 1 is a int"),
+        ({"outcomes": [{"question_id": "1"}]}, "row 1: the row has no 'question'"),
+        ({"outcomes": "nowhere.jsonl"}, "no file nowhere.jsonl"),
+        ({"outcomes": planted(4, 1), "budget": "1 USD"}, "budget is for training by asking"),
+        ({"outcomes": planted(4, 1), "seed": 1, "settings": {"seed": 2}}, "keep one of them"),
+        ({"outcomes": planted(4, 1), "settings": {"epoch": 2}}, "no setting 'epoch'"),
+        ({"train": [fm.Question(question(1))], "program": fm.SingleAgent("cot")}, "a SingleAgent cannot"),
+        ({"train": [fm.Question(question(1))], "preset": "beyond"}, "full_information"),
+        ({"train": [fm.Question(question(1))], "test": []}, "fm.evaluate"),
+        ({"train": "questions.jsonl"}, "pass fm.load"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_said_in_one_sentence(options: Any, said: str) -> None:
+    with pytest.raises(fm.UserError, match=said):
+        fm.train(**{"tracking": False, "embedding": MODEL, **options})
+
+
+class Careful(dspy.Module):
+    """Asks a trained network, then rewords what it said."""
+
+    def __init__(self, network: fm.StrategyNetwork) -> None:
+        super().__init__()
+        self.network = network
+        self.reword = dspy.Predict("question, found -> answer")
+
+    def forward(self, question: str, choices: Any = None) -> dspy.Prediction:
+        found = self.network(question=question, choices=choices)
+        return self.reword(question=question, found=found.answer or "nothing")
+
+
+def test_it_is_part_of_a_module_that_a_dspy_optimizer_compiles(scripted: ScriptedServer) -> None:
+    network = trained(planted(40, 1), settings={**SMALL, "agents": 2})
+    rows = [question(i) for i in range(4)]
+    examples = [dspy.Example(**row).with_inputs("question", "choices") for row in rows]
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    with dspy.context(lm=lm):
+        optimizer = dspy.BootstrapFewShot(
+            metric=lambda *_: True, max_bootstrapped_demos=2, max_labeled_demos=0
+        )
+        compiled = optimizer.compile(Careful(network), trainset=examples)
+        said = compiled(question="What holds soup 9?", choices=rows[0]["choices"])
+    assert said.answer
+    assert compiled.network.state is not None
+    demos = {name: len(one.demos) for name, one in compiled.named_predictors()}
+    assert demos["reword"] == 2
+    assert sum(demos.values()) > 2, demos
