@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,10 @@ from ...modules.network.state import NetworkState
 from ...modules.protocols.program import Program
 from ...modules.protocols.strategies import STRATEGIES
 from ...modules.protocols.strategy_network import StrategyNetwork
-from ...modules.reading.question import Question
 from ...optimizers.policy.settings import TrainingSettings, configured
 from ..base.budget import Budget
 from ..data import load as data
 from ..data.embeddings import Embedder
-from ..evaluation.check import listed
 from ..evaluation.plan import account_of
 from ..programs.networks import OF_PROGRAM, default_embedding
 from ..programs.resolve import program_of
@@ -37,7 +35,7 @@ def train(
     outcomes: Any = None,
     program: StrategyNetwork | str | None = None,
     *,
-    train: Iterable[Question] | None = None,
+    train: Any = None,
     lm: Any = None,
     embedding: str | Embed | None = None,
     out: str | Path | None = None,
@@ -61,7 +59,8 @@ def train(
             `answer`, `correct` and, where known, `strategy` and `group`.
         program: an untrained network with LMs and samples of its own, for `train`; it stays as it is. None
             takes one of these settings.
-        train: labelled questions to learn on by asking `lm`. Nobody is asked the same twice.
+        train: labelled questions, or what `fm.load` takes, to learn on by asking `lm`. Nobody is asked the
+            same twice.
         lm: the LM of every seat that has none of its own; None takes DSPy's configured one.
         embedding: the model that embeds questions: a sentence-transformers name or folder, an `Embedder`, or
             a function of texts (n) that gives their vectors (n, D). None takes all-mpnet-base-v2, or
@@ -101,7 +100,7 @@ def train(
     if test is not None:
         raise UserError("test takes outcomes: pass the trained network and the questions to fm.evaluate")
     network, training = _untrained(program, chosen, embedding, preset)
-    questions = listed(train, "train")
+    questions = data.listed(train, "train")
     data.check_asked(questions)
     lm = lm or dspy.settings.lm
     with out_folder(out) as (folder, keep):

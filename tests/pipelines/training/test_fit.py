@@ -144,7 +144,6 @@ def test_a_budget_stops_it_and_more_goes_on(scripted: ScriptedServer, tmp_path: 
         ({"train": [fm.Question(question(1))], "program": fm.SingleAgent("cot")}, "a SingleAgent cannot"),
         ({"train": [fm.Question(question(1))], "preset": "beyond"}, "full_information"),
         ({"train": [fm.Question(question(1))], "test": []}, "fm.evaluate"),
-        ({"train": "questions.jsonl"}, "pass fm.load"),
     ],
 )
 def test_what_cannot_be_learned_from_is_said_in_one_sentence(options: Any, said: str) -> None:
