@@ -70,7 +70,8 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_store() -> None:
-    """No test goes on with the tracking store that another one left in MLflow's global settings."""
+    """No test goes on with the tracking store or experiment that another one left in MLflow's settings."""
+    os.environ.pop("MLFLOW_EXPERIMENT_ID", None)  # where `mlflow.set_experiment` notes it
     if (mlflow := sys.modules.get("mlflow")) is not None and hasattr(mlflow, "set_tracking_uri"):
         mlflow.set_tracking_uri(None)
 

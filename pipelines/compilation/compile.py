@@ -29,6 +29,7 @@ from ..lms.named import lm_identity
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
 from ..runs.manifest import RunFolder, lms_of, made_with
+from ..tracking.context import caller_place
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import Tracker
 from .attempt import COMPILE, Compiling, Work, compiling_line
@@ -141,7 +142,8 @@ def compile(
         open_books(folder, records=[folder], cache=cache, budget=budget, engines=engines) as books,
         displayed(progress, "compile", compiling_line) as tell,
     ):
-        tracker = start_tracking(compilation_run(about)) if tracking else Tracker()
+        write_json(folder / COMPILE, {**about, "result": None})
+        tracker = start_tracking(compilation_run(about) | caller_place()) if tracking else Tracker()
         about["mlflow_run_id"] = tracker.run_id or about["mlflow_run_id"]
         write_json(folder / COMPILE, {**about, "result": None})
         work = Work(

@@ -19,9 +19,9 @@ _KEY = "folkmoot.candidate_key"
 
 def compilation_run(about: Mapping[str, Any]) -> dict[str, Any]:
     """What a compilation is of, as trackers take it, from what `compile.json` says."""
-    same = ("program", "program_hash", "prompt_hash", "lms", "versions", "git_commit", "mlflow_run_id")
+    same = ("program", "program_hash", "prompt_hash", "lms", "versions", "git_commit")
     return {
-        **{key: about[key] for key in same},
+        **{key: about[key] for key in (*same, "mlflow_run_id", "tracking_key")},
         "data_fingerprint": about["validation_fingerprint"] or about["train_fingerprint"],
         "questions": about["questions"]["validation"] or about["questions"]["select"],
         "settings": {

@@ -63,6 +63,11 @@ class Compilation:
 
     keep: Any = None  # a temporary folder lives as long as its compilation
 
+    @property
+    def run_id(self) -> str | None:
+        """The compilation's run in MLflow; None when it has none."""
+        return self.mlflow_run_id
+
     def to_dict(self) -> dict[str, Any]:
         known = {key: value for key, value in vars(self).items() if key != "keep"}
         return {**known, "folder": str(self.folder)}

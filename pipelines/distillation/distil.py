@@ -36,6 +36,7 @@ from ..programs.resolve import MakeLM
 from ..runs.books import open_books
 from ..runs.manifest import RunFolder, lms_of
 from ..runs.progress import Progress
+from ..tracking.context import caller_place
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import Tracker
 from .candidates import Candidate, Parts, candidates, split_questions
@@ -74,6 +75,12 @@ class Distilled:
     single: Program | None = None
     router: Router | None = None
     _run: Evaluation | None = None  # the run's temporary folder lives as long as this
+
+    @property
+    def run_id(self) -> str | None:
+        """The distillation's run in MLflow; None when it has none."""
+        found: str | None = self.report["mlflow_run_id"]
+        return found
 
     @property
     def keep(self) -> str:
@@ -238,7 +245,9 @@ def carry_out(
     ):
         described = plan.run.summary.run
         run_of = distillation_run(about, plan.report.name, described["settings"])
-        tracker = start_tracking(run_of) if tracking else Tracker()
+        if tracking:
+            write_json(plan.out / REPORT, about)
+        tracker = start_tracking(run_of | caller_place()) if tracking else Tracker()
         held.push(lambda kind, *_: tracker.stop("FAILED") if kind else None)
         if tracking:
             about["mlflow_run_id"] = tracker.run_id
@@ -269,8 +278,7 @@ def carry_out(
             return found
 
         found = _distilled(plan, run)
-        status = "KILLED" if found.report["stopped"] else "FINISHED"
-        tracker.end(distillation_uploads(found.report, plan.out), status, plan.out)
+        tracker.end(distillation_uploads(found.report, plan.out), "FINISHED", plan.out)
     return found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..runs.manifest import made_with
-from ..tracking.uploads import Upload, Uploads, existing
+from ..tracking.uploads import STOPPED_TAG, Upload, Uploads, existing
 from ..tracking.values import with_ends
 
 REPORT = "distil.json"
@@ -34,13 +34,16 @@ def distillation_run(about: Mapping[str, Any], named: str, described: Mapping[st
         },
         **made_with(),
         "mlflow_run_id": about.get("mlflow_run_id"),
+        "tracking_key": about.get("tracking_key"),
     }
 
 
 def distillation_uploads(report: Mapping[str, Any], folder: Path) -> Uploads:
     """The parts of a distillation."""
     return {
-        "verdict": lambda: Upload(note="\n\n".join(report["sentences"])),
+        "verdict": lambda: Upload(
+            tags={STOPPED_TAG: report["stopped"] or "no"}, note="\n\n".join(report["sentences"])
+        ),
         "figures": lambda: Upload(metrics=distillation_metrics(report)),
         "programs": lambda: Upload(files=existing(folder, (REPORT, "single", "router"))),
     }

@@ -50,6 +50,12 @@ class Evaluation:
         return self.rows.to_pandas()
 
     @property
+    def run_id(self) -> str | None:
+        """The evaluation's run in MLflow; None when it has none."""
+        found = self._tracker.run_id if self._tracker else None
+        return found or self.summary.run.get("mlflow_run_id")
+
+    @property
     def accuracy(self) -> float:
         """The share of right answers, 0 to 1."""
         return float(self.summary.scores["accuracy"]["value"])

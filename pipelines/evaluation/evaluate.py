@@ -34,6 +34,7 @@ from ..runs.progress import Progress, evaluation_line
 from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY, summarise
 from ..runs.traces import TraceFile, traced_ids
+from ..tracking.context import caller_place, without_autolog
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import ModelUpload, Tracker
 from .answering import CONCURRENCY, answer_row, each_in_turn, lms_in, seat_engines, useful_concurrency
@@ -107,7 +108,7 @@ def evaluate(
     _warn_of_sampling(program, language_model)
     wanted = traced_ids([question.id for question in questions], traces) if tracking else frozenset()
     engines = seat_engines(program, language_model)
-    run = manifest_of(program, questions, language_model, settings or {}) | {"mlflow_parent_id": parent}
+    run = manifest_of(program, questions, language_model, settings or {}) | caller_place(parent)
     with (
         out_folder(out) as (folder, keep),
         RUN.opened(folder, run),
@@ -129,11 +130,12 @@ def evaluate(
             state.count(row, resumed=True)
         job = _Job(program, rows, traced, state, max_failures, tracker)
         waiting = [question for question in questions if question.id not in rows.done]
+        callbacks = without_autolog() if wanted else dspy.settings.callbacks
         stopped: BaseException | None = None
         try:
             # DSPy would keep the last 10,000 calls in its history and again in its trace.
             with (
-                dspy.context(lm=language_model, disable_history=True, trace=None),
+                dspy.context(lm=language_model, disable_history=True, trace=None, callbacks=callbacks),
                 metering(lms_in(program, language_model)),
                 displayed(progress, "evaluate", partial(evaluation_line, "evaluate")) as job.progress,
             ):

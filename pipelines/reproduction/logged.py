@@ -8,6 +8,7 @@ from typing import Any
 
 from ..base.journal import read_object, write_json
 from ..runs.manifest import made_with
+from ..tracking.context import caller_place
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import TableUpload, Tracker, Upload, Uploads, existing
 from ..tracking.values import rounded
@@ -29,7 +30,7 @@ def start_tables(planned: ReproductionPlan) -> dict[str, Tracker]:
     found = {}
     for source in dict.fromkeys(str(run.settings["data"]) for run in planned.runs):
         runs = [run for run in planned.runs if str(run.settings["data"]) == source]
-        found[source] = start_tracking(_described(planned, source, runs, known.get(source)))
+        found[source] = start_tracking(_described(planned, source, runs, known.get(source)) | caller_place())
     write_json(folder / IDS, {**known, **{name: one.run_id for name, one in found.items() if one.run_id}})
     return found
 

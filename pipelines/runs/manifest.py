@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ class RunFields(TypedDict):
     versions: dict[str, str | None]
     git_commit: str | None
     mlflow_run_id: str | None
+    tracking_key: str
 
 
 class _LMFields(TypedDict):
@@ -108,16 +110,19 @@ class RunFolder:
 
     @contextmanager
     def opened(self, folder: Path, about: dict[str, Any]) -> Iterator[None]:
-        """The folder for this process alone; `about` gets the MLflow run of an earlier attempt, or None.
+        """The folder for this process alone; `about` gets the MLflow run of an earlier attempt, or None, and
+        the key by which one is found whose id was not noted before the process was killed.
 
         Raises UserError as `earlier` and `claimed`.
         """
         with claimed(folder):
             try:
-                found = self.earlier(folder, about).get("mlflow_run_id")
+                known = self.earlier(folder, about)
             except OSError as problem:
                 raise unwritable(problem, folder) from None
+            found, key = known.get("mlflow_run_id"), known.get("tracking_key")
             about["mlflow_run_id"] = found if isinstance(found, str) else None
+            about["tracking_key"] = key if isinstance(key, str) and key.isalnum() else uuid.uuid4().hex
             yield
 
 

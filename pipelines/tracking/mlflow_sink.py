@@ -73,6 +73,7 @@ class MlflowTracker(Tracker):
         self._noted = self.run_id
         self._traces = traces
         self._keep = keep
+        key = key or run.get("tracking_key")
         self._key = key or uuid.uuid4().hex
         self._tried = key is not None
         self._client: MlflowClient | None = None
@@ -190,10 +191,16 @@ class MlflowTracker(Tracker):
         return str(run.info.run_id), dict(run.data.params)
 
     def _experiment(self, client: MlflowClient) -> str:
-        """That of the run that this one is shown under, since no other shows it; else that of the data."""
+        """That of the run that this one is shown under, since no other shows it; else the user's, or else one
+        that is named after the data."""
         parent = self._run.get("mlflow_parent_id")
         known = _run_in(client, parent) if parent else None
-        return str(known.info.experiment_id) if known else experiment_of(client, experiment_name(self._run))
+        if known:
+            return str(known.info.experiment_id)
+        given = self._run.get("mlflow_experiment_id")
+        if given:
+            return str(client.get_experiment(given).experiment_id)
+        return experiment_of(client, self._run.get("mlflow_experiment") or experiment_name(self._run))
 
     def _resumed(self, client: MlflowClient) -> dict[str, str] | None:
         """The parameters that the earlier run has; None when there is none, or it is gone from this store."""

@@ -31,7 +31,7 @@ _NETWORK = (
 
 def training_run(about: Mapping[str, Any]) -> dict[str, Any]:
     """What a training is of, as trackers take it, from what `training.json` says."""
-    same = ("lms", "data_fingerprint", "questions", "versions", "git_commit", "mlflow_run_id")
+    same = ("lms", "data_fingerprint", "questions", "versions", "git_commit", "mlflow_run_id", "tracking_key")
     return {
         **{key: about[key] for key in same},
         "program": {"program": "network training", **about["network"]},

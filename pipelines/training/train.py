@@ -31,6 +31,7 @@ from ..data.embeddings import Embedder
 from ..plots.network import graphs_plot, network_plot, rewards_plot, trust_plot
 from ..runs.manifest import RunFolder, made_with
 from ..runs.outcomes import Outcomes
+from ..tracking.context import caller_place
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import Tracker
 from .logged import curve_of, training_run, training_uploads
@@ -75,6 +76,12 @@ class Trained:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Trained:
         return self
+
+    @property
+    def run_id(self) -> str | None:
+        """The training's run in MLflow; None when it has none."""
+        found: str | None = self.about["mlflow_run_id"]
+        return found
 
 
 def train_on_outcomes(
@@ -269,7 +276,9 @@ def training_folder(
     Raises UserError for the folder of another training, one in use, and one that cannot be written.
     """
     with TRAINING.opened(folder, about):
-        run = training_run(about) | {"mlflow_parent_id": parent}
+        run = training_run(about) | caller_place(parent)
+        if not (folder / ABOUT).exists():
+            write_json(folder / ABOUT, about)  # with the key by which a run is found that was not noted
         tracker = start_tracking(run) if tracking else Tracker()
         about["mlflow_run_id"] = tracker.run_id
         write_json(folder / ABOUT, about)

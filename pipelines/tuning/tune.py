@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from ..programs.resolve import MakeLM
 from ..runs.books import open_books
 from ..runs.folder import out_folder
 from ..runs.manifest import lms_of, made_with, versions
+from ..tracking.context import caller_place
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import ModelUpload, Tracker
 from .job import Job
@@ -82,7 +84,8 @@ def tuning_line(state: StudyProgress) -> ProgressLine:
 class Study:
     """A study as it stands: `report` is what `study.json` holds, `best` the winning program.
 
-    `best` raises UserError as long as no trial is finished.
+    `best` raises UserError as long as no trial is finished. `run_id` is the study's run in MLflow; None when
+    it has none.
     """
 
     folder: Path
@@ -91,6 +94,7 @@ class Study:
     winner: Program | None
     validation: Evaluation | None = None
     default: Evaluation | None = None
+    run_id: str | None = None
     _keep: Any = None  # a temporary folder lives as long as its study
 
     @property
@@ -220,9 +224,11 @@ def run_study(
         study, crew = job.opened()
         tracker = Tracker()
         if tracking:
-            known = read_object(folder / TRACKED) or {}
-            tracker = start_tracking(_described(job, validation) | {"mlflow_run_id": known.get("run_id")})
-            write_json(folder / TRACKED, {"run_id": tracker.run_id})
+            known = {"key": uuid.uuid4().hex} | (read_object(folder / TRACKED) or {})
+            write_json(folder / TRACKED, known)  # the key finds a run whose id was not noted
+            noted = {"mlflow_run_id": known.get("run_id"), "tracking_key": known["key"]}
+            tracker = start_tracking(_described(job, validation) | noted | caller_place())
+            write_json(folder / TRACKED, known | {"run_id": tracker.run_id})
             job = replace(job, run_id=tracker.run_id)
         stopped: str | None = None
         problem: KeyboardInterrupt | UserError | None = None
@@ -255,7 +261,8 @@ def run_study(
         status = "FINISHED" if found or not result.report["stopped"] else "KILLED"
         tracker.end(study_uploads(result.report, job), status, folder, winner)
         if tracker.run_id is not None:
-            write_json(folder / TRACKED, {"run_id": tracker.run_id})
+            write_json(folder / TRACKED, known | {"run_id": tracker.run_id})
+            result.run_id = tracker.run_id
         if problem is not None:
             raise problem
         return result
@@ -315,7 +322,7 @@ def _finish(
     report = as_json(report)
     write_json(job.folder / STUDY, report)
     pair = [*evaluations, None, None]
-    return Study(job.folder, job.study, report, winner, pair[0], pair[1], keep)
+    return Study(job.folder, job.study, report, winner, pair[0], pair[1], _keep=keep)
 
 
 def _validated(

@@ -1,0 +1,210 @@
+"""The caller's MLflow: her experiment, active run and autologging are honoured, and never changed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dspy
+import mlflow
+import pytest
+from stores import new_store
+
+import folkmoot as fm
+from folkmoot.pipelines.evaluation.earlier import earlier
+from folkmoot.pipelines.tracking import mlflow_sink
+from folkmoot.pipelines.tracking.context import caller_place, from_caller
+
+PARENT = "mlflow.parentRunId"
+ASKED = [
+    fm.Question(id=f"q{i}", question=f"Where is money {i}?", choices={"A": "bank", "B": "river"}, answer="A")
+    for i in range(3)
+]
+SETTINGS = {"data": "hers"}
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[mlflow.MlflowClient]:
+    """A store that she chose by `mlflow.set_tracking_uri`, and no experiment."""
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    uri = new_store(tmp_path, "hers.db")
+    mlflow.set_tracking_uri(uri)
+    yield mlflow.MlflowClient(uri)
+    while mlflow.active_run():
+        mlflow.end_run()
+    mlflow.tracking.fluent._active_experiment_id = None  # as after a restart: MLflow has no other way
+    mlflow.set_tracking_uri(None)
+
+
+@pytest.fixture
+def lm(scripted: Any) -> Any:
+    scripted.reply = lambda body: json.dumps({"reasoning": "so it is", "answer": "A"})
+    return fm.lm("openai/scripted", api_base=scripted.url)
+
+
+def evaluated(lm: Any, **options: Any) -> fm.Evaluation:
+    return fm.evaluate(fm.SingleAgent("simple"), ASKED, lm=lm, settings=SETTINGS, **options)
+
+
+def hers() -> list[Any]:
+    """All that could be changed of what she has set."""
+    active = mlflow.active_run()
+    known = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID")
+    status = active and mlflow.get_run(active.info.run_id).to_dictionary()
+    return [active, status, mlflow.get_tracking_uri(), *map(os.environ.get, known), dspy.settings.callbacks]
+
+
+def test_a_run_is_the_child_of_the_active_run_in_its_experiment_and_changes_nothing_of_hers(
+    client: mlflow.MlflowClient, lm: Any, tmp_path: Path
+) -> None:
+    mlflow.set_experiment("her experiment")
+    with mlflow.start_run() as outer, mlflow.start_run(nested=True) as inner:
+        mlflow.log_metric("mine", 1)
+        before = hers()
+        found = evaluated(lm, out=tmp_path / "out")
+        assert hers() == before
+        mlflow.log_metric("mine", 2)  # goes to her run
+    run = client.get_run(found.run_id)
+    assert run.data.tags[PARENT] == inner.info.run_id != outer.info.run_id
+    assert run.info.experiment_id == inner.info.experiment_id
+    assert run.info.status == "FINISHED"
+    assert run.outputs.model_outputs  # she is no compilation: the program is kept as a model
+    assert client.get_run(inner.info.run_id).data.metrics == {"mine": 2}
+    assert names(client) == ["her experiment"]
+    assert earlier(tmp_path / "out").run_id == found.run_id
+
+
+def test_nothing_of_hers_is_changed_by_a_run_that_fails(
+    client: mlflow.MlflowClient, scripted: Any, tmp_path: Path
+) -> None:
+    scripted.reply = lambda body: (401, {}, {"error": {"message": "no such key"}})
+    mlflow.set_experiment("her experiment")
+    with mlflow.start_run():
+        before = hers()
+        with pytest.raises(fm.UserError):
+            evaluated(fm.lm("openai/refused", api_base=scripted.url))
+        with pytest.raises(fm.UserError):
+            fm.evaluate(fm.SingleAgent("simple"), [], lm=fm.lm("openai/refused", api_base=scripted.url))
+        assert hers() == before
+
+
+def test_an_experiment_of_hers_is_used_whether_set_or_named_in_the_environment(
+    client: mlflow.MlflowClient, lm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    untouched = evaluated(lm)
+    assert experiment_of(client, untouched) == "hers"  # the data's name, as there is none of her own
+    assert PARENT not in client.get_run(untouched.run_id).data.tags
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "named")
+    assert experiment_of(client, evaluated(lm)) == "named"
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", client.create_experiment("numbered"))
+    assert experiment_of(client, evaluated(lm)) == "numbered"
+    mlflow.set_experiment("set")
+    assert experiment_of(client, evaluated(lm)) == "set"
+
+
+def names(client: mlflow.MlflowClient) -> list[str]:
+    """The experiments that there are besides the one that MLflow makes in every store."""
+    return [one.name for one in client.search_experiments() if one.name != "Default"]
+
+
+def experiment_of(client: mlflow.MlflowClient, found: fm.Evaluation) -> str:
+    return str(client.get_experiment(client.get_run(found.run_id).info.experiment_id).name)
+
+
+def test_an_experiment_that_is_not_there_is_no_reason_to_take_another(
+    client: mlflow.MlflowClient, lm: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "31415")
+    with pytest.warns(RuntimeWarning, match="31415"):
+        found = evaluated(lm, out=tmp_path / "out")
+    assert found.accuracy == 1.0
+    assert found.run_id is None
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_ID")
+    assert names(client) == []
+
+
+def test_untracked_runs_have_no_id(client: mlflow.MlflowClient, lm: Any) -> None:
+    with mlflow.start_run():
+        assert evaluated(lm, tracking=False).run_id is None
+
+
+def test_active_runs_are_those_of_the_callers_thread(client: mlflow.MlflowClient, lm: Any) -> None:
+    """Two threads with a run each, a running loop, and an async function that works in another thread."""
+    mlflow.set_experiment("her experiment")
+    found: dict[str, str | None] = {}
+
+    def work() -> None:
+        with mlflow.start_run() as run:
+            found[run.info.run_id] = evaluated(lm).run_id
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+
+    async def main() -> None:
+        with mlflow.start_run() as run:
+            found[run.info.run_id] = evaluated(lm).run_id
+            assert (await from_caller(asyncio.to_thread)(caller_place))["mlflow_parent_id"] == run.info.run_id
+
+    asyncio.run(main())
+    for thread in threads:
+        thread.join()
+    assert {client.get_run(own).data.tags[PARENT] for own in found.values()} == set(found)
+    assert len(found) == 3
+
+
+def test_autolog_does_not_trace_what_is_traced_and_goes_on_afterwards(
+    client: mlflow.MlflowClient, lm: Any
+) -> None:
+    experiment = mlflow.set_experiment("her experiment").experiment_id
+    before = dspy.settings.callbacks
+    mlflow.dspy.autolog()
+    try:
+        with dspy.context(lm=lm):
+            found = evaluated(lm)
+            found.wait_for_traces()
+            mlflow.flush_trace_async_logging()
+            traces = client.search_traces(locations=[experiment])
+            assert sorted(trace.info.tags["folkmoot.question"] for trace in traces) == ["q0", "q1", "q2"]
+            fm.SingleAgent("simple")(**ASKED[0].inputs())  # her own call, which she has traced
+            mlflow.flush_trace_async_logging()
+            assert len(client.search_traces(locations=[experiment])) == 4
+            evaluated(lm, tracking=False)  # nothing of ours: what she switched on goes on
+            mlflow.flush_trace_async_logging()
+            assert len(client.search_traces(locations=[experiment])) == 7
+    finally:
+        mlflow.dspy.autolog(disable=True)
+        dspy.settings.configure(callbacks=before, track_usage=False)
+
+
+def test_a_run_whose_id_was_not_noted_is_found_again(
+    client: mlflow.MlflowClient, lm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between making the MLflow run and noting it: as if nothing after that had been done."""
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mlflow_sink.MlflowTracker, "_describe", lambda *_: None)
+        patch.setattr(mlflow_sink.MlflowTracker, "_note", lambda *_: None)
+        patch.setattr("folkmoot.pipelines.evaluation.evaluate.read_rows", killed)
+        with pytest.raises(Killed):
+            evaluated(lm, out=tmp_path / "out")
+    found = evaluated(lm, out=tmp_path / "out")
+    experiment = client.get_experiment_by_name("hers")
+    assert experiment is not None
+    assert [run.info.run_id for run in client.search_runs([experiment.experiment_id])] == [found.run_id]
+    assert client.get_run(found.run_id).info.status == "FINISHED"
