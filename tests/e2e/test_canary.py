@@ -287,6 +287,7 @@ def test_all_commands_leave_no_trace_of_key_and_store(place: Place, scripted: Sc
     assert "because of Bearer …" in json.dumps(scripted.bodies, ensure_ascii=False)
 
 
+@pytest.mark.nightly
 def test_passwords_in_addresses_leave_no_trace(
     place: Place, scripted: ScriptedServer, repeating_store: str
 ) -> None:

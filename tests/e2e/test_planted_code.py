@@ -59,6 +59,7 @@ def check_none_ran(folder: Path) -> None:
     assert not sorted(path.name for path in (folder / "ran").iterdir())
 
 
+@pytest.mark.nightly
 def test_workers_of_a_study_run_none(planted: Path, scripted: ScriptedServer) -> None:
     for name in ("train", "validation"):
         write(planted / f"{name}.jsonl", *(question(number, id=f"{name}-{number}") for number in range(6)))

@@ -151,6 +151,7 @@ def write_many(path: Path, mine: str) -> list[Page | None]:
     return [run(recording.fetch(f"Page {i}")) for i in range(60)]
 
 
+@pytest.mark.nightly
 def test_processes_that_record_at_once_agree_on_every_page(record: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         seen = pool.starmap(write_many, [(record, name) for name in "xy"])

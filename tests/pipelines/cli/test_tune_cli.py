@@ -154,6 +154,7 @@ def test_a_folder_that_cannot_be_written_is_named(scripted: ScriptedServer) -> N
     assert "/dev/null/out cannot be written" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.nightly
 def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(
     scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

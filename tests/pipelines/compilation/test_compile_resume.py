@@ -86,6 +86,7 @@ def check_kills(tmp_path: Path, name: str, times: int, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("name", ["copro", "mipro"])
+@pytest.mark.nightly
 def test_a_killed_compilation_ends_as_an_undisturbed_one(tmp_path: Path, name: str) -> None:
     check_kills(tmp_path, name, 2, 0.2)
 

@@ -247,6 +247,7 @@ def test_answers_on_record_are_not_paid_again(solved: tuple[Team, Distilled]) ->
     assert 100 < price < found.report["programs"]["team"]["tokens"]
 
 
+@pytest.mark.nightly
 def test_where_samples_differ_the_router_asks_the_team(scripted: ScriptedServer) -> None:
     team = Team(scripted, world(alone_doubts), roles=THREE)
     found = team.distil()
@@ -271,6 +272,7 @@ def test_where_samples_differ_the_router_asks_the_team(scripted: ScriptedServer)
     assert again.summary.report["share_routed"] == 0.2
 
 
+@pytest.mark.nightly
 def test_where_the_team_cannot_be_read_the_router_keeps_the_cheap_answer(scripted: ScriptedServer) -> None:
     def alone(number: int, fields: str, body: dict[str, Any]) -> bool:
         """Samples differ on one question in five; on every other of those the first is right."""
@@ -313,6 +315,7 @@ def test_where_nothing_cheaper_is_as_good_it_says_so(scripted: ScriptedServer) -
     assert not Path("found/single").exists()
 
 
+@pytest.mark.nightly
 def test_the_margin_decides(scripted: ScriptedServer) -> None:
     team = Team(scripted, world(lambda number, *_: number % 20 != 0))
     wide, narrow = team.distil(0.25, out="wide"), team.distil(0.05, out="narrow")

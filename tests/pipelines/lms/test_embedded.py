@@ -198,6 +198,7 @@ def test_threads_that_ask_at_once_get_one_server_and_stop_ends_it(cache: Path) -
 
 
 @pytest.mark.local_lm
+@pytest.mark.nightly
 def test_a_process_ends_soon_and_quietly_even_with_a_reply_under_way(cache: Path, tmp_path: Path) -> None:
     # In processes of their own, because a server that cannot end holds up its whole process.
     children = []

@@ -1114,6 +1114,7 @@ def test_a_loop_of_ones_own_is_left_clean(scripted: Any, caplog: pytest.LogCaptu
     assert not [record.message for record in caplog.records if "nclosed" in record.message]
 
 
+@pytest.mark.nightly
 def test_an_lm_that_is_dropped_closes_its_connections(caplog: pytest.LogCaptureFixture) -> None:
     with (
         RawServer(http(completion('{"answer": "A"}'), Connection="close")) as server,

@@ -175,6 +175,7 @@ def test_it_is_the_same_program_again(
         assert (tmp_path / "again" / FILE).read_text() == (tmp_path / f"{number}" / FILE).read_text()
 
 
+@pytest.mark.nightly
 def test_every_protocol_loads_in_another_process(
     tmp_path: Path, corpus: Path, scripted: ScriptedServer
 ) -> None:

@@ -568,6 +568,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     assert [file.name for file in tmp_path.iterdir()] == ["r.html"]
 
 
+@pytest.mark.nightly
 def test_many_rows_are_read_one_at_a_time(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     talk(2, folder, text="word " * 1000)

@@ -654,6 +654,7 @@ def check_nested_training(uri: str) -> None:
     assert len(training.outputs.model_outputs) == 1
 
 
+@pytest.mark.nightly
 def test_a_network_is_trained_and_tested(
     home: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

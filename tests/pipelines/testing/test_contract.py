@@ -417,6 +417,7 @@ def test_a_suite_without_a_program_says_what_to_write() -> None:
         ProtocolContract().test_every_prediction_is_whole()
 
 
+@pytest.mark.nightly
 def test_it_needs_no_pytest() -> None:
     code = (
         "import sys; sys.modules['pytest'] = None\n"

@@ -153,6 +153,7 @@ def no_traces(method: str, path: str, number: int) -> Fault:
 
 
 @pytest.mark.parametrize("n", [12, pytest.param(60, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
 def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_store_shows_them(
     proxy: FaultyProxy,
     scripted: ScriptedServer,
@@ -189,6 +190,7 @@ def test_a_store_that_fails_every_other_request_gets_everything_in_the_end(
     check_complete(out, 60, traces=60)
 
 
+@pytest.mark.nightly
 def test_links_that_the_store_lost_are_made_again(
     proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -375,6 +377,7 @@ def full(path: Path, value: Any) -> None:
     raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
 
+@pytest.mark.nightly
 def test_a_disk_that_gets_full_at_the_end_keeps_no_trace_from_the_store(
     back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -439,6 +442,7 @@ def killed(when: str, store: str, cache: str, url: str, out: Path) -> None:
 
 
 @pytest.mark.parametrize("when", KILLED_IN)
+@pytest.mark.nightly
 def test_a_sender_that_is_killed_leaves_a_mark_of_what_it_has_not_sent(
     back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path, when: str
 ) -> None:
@@ -499,6 +503,7 @@ def test_what_is_logged_by_its_own_command_is_not_pushed(tmp_path: Path, file: s
     )
 
 
+@pytest.mark.nightly
 def test_a_compilation_that_the_store_could_not_take_is_logged_by_its_command(
     back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
 ) -> None:

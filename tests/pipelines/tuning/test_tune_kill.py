@@ -51,6 +51,7 @@ def killed_often(tmp_path: Path, kills: int, seed: int) -> None:
     assert asked <= calls + in_flight * kills
 
 
+@pytest.mark.nightly
 def test_killed_a_study_goes_on_to_the_same_result(tmp_path: Path) -> None:
     killed_often(tmp_path, 3, seed=1)
 

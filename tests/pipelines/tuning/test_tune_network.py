@@ -220,6 +220,7 @@ def without_homes(value: Any) -> Any:
     return json.loads(text, object_hook=lambda found: {k: v for k, v in found.items() if k != "home"})
 
 
+@pytest.mark.nightly
 def test_a_budget_stops_in_training_and_a_larger_one_goes_on(
     whole: Any, server: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -235,6 +236,7 @@ def test_a_budget_stops_in_training_and_a_larger_one_goes_on(
     assert gone_on.report["best"]["scores"] == same["scores"]
 
 
+@pytest.mark.nightly
 def test_who_wants_the_network_that_another_trains_waits(server: ScriptedServer, tmp_path: Path) -> None:
     alone, before = tmp_path / "alone", len(server.requests)
     training_at(server.url, alone)()
@@ -276,6 +278,7 @@ def test_a_network_beside_a_single_agent(server: ScriptedServer, tmp_path: Path)
     assert found["single", "cot"]["questions"] == SCORE
 
 
+@pytest.mark.nightly
 def test_a_question_that_nobody_answers_fails_the_training_alone(tmp_path: Path) -> None:
     def reply(body: dict[str, Any]) -> Any:
         fields = body["response_format"]["json_schema"]["schema"]["properties"]

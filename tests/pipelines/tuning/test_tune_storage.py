@@ -57,6 +57,7 @@ def kill_one_mid_trial(url: str, storage: str | None, folders: list[Path], plant
     assert [worker.exitcode for worker in workers] == [-9, 0]
 
 
+@pytest.mark.nightly
 def test_a_worker_killed_on_postgresql_loses_nothing(
     database: str, planted: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -136,6 +137,7 @@ def test_workers_give_the_same_best_and_pay_once(
 
 
 @pytest.mark.parametrize("when", ["before it is scored", "before its result is told"])
+@pytest.mark.nightly
 def test_a_worker_that_was_only_slow_does_not_finish_a_trial_twice(
     planted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
@@ -160,6 +162,7 @@ def test_a_worker_that_was_only_slow_does_not_finish_a_trial_twice(
     accounted_for(study, lost=1)
 
 
+@pytest.mark.nightly
 def test_a_trial_that_kills_its_workers_is_given_up(
     planted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

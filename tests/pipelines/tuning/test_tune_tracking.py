@@ -74,6 +74,7 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     assert len(client.search_model_versions("name = 'panel'")) == 1
 
 
+@pytest.mark.nightly
 def test_replayed_trials_are_rows_of_the_table_and_a_spent_budget_is_a_tag(
     scripted: Any, client: mlflow.MlflowClient, tmp_path: Path
 ) -> None:
