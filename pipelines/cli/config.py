@@ -125,6 +125,13 @@ def default_lines(options: Options) -> list[str]:
     return ["; ".join(said)] if said else []
 
 
+def held() -> list[str]:
+    """What the configuration file has, for all commands and as tables for one, in a line at most."""
+    path, said = _nearest(Path.cwd())
+    names = (f"[{key}]" if isinstance(value, dict) else key for key, value in said.items())
+    return [f"{path} holds {', '.join(names)}"] if said else []
+
+
 def _environment_lm() -> str | None:
     from ..base.settings import settings  # brings pydantic, which --help does without
 

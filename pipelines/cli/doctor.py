@@ -35,7 +35,7 @@ from ..programs.seats import EVERY, LMOptions, by_seat
 from ..tracking.store import store_uri
 from ..tracking.ui_server import check_port, masked
 from ..tracking.unsent import waiting
-from .config import default_lines
+from .config import default_lines, held
 from .guard import STOPPED
 from .options import DoctorOptions
 from .show import console, finish
@@ -92,7 +92,7 @@ def examine(options: DoctorOptions) -> Iterator[Check]:
         ),
         ("packages", _packages),
         ("settings", _settings),
-        ("defaults", lambda: ("ok", "; ".join(default_lines(options)) or "folkmoot's own")),
+        ("defaults", lambda: ("ok", "; ".join((*default_lines(options), *held())) or "folkmoot's own")),
         ("data", _data),
         ("sample set", _samples),
         ("cache", lambda: _writable(settings().cache, "fail", OTHER_CACHE)),

@@ -110,6 +110,7 @@ def test_where_defaults_come_from_is_shown(
     found = json.loads(folkmoot("doctor", "--json").stdout)
     said = {check["name"]: check["said"] for check in found["checks"]}
     assert f"api-base = {scripted.url} (folkmoot.toml)" in said["defaults"]
+    assert f"{home / 'folkmoot.toml'} holds api_base, [evaluate]" in said["defaults"]
     assert said["LM answers"].startswith("openai/of-environment")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from folkmoot.modules.protocols.strategies import STRATEGIES
 from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS
 from folkmoot.pipelines.cli import app as cli
 from folkmoot.pipelines.cli import completion
+from folkmoot.pipelines.cli.guard import leave_quietly
 from folkmoot.pipelines.data.catalogue import SPECS
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -113,6 +115,15 @@ def test_what_cannot_be_read_from_a_pipe_is_one_line(words: list[str], text: str
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_reader_that_reads_no_further_is_no_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stdout:
+        monkeypatch.setattr("sys.stdout", stdout)
+        stdout.write("a result")
+        os.close(reader)
+        leave_quietly()
+
+
 # What happens ----------------------------------------------------------------------------------------
 
 
@@ -145,14 +156,7 @@ def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
 # Folders of results as programs ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("folder", "within"),
-    [
-        ("compile/copro", "program"),
-        ("tune/finished", "winner"),
-        ("network/replayed", ""),
-    ],
-)
+@pytest.mark.parametrize(("folder", "within"), [("compile/copro", "program"), ("tune/finished", "winner")])
 def test_what_a_command_wrote_is_a_program(folder: str, within: str) -> None:
     found, inside = fm.load_program(SAVED / folder), fm.load_program(SAVED / folder / within)
     assert found.describe() == inside.describe()
