@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 
 from ...signatures.frame import EMPTY, NOT_AN_OPTION, WRONG_FORM
 from ..base.calls import asking, metered
@@ -23,6 +24,8 @@ MAX_SHOWN_CHARS = 80
 
 class SeatPredict(dspy.Predict):  # type: ignore[misc]
     """A predictor that keeps its LM when an optimizer resets it: who sits where is not learned."""
+
+    adapter: Any = None
 
     def reset(self) -> None:
         lm = getattr(self, "lm", None)
@@ -55,6 +58,12 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         return self
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        if self.adapter is not None:
+            try:
+                with dspy.context(adapter=self.adapter):
+                    return await super().acall(*args, **kwargs)
+            except AdapterParseError:  # the seat asks once more
+                return dspy.Prediction(**dict.fromkeys(self.signature.output_fields, ""))
         prediction = None if args else await predict_directly(self, kwargs)
         return await super().acall(*args, **kwargs) if prediction is None else prediction
 
@@ -68,12 +77,19 @@ class Seat(dspy.Module):  # type: ignore[misc]
             `answer`; the other outputs are the agent's argument.
         lm: the LM of this seat; None takes the one of the run.
         sampling: LM settings of this seat, such as `{"temperature": 0.5}`.
+        adapter: a `dspy.Adapter` that asks the LM in its own way; None asks as the LM's profile says.
 
     Raises UserError for an unknown sampling setting.
     """
 
     def __init__(
-        self, name: str, signature: type[Any], *, lm: Any = None, sampling: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        signature: type[Any],
+        *,
+        lm: Any = None,
+        sampling: Mapping[str, Any] | None = None,
+        adapter: Any = None,
     ) -> None:
         super().__init__()
         if not isinstance(sampling, Mapping | None):
@@ -86,6 +102,19 @@ class Seat(dspy.Module):  # type: ignore[misc]
         self.name = name
         self.predict = SeatPredict(signature, **dict(sampling or {}))
         self.predict.lm = lm
+        self.adapter = adapter
+
+    @property
+    def adapter(self) -> Any:
+        return self.predict.adapter
+
+    @adapter.setter
+    def adapter(self, adapter: Any) -> None:
+        if adapter is not None and not isinstance(adapter, dspy.Adapter):
+            raise UserError(
+                f"the adapter of the seat {self.name!r} is a {type(adapter).__name__}: give a dspy.Adapter"
+            )
+        self.predict.adapter = adapter
 
     async def ask(
         self,

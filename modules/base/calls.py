@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -32,13 +33,29 @@ class RefusedCall(BaseException):
         self.reason = reason
 
 
+CARRIED = "folkmoot_run"
+"""Among DSPy's settings, which its own threads take along, the context variables of a program's call."""
+
+
+_REFUSED: ContextVar[list[FatalCallError] | None] = ContextVar("folkmoot_refused", default=None)
+
+
+def refused(reason: FatalCallError) -> FatalCallError:
+    """Note that a call was not let be made, whatever is made of it by whoever wanted to make it."""
+    if (noted := _REFUSED.get()) is not None:
+        noted.append(reason)
+    return reason
+
+
 @contextmanager
-def refusals() -> Iterator[None]:
-    """Raise the reason of a call that was refused inside the block."""
+def refusals() -> Iterator[list[FatalCallError]]:
+    """Raise the reason of a call that was refused inside the block; collects those that nobody raised."""
+    noted: list[FatalCallError] = []
     try:
-        yield
-    except RefusedCall as refused:
-        raise refused.reason from None
+        with bound(_REFUSED, noted):
+            yield noted
+    except RefusedCall as problem:
+        raise problem.reason from None
 
 
 class UsageFields(TypedDict):
@@ -165,6 +182,7 @@ Transcribed = list[tuple[Mapping[str, Any], Usage]]
 
 _NOBODY = Asker()
 ASKER: ContextVar[Asker] = ContextVar("folkmoot_asker", default=_NOBODY)
+_ADDING = threading.Lock()
 _METER: ContextVar[metered | None] = ContextVar("folkmoot_usage", default=None)
 _WRITTEN: ContextVar[Transcribed | None] = ContextVar("folkmoot_transcribed", default=None)
 _TALLY: ContextVar[list[Usage] | None] = ContextVar("folkmoot_tally", default=None)
@@ -224,7 +242,8 @@ def record_call(usage: Usage, worth: Usage | None = None) -> None:
     """
     meter = _METER.get()
     if meter is not None:
-        meter.usage.add(usage)
+        with _ADDING:  # a program's own threads add to the same sum
+            meter.usage.add(usage)
     tally = _TALLY.get()
     if tally is not None:
         tally.append(worth or usage)

@@ -111,7 +111,7 @@ class Registry(MutableMapping[str, T]):
         module, attribute, rest = place.groups()
         name = f"{module}:{attribute}"
         if name not in self._known:
-            thing = self._imported(name, module, attribute)
+            thing = self.imported(name, module, attribute)
             if thing is None:
                 return None
             self._known[name] = self._checked(name, thing)
@@ -120,7 +120,11 @@ class Registry(MutableMapping[str, T]):
     def _installed(self) -> tuple[EntryPoint, ...]:
         return _entry_points(f"folkmoot.{self.kind}", tuple(sys.path))
 
-    def _imported(self, name: str, module: str, attribute: str) -> Any:
+    def imported(self, name: str, module: str, attribute: str) -> Any:
+        """What stands under that name in a module, also one in the working folder; None without the module.
+
+        Raises UserError for a module that cannot be imported, or has no such name.
+        """
         here = str(Path.cwd())
         if not {here, ""} & set(sys.path):
             sys.path.append(here)

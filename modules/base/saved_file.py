@@ -21,15 +21,15 @@ ADDRESSES = frozenset(
 """Names under which an LM's address or key could stand; a saved program has none."""
 
 
-def read_document(folder: Path) -> dict[str, Any]:
-    """The JSON object in `program.json`. Raises UserError unless the file is plain JSON of limited size."""
+def read_document(folder: Path, file: str = FILE) -> dict[str, Any]:
+    """The JSON object in a file of the folder. Raises UserError unless it is plain JSON of limited size."""
     pickles = sorted(path.name for path in folder.iterdir() if path.suffix in (".pkl", ".pickle"))
     if pickles:
         raise UserError(
             f"{folder} holds a pickle ({pickles[0]}), which could run anything: save the program with "
             "program.save('folder/')"
         )
-    path = folder / FILE
+    path = folder / file
     if not os.path.lexists(path):
         raise UserError(f"the folder {folder} holds no saved program: name one that program.save wrote")
     content = read_plain(path, MAX_BYTES)

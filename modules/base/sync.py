@@ -9,9 +9,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
-from functools import wraps
+from functools import partial, wraps
+from math import inf
 from typing import Any, ParamSpec, TypeVar
 
+from anyio import CapacityLimiter, to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 T = TypeVar("T")
@@ -131,3 +133,11 @@ def awaitable(function: Callable[P, T], doc: str) -> Callable[P, Coroutine[Any, 
     awaited.__name__ = awaited.__qualname__ = f"a{function.__name__}"
     awaited.__doc__ = doc
     return awaited
+
+
+async def in_thread(function: Callable[..., T], *args: Any, **named: Any) -> T:
+    """The result of a function that waits, from a thread of its own with the caller's context variables.
+
+    There are as many threads as calls under way: whoever asks bounds those.
+    """
+    return await to_thread.run_sync(partial(function, *args, **named), limiter=CapacityLimiter(inf))

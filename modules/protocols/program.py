@@ -19,6 +19,7 @@ from ..base.calls import ASKER, asking, metered
 from ..base.errors import UserError
 from ..base.sync import run_sync
 from ..reading.answers import Kind
+from ..reading.question import Question
 from ..reading.row import ResultRow
 from .declaration import Protocol
 from .saved import write
@@ -78,6 +79,11 @@ class Program(dspy.Module):  # type: ignore[misc]
         ):
             prediction = await self.solve(task)
         prediction["usage"] = usage.to_dict()  # as an attribute, DSPy would look at every name of the class
+        return prediction
+
+    async def answer(self, question: Question) -> dspy.Prediction:
+        """The prediction on a question, of which it is told all but the gold answer."""
+        prediction: dspy.Prediction = await self.acall(**question.inputs())
         return prediction
 
     async def solve(self, task: Task) -> dspy.Prediction:

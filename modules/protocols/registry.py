@@ -15,12 +15,14 @@ from .program import Program
 
 
 def declared(name: str, made_by: Any) -> Protocol:
-    """What a program's class says about itself, under this name.
+    """What a program's class says about itself, under this name; a `dspy.Module`, or a callable, becomes one.
 
-    Raises UserError for what is no class of a program.
+    Raises UserError for what is none of these.
     """
+    if not callable(made_by):
+        raise UserError(f"{name} is no program: name a dspy.Module, a class, or a function of a question")
     if not isinstance(made_by, type) or not issubclass(made_by, Program):
-        raise UserError(f"{name} is no program: name a class that derives from fm.Program")
+        return Protocol(name, name, program=made_by if isinstance(made_by, type) else lambda: made_by)
     own: Protocol = vars(made_by).get("protocol", Protocol(name, name))
     return replace(own, name=name, example=own.example or name, program=own.program or made_by)
 

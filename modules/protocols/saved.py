@@ -137,10 +137,13 @@ def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
 def hashes(program: Saveable) -> dict[str, str]:
     """`prompt_hash` over instructions, fields and demos of every predictor; `program_hash` over those and the
     structure."""
-    prompts = {
+    prompts: dict[str, list[Any]] = {
         name: [predictor.signature.dump_state(), [dict(demo) for demo in predictor.demos]]
         for name, predictor in predictors_of(program).items()
     }
+    for name, predictor in predictors_of(program).items():
+        if (adapter := getattr(predictor, "adapter", None)) is not None:
+            prompts[name].append(type(adapter).__name__)
     return _hashes(program.describe(), prompts)
 
 
@@ -157,6 +160,8 @@ def state_of(program: Saveable) -> SavedProgram:
     for name, predictor in predictors_of(program).items():
         if predictor.fields:
             raise UserError(f"the predictor {name} has decision fields, which no saved program holds")
+        if getattr(predictor, "adapter", None) is not None:
+            raise UserError(f"the seat of {name} has an adapter of its own, which no saved program holds")
         signature = predictor.signature
         texts = zip(signature.fields, signature.dump_state()["fields"], strict=True)
         predictors[name] = {

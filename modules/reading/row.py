@@ -20,7 +20,8 @@ class ResultRow(TypedDict):
     was cut off at a token limit, and `finish_reason`, in the endpoint's own words, how they ended: `length`
     if one was cut off, None for a failed question; rows of earlier versions have neither. `worth` is there in
     the trials of a study: (prompt tokens, completion tokens, cost in USD) of each call, in the order in which
-    they ended, as if none had come from a record or cache.
+    they ended, as if none had come from a record or cache. `raw` is what a program of the user's own said
+    where no answer could be read in it.
     """
 
     id: str
@@ -43,4 +44,5 @@ class ResultRow(TypedDict):
     finish_reason: NotRequired[str | None]
     truncated: NotRequired[bool]
     strict: NotRequired[bool]
+    raw: NotRequired[str]
     worth: NotRequired[list[list[Any]]]

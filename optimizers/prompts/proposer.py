@@ -17,6 +17,7 @@ from ...modules.agents.adapter import SAMPLING
 from ...modules.base.calls import asking
 from ...modules.base.sync import run_sync
 from ...modules.base.together import together
+from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from .student import CallControl
 
@@ -159,8 +160,11 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
 
 def program_page(program: Program) -> str:
     """What a program does, its settings, and what each of its agents is given, asked and to reply."""
-    about = (inspect.getdoc(type(program)) or type(program).__name__).partition("\nArgs:")[0].strip()
-    parts = [about, f"Settings: {json.dumps(program.describe(), ensure_ascii=False, default=str)}"]
+    if isinstance(program, Foreign):
+        parts = [program.about()]
+    else:
+        about = (inspect.getdoc(type(program)) or type(program).__name__).partition("\nArgs:")[0].strip()
+        parts = [about, f"Settings: {json.dumps(program.describe(), ensure_ascii=False, default=str)}"]
     for name, seat in program.seats().items():
         asked = seat.predict.signature
         parts.append(

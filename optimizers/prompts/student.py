@@ -16,7 +16,7 @@ from dspy.utils.exceptions import LMError
 
 from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
-from ...modules.base.sync import run_sync
+from ...modules.base.sync import in_thread, run_sync
 from ...modules.protocols.program import Program
 
 T = TypeVar("T")
@@ -162,6 +162,8 @@ class Student(dspy.Module):  # type: ignore[misc]
         for seat in self.program.seats().values():
             own = seat.predict.lm or dspy.settings.lm
             drawn = own.copy(**{key: lm.kwargs[key] for key in ("temperature",) if key in lm.kwargs})
+            if "acall" in vars(drawn):  # asked in threads, and the copy's own way is not that of the original
+                drawn.acall = partial(in_thread, drawn)
             if getattr(own, "direct", None) is not None:
                 drawn.direct = Sampled(own.direct, lm.kwargs.get("rollout_id") or 0)
             else:

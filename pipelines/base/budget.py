@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...modules.base.calls import FatalCallError, Usage
+from ...modules.base.calls import FatalCallError, Usage, refused
 from ...modules.base.errors import UserError
 
 EXAMPLE = '"2 USD", "500 calls", "1M tokens" or "20 min", several joined by commas'
@@ -99,7 +99,7 @@ class Account:
                     self.in_flight += 1
                     return
                 if over is not None and not self.in_flight:
-                    raise BudgetSpent(over)
+                    raise refused(BudgetSpent(over))
             await asyncio.sleep(POLL_SECONDS)  # polled, since calls may end on other event loops
 
     def admit_now(self) -> None:
@@ -109,14 +109,14 @@ class Account:
             if over is None and self._fully_promised():
                 over = self._spent_on(f"{self.spent.calls:,} calls and {self.in_flight:,} under way")
             if over is not None:
-                raise BudgetSpent(over)
+                raise refused(BudgetSpent(over))
             self.in_flight += 1
 
     def check(self) -> None:
         """Raise BudgetSpent if no further call may start."""
         over = self._over()
         if over is not None:
-            raise BudgetSpent(over)
+            raise refused(BudgetSpent(over))
 
     def leave(self) -> None:
         with self._lock:

@@ -14,6 +14,7 @@ import dspy
 
 from ...modules.base.calls import Usage, metered
 from ...modules.base.errors import UserError, said_by
+from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...optimizers.prompts.candidates import Candidates, PromptCandidate, candidate_row, prompts_of
@@ -236,7 +237,7 @@ class Work:
             warn_on_type_mismatch=False,
         )
         try:
-            with logged(self.folder), settings, metering(lms):
+            with logged(self.folder), settings, metering(lms, isinstance(given, Foreign)):
                 score(student)
                 for one in self.chosen.run(bench):
                     score(one)
@@ -331,7 +332,10 @@ class Work:
         write_json(self.folder / COMPILE, document)
         found = self.problem is None and result.selection["winner"] is not None
         status = "FINISHED" if self.stopped is None or found else "KILLED"
-        uploads, model = compilation_uploads(result, self._rows), ModelUpload(program, lm=self.lm)
+        uploads, model = (
+            compilation_uploads(result, self._rows),
+            None if isinstance(program, Foreign) else ModelUpload(program, lm=self.lm),
+        )
         self.tracker.end(uploads, status, self.folder, model)
         result.mlflow_run_id = self.tracker.run_id
         program.compilation = result

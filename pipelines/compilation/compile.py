@@ -14,8 +14,9 @@ import dspy
 
 from ...modules.agents.adapter import profile_of
 from ...modules.base.errors import UserError, checked_whole
+from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
-from ...modules.protocols.saved import hashes
+from ...modules.protocols.saved import hashes, predictors_of
 from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import PromptOptimizer, optimizer_of
 from ..base.budget import Budget
@@ -23,9 +24,10 @@ from ..base.display import displayed
 from ..base.journal import as_json, write_json
 from ..data import load as data
 from ..evaluation.answering import CONCURRENCY, seat_engines
-from ..evaluation.check import check_concurrency, check_program, check_train
+from ..evaluation.check import check_concurrency, check_train, noted
 from ..lms.foreign import billed_as
-from ..lms.named import lm_identity
+from ..lms.named import lm_given, lm_identity
+from ..programs.resolve import program_given
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
 from ..runs.manifest import RunFolder, lms_of, made_with
@@ -58,10 +60,11 @@ COMPILATION = RunFolder(
 
 
 def compile(
-    program: Program,
+    program: Program | dspy.Module | str,
     train: Iterable[Question],
     validation: Iterable[Question] | None = None,
     *,
+    inputs: Mapping[str, str] | None = None,
     optimizer: str = DEFAULT_OPTIMIZER,
     preset: str = DEFAULT_PRESET,
     lm: Any = None,
@@ -74,17 +77,18 @@ def compile(
     tracking: bool = True,
     settings: Mapping[str, Any] | None = None,
     progress: bool | Callable[[Compiling], None] | None = None,
-) -> Program:
+) -> Any:
     """Let an optimizer improve instructions and demonstrations; the program that was given stays as it is.
 
     Args:
-        program: any folkmoot program.
+        program: a folkmoot program or its spec, or any `dspy.Module`.
         train: labelled questions, all that the optimizer sees. Half of them are learned from, the others
             choose between candidates (of an optimizer that only rewrites instructions by score: all choose).
         validation: held-out questions, on which the given program and the result are compared.
+        inputs: of a module of your own, its field → the question's field, where their names differ.
         optimizer: one of `optimizers.prompts.optimizers.OPTIMIZERS`.
         preset: light, medium or heavy.
-        lm: the LM of every seat that has none of its own; None takes DSPy's configured one.
+        lm: the LM of every seat that has none of its own, or its name; None takes DSPy's configured one.
         prompt_lm: the LM that proposes instructions; None takes `lm`.
         budget: ceilings such as `"2 USD, 500 calls"` over everything, and over all attempts at a folder.
         out: folder of the compilation; the same call with the same folder goes on where it was stopped, and
@@ -96,8 +100,8 @@ def compile(
         settings: what to note beside the run (data, split, …).
         progress: as in `evaluate`.
 
-    Returns a new program with the result as its `compilation`. When the budget is spent, that is the best so
-    far, and `compilation.stopped` says so.
+    Returns a new program, or a module of the class that was given, with the result as its `compilation`.
+    When the budget is spent, that is the best so far, and `compilation.stopped` says so.
 
     Raises:
         UserError: an unknown optimizer or preset, unusable questions, training questions that are held out,
@@ -107,15 +111,17 @@ def compile(
     """
     began = time.monotonic()
     chosen = optimizer_of(optimizer, preset)
-    language_model = lm or dspy.settings.lm
+    program = program_given(program, inputs)
+    language_model = lm_given(lm)
     train = data.listed(train, "train")
     validation = data.listed(() if validation is None else validation, "validation")
     checked_whole("the seed", seed, 0)
     warned = check_input(program, train, validation, chosen, concurrency)
-    learn, select = split(train, chosen, preset, seed)
+    asked = [program.example(question) for question in train] if isinstance(program, Foreign) else train
+    learn, select = split(asked, chosen, preset, seed)
     seated = lms_of(program, language_model)
     task_lm = language_model or next(seat.predict.lm for seat in program.seats().values())
-    prompt_lm = prompt_lm or task_lm
+    prompt_lm = task_lm if prompt_lm is None else lm_given(prompt_lm)
     for warning in warned + advice(program, chosen, language_model):
         warnings.warn(warning, stacklevel=2)
     about = as_json(
@@ -169,6 +175,9 @@ def compile(
         if work.problem is not None:
             raise work.problem
     best.compilation.keep = keep
+    if isinstance(best, Foreign):
+        best.module.compilation = best.compilation
+        return best.module
     return best
 
 
@@ -176,7 +185,7 @@ def split(
     train: Sequence[Question], chosen: PromptOptimizer, preset: str, seed: int
 ) -> tuple[list[Question], list[Question]]:
     """The questions to learn from and those to select by, drawn by the seed; no question is both."""
-    order = [Question({**dict(question.items()), "meta": {}}) for question in train]
+    order = [Question(question, meta={}) for question in train]
     random.Random(seed).shuffle(order)
     most = MOST_QUESTIONS[preset]
     if not chosen.learns:
@@ -193,7 +202,16 @@ def check_input(
     concurrency: int,
 ) -> list[str]:
     """Warnings about the input. Raises UserError for what cannot be used, before anything is spent."""
-    check_program(program)
+    if isinstance(program, Foreign):
+        if chosen.name == "knn":
+            raise UserError(
+                "knn chooses demonstrations anew for each question, which folkmoot's programs alone can do: "
+                "choose another optimizer"
+            )
+        if not predictors_of(program):
+            raise UserError(
+                f"{program.own_name} has no prompts to improve: give a dspy.Module with predictors"
+            )
     check_concurrency(concurrency)
     least = 2 if chosen.learns else 1
     if len(train) < least:
@@ -204,7 +222,7 @@ def check_input(
         data.check_labelled(questions)
         data.check_contexts(questions)
         data.check_ids(questions)
-    return check_train(train, validation)
+    return noted(program, [*train, *validation]) + check_train(train, validation)
 
 
 def advice(program: Program, chosen: PromptOptimizer, lm: Any) -> list[str]:

@@ -18,7 +18,9 @@ from dspy.utils.exceptions import (
 
 from ...modules.base.calls import DETAILS, FatalCallError, asking, metered, refusals
 from ...modules.base.errors import UserError, said_by
+from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
+from ...modules.protocols.saved import predictors_of
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..lms.foreign import METERING, billed_as
@@ -48,9 +50,9 @@ async def answer_row(program: Program, question: Question) -> ResultRow:
     began = time.monotonic()
     meter = METERING.get()
     strays = meter and meter.strays
-    with refusals(), asking(question=question.id), metered() as usage:
+    with refusals() as refused, asking(question=question.id), metered() as usage:
         try:
-            prediction = await program.acall(**question.inputs())
+            prediction = await program.answer(question)
             row = row_of(question, prediction, time.monotonic() - began)
         except FatalCallError:
             raise
@@ -60,8 +62,13 @@ async def answer_row(program: Program, question: Question) -> ResultRow:
                 raise UserError(f"the LM cannot be used ({said}): check its name and key") from None
             row = error_row(question, said, usage.to_dict(), time.monotonic() - began)
         except Exception as problem:
-            problem.add_note(f"This happened at question {question.id!r}; finished rows are kept.")
-            raise
+            if not isinstance(program, Foreign):
+                problem.add_note(f"This happened at question {question.id!r}; finished rows are kept.")
+                raise
+            said = without_keys(f"{type(problem).__name__}: {said_by(problem)}", lms_in(program))
+            row = error_row(question, said, usage.to_dict(), time.monotonic() - began)
+        if refused and isinstance(program, Foreign):
+            raise refused[0]  # whatever it made of that, its answer is not the one it would have given
     if meter is not None and meter.strays != strays:  # perhaps this question's, of a thread of the program's
         row["usage"] = {**row["usage"], **dict.fromkeys(UNKNOWN)}  # type: ignore[typeddict-item]
     # How far a failed question came before it failed depends on the order in which replies came.
@@ -88,5 +95,11 @@ def seated_lms(program: Program, language_model: Any = None) -> list[Any]:
 
 def lms_in(program: Program, language_model: Any = None) -> list[Any]:
     """Every LM that may be asked: those of the seats, of other predictors, the given one and DSPy's."""
-    own = [predictor.lm for predictor in program.predictors()]
-    return [lm for lm in (*seated_lms(program), *own, language_model, dspy.settings.lm) if lm is not None]
+    own = [predictor.lm for predictor in predictors_of(program).values()]
+    held = (
+        vars(program.module).values()
+        if isinstance(program, Foreign) and hasattr(program.module, "__dict__")
+        else ()
+    )
+    known = (*seated_lms(program), *own, *held, language_model, dspy.settings.lm)
+    return [lm for lm in known if isinstance(lm, dspy.BaseLM)]

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import dspy
+
+from ...modules.agents.seat import Seat
 from ...modules.base.errors import UserError
 from ...modules.protocols.ensemble import Ensemble
+from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ..base.wording import common_error
@@ -20,11 +24,22 @@ from .ray_engine import check_ray
 ASYNCIO, RAY = ENGINES = ("asyncio", "ray")
 
 
-def check_program(program: Any) -> None:
-    if not isinstance(program, Program):
-        raise UserError(
-            f"a {type(program).__name__} is no folkmoot program: give one such as fm.SingleAgent()"
+def noted(program: Program, questions: Sequence[Question]) -> list[str]:
+    """What to warn of before a program is asked: fields that it never sees, and an adapter that it passes by.
+
+    Raises UserError for a field that a program of the user's own needs and a question lacks.
+    """
+    found = program.check(questions) if isinstance(program, Foreign) else []
+    adapter = dspy.settings.adapter
+    passing = [
+        name for name, seat in program.seats().items() if isinstance(seat, Seat) and seat.adapter is None
+    ]
+    if adapter is not None and passing:
+        found.append(
+            f"DSPy is set to the {type(adapter).__name__}, but folkmoot's seats have an adapter of their own "
+            f"({', '.join(passing)}): program.seats()[{passing[0]!r}].adapter takes another one"
         )
+    return found
 
 
 def check_concurrency(concurrency: Any) -> None:
@@ -52,6 +67,8 @@ def check_engine(engine: str, workers: int | None, program: Program, lm: Any, *,
     if engine not in ENGINES:
         raise UserError(f"there is no engine {engine!r}: choose {' or '.join(ENGINES)}")
     if engine == RAY:
+        if isinstance(program, Foreign):
+            raise UserError("the engine ray runs folkmoot's programs alone: use the engine asyncio")
         check_ray(program, lm, workers)
         if budget:
             raise UserError(

@@ -14,8 +14,10 @@ from typing import Any
 
 import dspy
 
+from ...modules.agents.seat import Seat
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import awaitable, run_sync
+from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
@@ -24,9 +26,10 @@ from ..base.display import displayed
 from ..base.journal import write_json
 from ..base.wording import counted
 from ..lms.foreign import metering
-from ..lms.named import SAMPLING
+from ..lms.named import SAMPLING, lm_given
 from ..lms.seen import SeenCall
 from ..lms.store import ACTIVE
+from ..programs.resolve import program_given
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
 from ..runs.manifest import RUN, manifest_of, save_run
@@ -38,7 +41,7 @@ from ..tracking.context import caller_place, without_autolog
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import ModelUpload, Tracker
 from .answering import CONCURRENCY, answer_row, each_in_turn, lms_in, seat_engines, useful_concurrency
-from .check import ASYNCIO, RAY, check_concurrency, check_engine, check_program, checked
+from .check import ASYNCIO, RAY, check_concurrency, check_engine, checked, noted
 from .earlier import Evaluation
 from .logged import evaluation_uploads, standing
 from .push import push_others
@@ -46,9 +49,10 @@ from .ray_engine import answer_on_ray
 
 
 def evaluate(
-    program: Program,
+    program: Program | Callable[..., Any] | str,
     questions: Iterable[Question],
     *,
+    inputs: Mapping[str, str] | None = None,
     lm: Any = None,
     concurrency: int = CONCURRENCY,
     out: str | Path | None = None,
@@ -68,9 +72,11 @@ def evaluate(
     """Answer every question with the program and score the answers.
 
     Args:
-        program: any folkmoot program.
+        program: a folkmoot program or its spec, such as `"single:cot"`, any `dspy.Module`, or a sync or async
+            function of an `fm.Question` that returns the answer, a dict or a `dspy.Prediction`.
         questions: labelled questions with distinct ids.
-        lm: the LM of every seat that has none of its own; None takes DSPy's configured one.
+        inputs: of a program of your own, its field → the question's field, where their names differ.
+        lm: the LM of every seat that has none of its own, or its name; None takes DSPy's configured one.
         concurrency: most questions in flight. An LM that takes fewer calls at once (the embedded one takes
             one) lowers it.
         out: folder for `results.jsonl` (a row a question), `summary.json` and `calls.jsonl`. The same command
@@ -100,10 +106,12 @@ def evaluate(
             be written; Ray missing or not starting. What was finished is kept.
         KeyboardInterrupt: likewise, after the summary so far has been written.
     """
-    check_program(program)
+    program = program_given(program, inputs)
     check_concurrency(concurrency)
     questions = checked(questions)
-    language_model = lm or dspy.settings.lm
+    language_model = lm_given(lm)
+    for warning in noted(program, questions):
+        warnings.warn(warning, stacklevel=2)
     check_engine(engine, workers, program, language_model, budget=budget is not None or bool(ACCOUNTS.get()))
     _warn_of_sampling(program, language_model)
     wanted = traced_ids([question.id for question in questions], traces) if tracking else frozenset()
@@ -136,7 +144,7 @@ def evaluate(
             # DSPy would keep the last 10,000 calls in its history and again in its trace.
             with (
                 dspy.context(lm=language_model, disable_history=True, trace=None, callbacks=callbacks),
-                metering(lms_in(program, language_model)),
+                metering(lms_in(program, language_model), everywhere=isinstance(program, Foreign)),
                 displayed(progress, "evaluate", partial(evaluation_line, "evaluate")) as job.progress,
             ):
                 if engine == RAY:
@@ -168,7 +176,7 @@ def evaluate(
         if job.stopped or isinstance(stopped, KeyboardInterrupt | CancelledError | UserError):
             status = "KILLED"
         # Of candidates and trials, only the winner is worth a model.
-        model = None if parent else ModelUpload(program, lm=language_model)
+        model = None if parent or isinstance(program, Foreign) else ModelUpload(program, lm=language_model)
         missing = tracker.end(evaluation_uploads(summary, folder, tracker), status, folder, model)
         if tracking and not missing:
             push_others(folder)
@@ -265,6 +273,7 @@ def _warn_of_sampling(program: Program, lm: Any) -> None:
     left_out = {
         (seat_lm.model, key): None
         for seat in program.seats().values()
+        if isinstance(seat, Seat)
         for seat_lm in [seat.predict.lm or lm]
         for key in seat.predict.config
         if key not in getattr(seat_lm, "takes", SAMPLING)

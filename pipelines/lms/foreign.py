@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import dspy
 from dspy.utils.callback import BaseCallback
@@ -17,6 +19,7 @@ from dspy.utils.exceptions import LMTimeoutError, LMTransportError
 
 from ...modules.base.calls import (
     ASKER,
+    CARRIED,
     CUT_OFF,
     FatalCallError,
     RefusedCall,
@@ -26,7 +29,9 @@ from ...modules.base.calls import (
     record_call,
 )
 from ...modules.base.errors import UserError, said_by
+from ...modules.base.sync import in_thread
 from ..base.budget import ACCOUNTS, Account
+from .cache import ACTIVE_CACHE
 from .endpoint import tokens_in
 from .engine import KEEPABLE, Engine
 from .ledger import LEDGERS, Entry, Ledger, usage_of
@@ -34,6 +39,7 @@ from .named import engine_of
 from .prices import Prices, price_per_token
 from .secrets import without_keys
 from .seen import WATCHED, SeenCall
+from .store import ACTIVE
 
 
 @dataclass(frozen=True)
@@ -67,8 +73,11 @@ class _Call:
     outer: _Call | None
     in_history: AbstractContextManager[Any]
     keeps_history: bool
+    adopted: Adopted = ()
     found: Mapping[str, Any] | None = None
 
+
+Adopted = Sequence[tuple[ContextVar[Any], Token[Any]]]
 
 _CURRENT: ContextVar[_Call | None] = ContextVar("folkmoot_foreign_call", default=None)
 METERING: ContextVar[ForeignMeter | None] = ContextVar("folkmoot_foreign_meter", default=None)
@@ -80,20 +89,40 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
 
     A call is one of DSPy's: what the LM itself tries again is not seen. Its tokens and cost are those of the
     entry that DSPy makes for the LM's history, else unknown. A call that nobody counts where it is made, in a
-    thread of the user's own, is on the ledger alone; `strays` counts when such calls began and ended.
+    thread of the user's own, is on the ledger alone; `strays` counts when such calls began and ended. A call
+    in a thread of DSPy's is its question's. Of folkmoot's own LMs, which keep the books themselves, only
+    those calls are seen to that are made in such threads.
+
+    Args:
+        everywhere: whether LMs that nobody knew of before they were called are metered, too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, everywhere: bool = False) -> None:
         self.strays = 0
-        self._ledgers, self._accounts = LEDGERS.get(), ACCOUNTS.get()
+        self.everywhere = everywhere
+        self._lock = threading.Lock()
         self._open: dict[str, _Call] = {}
+        self._adopted: dict[str, Adopted] = {}
+        self.met: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        self._run = {one: one.get() for one in (LEDGERS, ACCOUNTS, ACTIVE, ACTIVE_CACHE)} | {METERING: self}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ForeignMeter:
         return self
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
         """Book the call before it is made. Raises RefusedCall where budget or disk do not allow it."""
+        if call_id in self._open or call_id in self._adopted:
+            return  # heard of it twice, from the LM and from DSPy
+        adopted: Adopted = ()
+        if METERING.get() is None:
+            adopted = self._adopt()
         if self._of(instance) is not self:
+            _give_back(adopted)
+            return
+        if engine_of(instance) is not None:
+            if adopted:
+                self._adopted[call_id] = adopted
+                self._stray()
             return
         asker, seen = ASKER.get(), WATCHED.get()
         lost = Entry(
@@ -111,24 +140,31 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         )
         accounts: list[Account] = []
         try:
-            for account in ACCOUNTS.get() or self._accounts:
+            for account in ACCOUNTS.get():
                 account.admit_now()
                 accounts.append(account)
-            booked = [(ledger, ledger.send(lost)) for ledger in LEDGERS.get() or self._ledgers]
+            booked = [(ledger, ledger.send(lost)) for ledger in LEDGERS.get()]
         except UserError as problem:
             for account in accounts:
                 account.leave()
+            _give_back(adopted)
             reason = problem if isinstance(problem, FatalCallError) else FatalCallError(str(problem))
             raise RefusedCall(reason) from None
         owned = bool(meters())
-        self.strays += not owned
+        if not owned:
+            self._stray()
         watched = None
         if seen is not None:
             asked = inputs.get("messages") or [{"role": "user", "content": str(inputs.get("prompt") or "")}]
             watched = SeenCall(asker, str(instance.model), {"messages": asked})
             seen.append(watched)
         keeps, in_history = not dspy.settings.disable_history, dspy.context(disable_history=False)
-        call = _Call(instance, lost, accounts, booked, owned, watched, _CURRENT.get(), in_history, keeps)
+        call = _Call(
+            instance, lost, accounts, booked, owned, watched, _CURRENT.get(), in_history, keeps, adopted
+        )
+        if "update_history" not in vars(instance):
+            instance.update_history = partial(_noted, instance)
+            self.met[id(instance)] = instance
         self._open[call_id] = call
         in_history.__enter__()
         _CURRENT.set(call)
@@ -136,6 +172,9 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
         """Settle what the call was booked as. Raises RefusedCall where the disk takes no more."""
         if (call := self._open.pop(call_id, None)) is None:
+            if adopted := self._adopted.pop(call_id, ()):
+                self._stray()
+                _give_back(adopted)
             return
         _CURRENT.set(call.outer)
         call.in_history.__exit__(None, None, None)
@@ -150,18 +189,37 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
                 if entry is not None:
                     account.charge(usage_of(entry), entry["model"])
                 account.leave()
-            self.strays += not call.owned
+            if not call.owned:
+                self._stray()
             if usage is not None and call.owned:
                 record_call(usage, replace(usage, cached_calls=0))
             if call.seen is not None:
                 call.seen.end(usage)
                 _note(call.seen, call.lm, outputs, exception)
+            _give_back(call.adopted)
+
+    def _stray(self) -> None:
+        if not meters():
+            with self._lock:
+                self.strays += 1
+
+    def _adopt(self) -> Adopted:
+        """In a thread that does not know its run: what belongs to the run, and in DSPy's to the question."""
+        known: Mapping[ContextVar[Any], Any] = dspy.settings.get(CARRIED) or self._run
+        return [(one, one.set(value)) for one, value in known.items() if one.name.startswith("folkmoot_")]
 
     def _of(self, instance: Any) -> ForeignMeter:
         """Which of the meters on an LM counts a call: that of the run it is made in, else the innermost."""
         meters = [each for each in instance.callbacks if isinstance(each, ForeignMeter)]
         current = METERING.get()
-        return current if current is not None and current in meters else meters[-1]
+        if current is not None and (current.everywhere or current in meters):
+            return current
+        return meters[-1] if meters else self
+
+
+def _give_back(adopted: Adopted) -> None:
+    for variable, token in adopted:
+        variable.reset(token)
 
 
 def _settled(call: _Call, exception: BaseException | None) -> tuple[Entry | None, Usage | None]:
@@ -220,21 +278,39 @@ def _noted(lm: Any, entry: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def metering(lms: Iterable[Any]) -> Iterator[None]:
+def metering(lms: Iterable[Any], everywhere: bool = False) -> Iterator[None]:
     """Put the calls of those of the LMs that folkmoot did not make on the bill of the block's books.
 
-    Each gets a callback and hands on what it would keep in its history; both are taken away afterwards.
+    Each gets a callback and hands on what it would keep in its history; both are taken away afterwards. So
+    does, with `everywhere`, any LM that a program of the user's own calls. One that cannot be awaited is
+    asked in threads meanwhile.
     """
-    foreign = {id(lm): lm for lm in lms if isinstance(lm, dspy.BaseLM) and engine_of(lm) is None}
-    meter = ForeignMeter()
-    for lm in foreign.values():
+    known = {
+        id(lm): lm for lm in lms if isinstance(lm, dspy.BaseLM) and (everywhere or engine_of(lm) is None)
+    }
+    meter = ForeignMeter(everywhere)
+    for lm in known.values():
         lm.callbacks = [*(getattr(lm, "callbacks", None) or ()), meter]
-        lm.update_history = partial(_noted, lm)
+        if engine_of(lm) is None:
+            lm.update_history = partial(_noted, lm)
+            if not _awaitable(lm):
+                lm.acall = partial(in_thread, lm)
+    heard = {"callbacks": [*dspy.settings.callbacks, meter]} if everywhere else {}
     try:
-        with bound(METERING, meter):
+        with bound(METERING, meter), dspy.context(**heard):
             yield
     finally:
-        for lm in foreign.values():
+        for lm in known.values():
             lm.callbacks = [each for each in lm.callbacks if each is not meter]
             if not any(isinstance(each, ForeignMeter) for each in lm.callbacks):
                 vars(lm).pop("update_history", None)
+                vars(lm).pop("acall", None)
+        for lm in list(meter.met.values()):
+            vars(lm).pop("update_history", None)
+
+
+def _awaitable(lm: Any) -> bool:
+    """Whether an LM is known to have a way to be awaited."""
+    if isinstance(lm, dspy.LM):
+        return isinstance(lm.engine, str)
+    return type(lm).aforward is not dspy.BaseLM.aforward

@@ -103,6 +103,11 @@ def default_lm() -> str:
     return settings_now().lm or DEFAULT_LM
 
 
+def lm_given(given: Any) -> Any:
+    """The LM that a user gives: one as it is, or the name of one; None takes the one that DSPy is set to."""
+    return lm(given) if isinstance(given, str) else given or dspy.settings.lm
+
+
 def replayed(folder: Path, seat: str) -> dspy.LM:
     """The LM that sat in `seat` (`*`: in all others) of the run recorded in `folder`."""
     recorded = read_lms(folder)

@@ -16,6 +16,7 @@ from ...modules.environment import (
     WikipediaEnvironment,
 )
 from ...modules.protocols.declaration import Protocol
+from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
 from ..base.settings import settings
@@ -42,7 +43,7 @@ def made(where: str, name: str, parameters: Mapping[str, Any], protocol: Protoco
     _check_sampling(parameters.get("sampling"))
     given = {"embedder": embedder} if "embedder" in _signature(protocol) else {}
     try:
-        program: Program = protocol.make(**parameters, **given)
+        program = protocol.make(**parameters, **given)
     except UserError:
         raise
     except (TypeError, ValueError, AttributeError) as problem:
@@ -51,7 +52,7 @@ def made(where: str, name: str, parameters: Mapping[str, Any], protocol: Protoco
         raise UserError(
             f"{where} has an environment but no retriever to use it: add the role or drop the environment"
         )
-    return program
+    return program if isinstance(program, Program) else Foreign(program, spec=name)
 
 
 def embedder(model: str) -> Any:

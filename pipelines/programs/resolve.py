@@ -11,6 +11,7 @@ import yaml
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
+from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.strategies import STRATEGIES
@@ -52,6 +53,32 @@ def program_of(
     if path.suffix.casefold() in YAML_SUFFIXES or path.is_file():
         return _build(text, read_yaml(path), sets or {}, make_lm)
     return _build(text, {"program": text}, sets or {}, make_lm)
+
+
+def program_given(program: Any, inputs: Mapping[str, str] | None = None) -> Program:
+    """The program that a user gives, in Python: one of folkmoot's, a spec or folder, a `dspy.Module` of any
+    kind, or a callable; the last two take `inputs`, their field → the question's.
+
+    Raises UserError for anything else.
+    """
+    if isinstance(program, str | Path):
+        program = program_of(program)
+    if isinstance(program, Program):
+        if not inputs:
+            return program
+        if not isinstance(program, Foreign):
+            raise UserError(
+                f"inputs are for programs of your own: a {type(program).__name__} knows its fields"
+            )
+        return Foreign(program.module, inputs, program.spec)
+    if isinstance(program, type):
+        raise UserError(f"{program.__name__} is a class: give an instance, {program.__name__}()")
+    if not callable(program):
+        raise UserError(
+            f"a {type(program).__name__} is no program: give one such as fm.SingleAgent(), a dspy.Module, a "
+            "function of a question, or a spec such as 'single:cot'"
+        )
+    return Foreign(program, inputs)
 
 
 def _is_written(name: str) -> bool:

@@ -15,8 +15,9 @@ import dspy
 from pydantic import TypeAdapter, ValidationError
 
 from ...modules.agents.profile import Profile
-from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.errors import UserError, did_you_mean, said_by
 from ...modules.base.saved_file import FILE, read_document
+from ...modules.protocols.foreign import MODULE, STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
 from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore
@@ -40,22 +41,23 @@ def load_program(
     lms: Mapping[str, Any] | None = None,
     environment: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
-) -> Program:
-    """The program that `program.save(folder)` wrote.
+) -> Any:
+    """The program that `program.save(folder)` wrote, or the module of your own that `fm.compile` did.
 
     Args:
         folder: what it was saved in; also what compile, tune, distil or train wrote, whose result it is then.
-        lms: LMs by seat, in place of the saved ones. Addresses and keys are never saved: a seat whose LM had
-            an address of its own needs one here, or by OPENAI_BASE_URL.
+        lms: LMs, or their names, by seat, in place of the saved ones. Addresses and keys are never saved: a
+            seat whose LM had an address of its own needs one here, or by OPENAI_BASE_URL.
         environment: where agents look things up, in place of what was saved: an environment or its text
             form, such as `corpus:PATH`. Needed where the saved one exists in Python alone.
         protocols: protocols of your own by the name that their `describe()` gives.
 
     Warns when it was saved with other versions of what writes the prompts. Raises UserError, and loads
-    nothing, for what is no folder, LMs that are only named, or a file that is damaged, newer, of an unknown
+    nothing, for what is no folder or a file that is damaged, newer, of an unknown
     protocol, or not plainly a saved program.
     """
-    return saved_program(folder, lms=lms, environment=environment, protocols=protocols)
+    found = saved_program(folder, lms=lms, environment=environment, protocols=protocols)
+    return found.module if isinstance(found, Foreign) else found
 
 
 def saved_program(
@@ -75,6 +77,7 @@ def saved_program(
         given = "None" if folder is None else f"a {type(folder).__name__}"
         raise UserError(f"{given} is no folder: name one that program.save wrote")
     _check_lms(lms)
+    lms = {seat: make_lm(one) if isinstance(one, str) else one for seat, one in (lms or {}).items()}
     place = program_folder(Path(folder).expanduser())
     if place.suffix in (".pkl", ".pickle"):
         raise UserError(f"{place} is a pickle, which could run anything: save with program.save('folder/')")
@@ -90,6 +93,8 @@ def saved_program(
         network = made(str(place), "network", {"folder": str(place), **known})
         network.assign(lms)
         return network
+    if (place / MODULE).is_file():
+        return saved_module(place, {**changed, **({"lms": lms} if lms else {})})
     saved = read_saved(place)
     where = str(place / FILE)
     prompts = {name for known in PROTOCOLS.values() for name in (*known.holds, *known.fixed)}
@@ -146,15 +151,44 @@ def program_folder(folder: Path) -> Path:
     return folder
 
 
+def saved_module(folder: Path, changed: Mapping[str, Any]) -> Foreign:
+    """A user's own module that `fm.compile` or `Foreign.save` wrote, made again and with its prompts.
+
+    Raises UserError for one that cannot be made here, and says how it can be loaded.
+    """
+    known, state = read_document(folder, MODULE), read_document(folder, STATE)
+    name = str(known.get("spec") or known.get("class"))
+    if changed:
+        raise UserError(f"the module in {folder} has no {min(changed)!r} to set: load it in Python")
+    try:
+        module = _module(name, known.get("signature"))
+        module.load_state({key: value for key, value in state.items() if key != "metadata"})
+        return Foreign(module, known.get("inputs"), known.get("spec"))
+    except (UserError, TypeError, ValueError, KeyError, AttributeError, NotImplementedError) as problem:
+        raise UserError(
+            f"the {name} in {folder} cannot be made here ({said_by(problem)}): make it in Python, and its "
+            f"prompts are loaded by module.load({str(folder / STATE)!r})"
+        ) from None
+
+
+def _module(name: str, signature: Any) -> dspy.Module:
+    """The module of a class, or under a name, of a Python module; nothing else is called."""
+    place, _, attribute = name.partition(":")
+    found = PROTOCOLS.imported(name, place, attribute)
+    if isinstance(found, type) and issubclass(found, dspy.Module):
+        return found(signature) if signature is not None else found()
+    if not isinstance(found, dspy.Module):
+        raise UserError(f"{name} is no dspy.Module")
+    return found.deepcopy()
+
+
 def _check_lms(lms: Any) -> None:
     if lms is not None and not isinstance(lms, Mapping):
         raise UserError(
             f"lms is a {type(lms).__name__}: pass LMs by seat, such as lms={{'judge': fm.lm('…')}}"
         )
     for seat, given in (lms or {}).items():
-        if isinstance(given, str):
-            raise UserError(f"lms has the name {given!r} for the seat {seat!r}: pass fm.lm({given!r})")
-        if given is not None and not isinstance(given, dspy.BaseLM):
+        if given is not None and not isinstance(given, str | dspy.BaseLM):
             raise UserError(f"lms has a {type(given).__name__} for the seat {seat!r}: pass fm.lm('…')")
 
 

@@ -189,10 +189,12 @@ def made_with() -> dict[str, Any]:
 
 
 def lms_of(program: Program, lm: Any) -> dict[str, Any]:
-    """Seat → identity of its LM; `*` is the LM of all seats without one of their own."""
+    """Seat → identity of its LM; `*` is the LM of all seats without one of their own, or, of a program
+    without seats, the LM that it finds DSPy set to."""
     found: dict[str, Any] = {}
-    for name, seat in program.seats().items():
-        used = seat.predict.lm or lm
+    seated = {name: seat.predict.lm for name, seat in program.seats().items()}
+    for name, own in seated.items() or ([("*", None)] if lm is not None else []):
+        used = own or lm
         if used is None:
             raise UserError(f"no LM is set for the seat {name!r}: pass lm=fm.lm('…')")
         if not isinstance(used, dspy.BaseLM):
@@ -204,7 +206,7 @@ def lms_of(program: Program, lm: Any) -> dict[str, Any]:
             # Only what is known to hold no secret: headers and client settings may.
             "settings": settings_of(used),
         }
-        found[name if seat.predict.lm is not None else "*"] = described
+        found[name if own is not None else "*"] = described
     return found
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RESULTS = "results.jsonl"
+MOST_RAW = 2_000
 NEEDED = frozenset(
     ("id", "kind", "question", "choices", "answer", "gold", "correct", "em", "f1", "decided_by", "rounds")
 ) | {"consensus_round", "transcript", "usage", "seconds", "error"}
@@ -64,6 +65,8 @@ def row_of(question: Question, prediction: dspy.Prediction, seconds: float) -> R
     row["decided_by"], row["rounds"] = prediction.decided_by, prediction.rounds
     row["consensus_round"] = prediction.consensus_round
     row["transcript"] = prediction.transcript
+    if (said := prediction.get("raw")) is not None:
+        row["raw"] = str(said)[:MOST_RAW]
     if question.kind == "number":
         row["strict"] = row["correct"] and _strict(prediction)
     return row

@@ -320,9 +320,9 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
         ({"id": "1"}, {}, "questions is a dict: pass a list of fm.Question"),
         ([*questions(1), {"id": "1"}], {}, "questions, row 2: no question; the columns are id"),
         ([*questions(1), 7], {}, r"questions\[1\] is a int and no fm.Question"),
-        (questions(1), {"lm": "openai/gpt-4o"}, "'openai/gpt-4o'"),
+        (questions(1), {"lm": "openai/gpt-4o"}, "OPENAI_API_KEY"),
         (questions(1), {"lm": object()}, "a object"),
-        (questions(1), {"program": dspy.Predict("question -> answer")}, "Predict is no folkmoot program"),
+        (questions(1), {"program": 3}, "a int is no program"),
     ],
 )
 def test_bad_input_is_named_before_any_call(

@@ -1,0 +1,545 @@
+"""Programs that are none of folkmoot's: any `dspy.Module` or callable, asked by one rule and read by one."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, UnionType
+from typing import Any, Union, get_args, get_origin
+from weakref import WeakSet
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError
+from dspy.utils.saving import get_dependency_versions as versions
+from pydantic import BaseModel
+from tqdm import tqdm
+
+from ..agents.seat import Seat
+from ..base.calls import CARRIED, metered
+from ..base.errors import UserError, did_you_mean
+from ..base.files import write_whole
+from ..base.sync import in_thread, run_sync
+from ..reading.answers import read_vote
+from ..reading.question import INPUTS, Question
+from .declaration import Protocol
+from .program import Program, SeatTurns, distinct
+from .saved import predictors_of
+
+MODULE, STATE = "module.json", "state.json"
+"""Files of a saved module: which one it is, and what DSPy's `load` reads."""
+
+THOUGHTS = frozenset(("reasoning", "rationale", "trajectory", "completions"))
+"""Fields that DSPy's modules add to a prediction: never the answer."""
+
+_LIBRARIES = ("dspy", "folkmoot")
+_UNSAID = frozenset(
+    ("history", "callbacks", "stage", "lm", "traces", "train", "demos", "signature", "fields")
+)
+_PLAIN = (str, int, float, bool, type(None))
+
+
+@dataclass(frozen=True)
+class PredictorSeat:
+    """A predictor of a user's own, where others look for seats: by this name it can be given an LM."""
+
+    name: str
+    predict: dspy.Predict
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field that a user's program takes: whether it has to be given, and the type that it says it has."""
+
+    needed: bool
+    annotation: Any
+
+    def fitted(self, value: Any) -> Any:
+        """A value as the field's type wants it: passages joined for a text, a text in a list for a list."""
+        wanted = [kind for kind in get_args(self.annotation) if kind is not type(None)]
+        if get_origin(self.annotation) in (Union, UnionType) and len(wanted) == 1:
+            return Field(self.needed, wanted[0]).fitted(value)
+        if self.annotation is str and isinstance(value, Mapping):
+            return choice_lines(value)
+        if self.annotation is str and isinstance(value, list):
+            return "\n\n".join(map(str, value))
+        if list in (self.annotation, get_origin(self.annotation)):
+            return (
+                [value]
+                if isinstance(value, str)
+                else list(value.values())
+                if isinstance(value, Mapping)
+                else value
+            )
+        return value
+
+
+class _Bars(WeakSet[Any]):
+    """tqdm's list of its bars, which DSPy's `Parallel` empties while others of its kind are at work."""
+
+    def clear(self) -> None:
+        pass
+
+
+class Foreign(Program):
+    """A user's own program behind the interface of folkmoot's: a `dspy.Module`, or a callable.
+
+    A module gets the fields that its `forward` names, or its signature where that takes any: those of the
+    question with the same names (question, choices, context, kind, id, and what its `meta` holds), or what
+    `inputs` puts in their place. Choices are written below the question, a line each, where no field takes
+    them; a list of passages is joined for a field of text. A callable gets the `Question`, without its gold
+    answer; one with several parameters, or whose one parameter is annotated `str`, gets fields as a module
+    does.
+
+    The answer is what it returns: text, number, truth value or enum; of a `dspy.Prediction` or dict it is the
+    field `answer`, or the one field that there is beside DSPy's reasoning. It is then read as the kind of
+    question asks for, and None where that cannot be done.
+
+    Args:
+        module: the user's module or callable.
+        inputs: its field → the question's field, such as `{"query": "question"}`.
+        spec: how it was named, as `module:attr`.
+
+    It runs with the adapter that DSPy was set to when this was made. Raises UserError for fields that no
+    question has.
+    """
+
+    protocol = Protocol("foreign", title=lambda described: str(described["class"]).rpartition(":")[2])
+
+    def __init__(self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None) -> None:
+        super().__init__()
+        self.module = module
+        self.inputs = dict(inputs or {})
+        self.spec = spec
+        self.adapter = dspy.settings.adapter
+        self.fields = _fields(module, self.inputs)
+        self._async = _runs_async(module)
+        if not isinstance(getattr(tqdm, "_instances", None), _Bars):
+            tqdm._instances = _Bars(getattr(tqdm, "_instances", ()))
+
+    def describe(self) -> dict[str, Any]:
+        known: dict[str, Any] = {
+            "program": self.protocol.name,
+            "class": self.own_name,
+            "code": _code(self.module),
+        }
+        if self.inputs:
+            known["inputs"] = self.inputs
+        if self.adapter is not None:
+            known["adapter"] = type(self.adapter).__name__
+        return known | ({"spec": self.spec} if self.spec else {})
+
+    def seats(self) -> dict[str, Any]:
+        """Seats of folkmoot's inside, and predictors of the user's own by DSPy's names for them."""
+        inner: list[Any] = [seat for _, seat in self.parts(Seat)]
+        seated = {id(seat.predict) for seat in inner}
+        own = [
+            PredictorSeat(name.removeprefix("module").lstrip(".") or "predict", predictor)
+            for name, predictor in predictors_of(self).items()
+            if id(predictor) not in seated
+        ]
+        found = [*inner, *own]
+        return dict(zip(distinct([seat.name for seat in found]), found, strict=True))
+
+    def turns(self) -> list[SeatTurns]:
+        """Nothing is known before it has run."""
+        return []
+
+    def save(self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None) -> None:
+        """Write the module into a folder, for `fm.load_program`: which class it is, and its state as DSPy has
+        it, in `state.json`, without LMs. A path that ends in `.json` gets that state alone.
+
+        Raises UserError for a callable, for pickle, and a folder that cannot be written.
+        """
+        place = Path(path)
+        if not isinstance(self.module, dspy.Module):
+            raise UserError(f"{self._name} is code, which is not saved: name it as module:function")
+        if save_program or modules_to_serialize or place.suffix in (".pkl", ".pickle"):
+            raise UserError("pickle could run anything and is not written: save('folder/') writes JSON")
+        state = {**without_lms(self.module.dump_state()), "metadata": {"dependency_versions": versions()}}
+        text = json.dumps(state, indent=1, ensure_ascii=False, default=str) + "\n"
+        try:
+            if place.suffix == ".json":
+                write_whole(place, text, sync=True)
+                return
+            place.mkdir(parents=True, exist_ok=True)
+            write_whole(place / STATE, text, sync=True)
+            known = {"format": 1, "signature": _simple_signature(self.module), **self.describe()}
+            write_whole(place / MODULE, json.dumps(known, indent=1, ensure_ascii=False) + "\n", sync=True)
+        except OSError as problem:
+            raise UserError(
+                f"{place} cannot be written ({problem.strerror}): check the folder and its space"
+            ) from None
+
+    def check(self, questions: Sequence[Question]) -> list[str]:
+        """What questions have that this never sees, in sentences.
+
+        Raises UserError for a field that it needs and a question lacks.
+        """
+        if self.fields is None:
+            return []
+        for name, field in self.fields.items():
+            source = self.inputs.get(name, name)
+            lacking = [question.id for question in questions if source not in _known(question)]
+            empty = all(_known(question).get(source) is None for question in questions)
+            if (field.needed or name in self.inputs) and (lacking or (empty and source in INPUTS)):
+                which = "no question has" if empty else f"the question {lacking[0]!r} does not have"
+                raise UserError(
+                    f"{self._name} needs {name!r}, which {which}: add it to the data, or say which field it "
+                    f"is with inputs={{{name!r}: 'question'}}"
+                )
+        taken = {self.inputs.get(name, name) for name in self.fields}
+        if "context" not in taken and any(question.context for question in questions):
+            return [
+                f"{self._name} has no field for the context of the questions, and is not shown it: give it "
+                "one, or say which takes it with inputs={'FIELD': 'context'}"
+            ]
+        return []
+
+    def example(self, question: Question) -> Question:
+        """The question as an optimizer shows it to this: with its fields, and the gold as its answer."""
+        if self.fields is None:
+            raise UserError(f"{self._name} has no prompts to improve: give a dspy.Module")
+        known = _known(question)
+        fields = self._given(known)
+        shown = {name: value for name, value in fields.items() if name not in INPUTS or name == "question"}
+        last = list(predictors_of(self).values())[-1].signature.output_fields
+        names = [name for name in last if name not in THOUGHTS]
+        if "answer" not in names and len(names) == 1:
+            shown[names[0]] = question.answer
+        told = {name: known[name] for name in {self.inputs.get(name, name) for name in fields} - {*INPUTS}}
+        made: Question = Question(question, **shown, **told).with_inputs(*INPUTS, *told)
+        return made
+
+    async def answer(self, question: Question) -> dspy.Prediction:
+        """The prediction on a question: what it returned, with `answer` read, and its `usage`."""
+        if self.fields is None:
+            unlabelled = Question({**dict(question.items()), "answer": None})
+            return await self._predict(question, [unlabelled], {})
+        return await self._predict(question, [], self._given(_known(question)))
+
+    async def aforward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
+        asked = {name: fields.get(name) for name in INPUTS}
+        question = Question({"id": "asked", "meta": {}, **asked, "choices": asked["choices"] or None})
+        if self.fields is None:
+            return await self.answer(question)
+        return await self._predict(question, [], self._given({**_known(question), **fields}))
+
+    def forward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
+        return run_sync(partial(self.aforward, **fields))
+
+    async def _predict(
+        self, question: Question, given: Sequence[Any], fields: Mapping[str, Any]
+    ) -> dspy.Prediction:
+        with dspy.context(adapter=self.adapter), metered() as usage:
+            try:
+                said = await self._call(*given, **fields)
+                text = _text(_answer_in(said, self._name))
+                answer = read_vote(text, question.kind, question.choices)
+            except AdapterParseError as problem:  # the LM said something, but no field of that type
+                said, text, answer = None, problem.lm_response, None
+        held = dict(said.items()) if isinstance(said, dspy.Example | dspy.Prediction | Mapping) else {}
+        return dspy.Prediction(
+            **{
+                **{str(name): value for name, value in held.items()},
+                "answer": answer,
+                "decided_by": None,
+                "rounds": 0,
+                "consensus_round": None,
+                "kind": question.kind,
+                "transcript": [],
+                "usage": usage.to_dict(),
+                **({"raw": text} if answer is None and text is not None else {}),
+            }
+        )
+
+    async def _call(self, *given: Any, **fields: Any) -> Any:
+        with dspy.context(**{CARRIED: copy_context()}):  # DSPy's own threads take its settings along
+            if isinstance(self.module, dspy.Module):
+                if self._async:
+                    return await self.module.acall(*given, **fields)
+                return await in_thread(_ended, self.module, *given, **fields)
+            if self._async:
+                return await self.module(*given, **fields)
+            said = await in_thread(_ended, self.module, *given, **fields)
+            return await said if inspect.isawaitable(said) else said
+
+    def _given(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of a call, from those of a question."""
+        assert self.fields is not None
+        sources = {name: self.inputs.get(name, name) for name in self.fields}
+        found = {}
+        for name, field in self.fields.items():
+            value = known.get(sources[name])
+            if sources[name] == "question" and "choices" not in sources.values():
+                value = with_choices(str(value), known.get("choices"))
+            if field.needed or value is not None:
+                found[name] = field.fitted(value)
+        return found
+
+    def about(self) -> str:
+        """What it is, for an LM that is to improve it: its code, or its name where that is DSPy's."""
+        kind = type(self.module)
+        said = kind.__qualname__ if _of_library(kind) else _source(kind)
+        return said if isinstance(said, str) else kind.__qualname__
+
+    @property
+    def own_name(self) -> str:
+        """The user's class or function, as `module:Name`."""
+        kind = self.module if inspect.isroutine(self.module) else type(self.module)
+        return f"{kind.__module__}:{kind.__qualname__}"
+
+    @property
+    def _name(self) -> str:
+        return self.own_name.rpartition(":")[2]
+
+
+def without_lms(state: Any) -> Any:
+    """A state as DSPy dumps it, without the LMs of predictors: theirs may hold addresses and headers."""
+    if not isinstance(state, Mapping):
+        return state
+    if "signature" in state and "demos" in state:
+        return {**state, "lm": None, "traces": [], "train": []}
+    return {name: without_lms(part) for name, part in state.items()}
+
+
+def _simple_signature(module: Any) -> str | None:
+    """What DSPy can make a plain module of again; None where it takes more than that."""
+    if type(module) not in (dspy.Predict, dspy.ChainOfThought):
+        return None
+    signature = _signature(module)
+    sides: list[str] = []
+    for fields in (signature.input_fields, signature.output_fields):
+        if any(field.annotation not in (str, int, float, bool) for field in fields.values()):
+            return None
+        said = [f"{name}: {field.annotation.__name__}" for name, field in fields.items()]
+        sides.append(", ".join(said[1:] if type(module) is dspy.ChainOfThought and sides else said))
+    return " -> ".join(sides)
+
+
+def choice_lines(choices: Mapping[str, str]) -> str:
+    """Choices as text, a line each: `A. bank`."""
+    return "\n".join(f"{label}. {text}" for label, text in choices.items())
+
+
+def with_choices(question: str, choices: Mapping[str, str] | None) -> str:
+    """A question with its choices below, unless they stand there already."""
+    lines = choice_lines(choices or {})
+    return question if question.endswith(lines) else f"{question}\n{lines}"
+
+
+def _known(question: Question) -> dict[str, Any]:
+    """What a program may be told of a question by name: all but the gold answer."""
+    own = {name: question[name] for name in ("id", *INPUTS, "meta")}
+    return {name: value for name, value in question.meta.items() if name != "answer"} | own
+
+
+def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
+    """The fields that a module or callable takes; None for a callable that takes the whole question."""
+    own = isinstance(module, dspy.Module)
+    call = _method(module, "aforward" if _runs_async(module) else "forward") if own else module
+    try:
+        parameters = list(_parameters(call))
+    except (ValueError, TypeError):  # of something built in
+        return None
+    named = {
+        each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    }
+    needed = [name for name, each in named.items() if each.default is each.empty]
+    if not own and not inputs and len(needed) < 2:
+        if not parameters:
+            raise UserError(f"{_called(module)} takes no question: give it a parameter for the fm.Question")
+        if not needed or named[needed[0]].annotation is not str:
+            return None
+    found = {
+        name: Field(each.default is each.empty, str if each.annotation == "str" else each.annotation)
+        for name, each in named.items()
+    }
+    if any(each.kind == each.VAR_KEYWORD for each in parameters):
+        if (signature := _signature(module)) is not None:
+            found |= {
+                name: Field(field.is_required() and not allows_none(field.annotation), field.annotation)
+                for name, field in signature.input_fields.items()
+            }
+        elif inputs:
+            found |= {name: Field(True, Any) for name in inputs}
+        elif not needed:
+            raise UserError(
+                f"{_called(module)} takes fields of any name: say which it wants with inputs={{'question': "
+                "'question'}, its field and the question's"
+            )
+    for name in inputs:
+        if name not in found:
+            raise UserError(
+                f"inputs names {name!r}, which {_called(module)} does not take{did_you_mean(name, found)}: "
+                f"its fields are {', '.join(found)}"
+            )
+    return found
+
+
+def _method(module: dspy.Module, name: str) -> Any:
+    """A module's method, of which DSPy says that it is not to be called, on other ways."""
+    if (own := vars(module).get(name)) is not None:
+        return own
+    if not hasattr(type(module), name):
+        raise UserError(f"{_called(module)} has no forward: write what it does with a question")
+    return MethodType(getattr(type(module), name), module)
+
+
+def _parameters(call: Any) -> Iterable[inspect.Parameter]:
+    try:
+        return inspect.signature(call, eval_str=True).parameters.values()
+    except NameError:  # a name that is there for type checkers alone
+        return inspect.signature(call).parameters.values()
+
+
+def _signature(module: Any) -> Any:
+    """The signature that says what a module takes: its own, or that of the one predictor in it."""
+    own = getattr(module, "signature", None)
+    if isinstance(own, type) and issubclass(own, dspy.Signature):
+        return own
+    known = list(predictors_of(module).values()) if isinstance(module, dspy.Module) else []
+    return known[0].signature if len(known) == 1 else None
+
+
+def _called(module: Any) -> str:
+    return str(getattr(module, "__qualname__", type(module).__qualname__))
+
+
+def allows_none(annotation: Any) -> bool:
+    return type(None) in get_args(annotation)
+
+
+def _runs_async(module: Any) -> bool:
+    """Whether what it does is written as a coroutine: of a module's two ways, the one that stands in the
+    class nearest to it, since who writes `forward` in a subclass means that to run."""
+    if not isinstance(module, dspy.Module):
+        called = inspect.getattr_static(module, "__call__", None)
+        return inspect.iscoroutinefunction(module) or inspect.iscoroutinefunction(called)
+    for known in (vars(module), *map(vars, type(module).__mro__)):
+        if "aforward" in known or "forward" in known:
+            return "aforward" in known
+    return False
+
+
+def _ended(function: Callable[..., Any], *given: Any, **fields: Any) -> Any:
+    """The result of a call; what would end more than the call, or be lost in a thread, as an error."""
+    try:
+        return function(*given, **fields)
+    except (StopIteration, SystemExit) as problem:
+        raise RuntimeError(f"{type(problem).__name__} {problem}".strip()) from problem
+
+
+def _answer_in(said: Any, name: str) -> Any:
+    """What a program returned as its answer. Raises UserError where several fields may be it."""
+    if not isinstance(said, dspy.Example | dspy.Prediction | Mapping):
+        return said.answer if isinstance(said, BaseModel) and hasattr(said, "answer") else said
+    known = dict(said.items())
+    if "answer" in known:
+        return known["answer"]
+    fields = [field for field in known if field not in THOUGHTS]
+    if len(fields) != 1:
+        raise UserError(
+            f"{name} returned {', '.join(map(str, fields)) or 'no field'} and no 'answer': call the field "
+            "with the answer `answer`"
+        )
+    return known[fields[0]]
+
+
+def _text(value: Any) -> str | None:
+    """An answer as text, to be read; None for what is no single value."""
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, str) or value is None:
+        return value
+    if isinstance(value, Mapping | Sequence | Set | bytes | BaseModel | dspy.Example):
+        return None
+    return str(value)
+
+
+def _code(module: Any) -> str:
+    """A hash of what can be hashed: the source of classes and functions, and settings that are plain values.
+
+    What they call elsewhere, and objects such as an index, are not in it; prompts and demonstrations have
+    hashes of their own.
+    """
+    if not isinstance(module, dspy.Module):
+        said: Any = _said_of(module)
+    else:
+        said = [[name, _said_of(part)] for name, part in module.named_sub_modules(dspy.Module)]
+    return hashlib.sha256(
+        json.dumps(said, sort_keys=True, default=str).encode("utf-8", "replace")
+    ).hexdigest()
+
+
+def _said_of(thing: Any) -> Any:
+    """What is hashed of a function or an object."""
+    if isinstance(thing, partial):
+        return [_said_of(thing.func), _said_of(thing.args), _said_of(thing.keywords)]
+    if isinstance(thing, MethodType):
+        return [_said_of(thing.__func__), _said_of(thing.__self__)]
+    if isinstance(thing, FunctionType):
+        return [_source(thing), *map(_setting, (_held(thing), thing.__defaults__, thing.__kwdefaults__))]
+    if isinstance(thing, Program):
+        return thing.describe()
+    kind = type(thing)
+    settings = {
+        name: _setting(value)
+        for name, value in getattr(thing, "__dict__", {}).items()
+        if not name.startswith("_") and name not in _UNSAID
+    }
+    return [kind.__qualname__, None if _of_library(kind) else _source(kind), settings]
+
+
+def _of_library(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] in _LIBRARIES
+
+
+def _held(function: FunctionType) -> list[Any]:
+    """What a function finds around it, as far as that is there by now."""
+    found = []
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):
+            found.append(cell.cell_contents)
+    return found
+
+
+def _setting(value: Any) -> Any:
+    """A setting as JSON: of what is no plain value, its code or the name of its class."""
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): _setting(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_setting(item) for item in value]
+    if isinstance(value, FunctionType):
+        return _source(value)
+    if isinstance(value, dspy.Tool):
+        return [value.name, _setting(value.func)]
+    return type(value).__qualname__
+
+
+def _source(thing: Any) -> Any:
+    """The source of a class or function; its code where there is none, and of a lambda."""
+    try:
+        if getattr(thing, "__name__", "") != "<lambda>":
+            return inspect.getsource(thing)
+    except (OSError, TypeError):
+        pass
+    if isinstance(thing, type):
+        return {
+            name: _source(value) for name, value in vars(thing).items() if isinstance(value, FunctionType)
+        }
+    return _bytecode(thing.__code__)
+
+
+def _bytecode(code: CodeType) -> list[Any]:
+    constants = [_bytecode(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    return [code.co_code.hex(), constants, list(code.co_names)]

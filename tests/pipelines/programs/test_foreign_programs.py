@@ -1,0 +1,428 @@
+"""A user's own DSPy program or function is evaluated as folkmoot's are: fields, answers, bill, resume."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+import dspy
+import pytest
+
+import folkmoot as fm
+from folkmoot.pipelines.lms.ledger import read_ledger
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+CHOICES = {"A": "bank", "B": "mall"}
+
+
+def questions(n: int = 4, **fields: Any) -> list[fm.Question]:
+    known: dict[str, Any] = {"choices": CHOICES, "answer": "A", **fields}
+    return [fm.Question(id=f"q{i}", question=f"Where {i}?", **known) for i in range(n)]
+
+
+def said(**fields: Any) -> str:
+    """A reply as DSPy's chat adapter reads it."""
+    return "\n\n".join(f"[[ ## {name} ## ]]\n{value}" for name, value in {**fields, "completed": ""}.items())
+
+
+def answering(body: dict[str, Any]) -> str:
+    ours = "[[ ##" not in str(body["messages"])
+    return "Reasoning: so\nAnswer: A" if ours else said(reasoning="so", answer="A")
+
+
+@pytest.fixture
+def server() -> Any:
+    with ScriptedServer(answering) as running:
+        yield running
+
+
+def plain(server: ScriptedServer, **settings: Any) -> dspy.LM:
+    given = {"cache": False, "num_retries": 0, **settings}
+    return dspy.LM("openai/scripted", api_base=server.url, api_key="sk-none-0000000000", **given)
+
+
+def run(program: Any, asked: Any = None, **options: Any) -> Any:
+    return fm.evaluate(program, asked or questions(), tracking=False, cache=False, **options)
+
+
+def asked_in(server: ScriptedServer) -> str:
+    return str(server.bodies[-1]["messages"][-1]["content"])
+
+
+class Rag(dspy.Module):  # type: ignore[misc]
+    """A retriever and a predictor."""
+
+    def __init__(self, k: int = 2) -> None:
+        super().__init__()
+        self.k = k
+        self.generate = dspy.ChainOfThought("context, question -> answer")
+
+    def forward(self, question: str) -> Any:
+        return self.generate(context=["a passage"] * self.k, question=question)
+
+
+# Fields
+
+
+def test_a_plain_module_is_shown_the_choices_below_the_question(server: ScriptedServer) -> None:
+    result = run(dspy.ChainOfThought("question -> answer"), lm=plain(server))
+    assert result.accuracy == 1
+    assert "Where 3?\nA. bank\nB. mall\n" in asked_in(server)
+
+
+@pytest.mark.parametrize(
+    ("signature", "inputs", "shown"),
+    [
+        ("question, choices -> answer", None, "[[ ## choices ## ]]\nA. bank\nB. mall"),
+        ("question, choices: dict[str, str] -> answer", None, '{"A": "bank", "B": "mall"}'),
+        ("question, hint -> answer", None, "[[ ## hint ## ]]\nmoney"),
+        ("query -> answer", {"query": "question"}, "[[ ## query ## ]]\nWhere 3?\nA. bank"),
+        ("passage, question -> answer", {"passage": "context"}, "[[ ## passage ## ]]\none\n\ntwo"),
+        ("context: list[str], question -> answer", None, '["one", "two"]'),
+    ],
+)
+def test_fields_reach_a_signature_by_name(
+    server: ScriptedServer, signature: str, inputs: Any, shown: str
+) -> None:
+    asked = questions(context=["one", "two"], meta={"hint": "money", "gold_source": "x"})
+    program = dspy.ChainOfThought(signature)
+    if "context" in signature or "context" in (inputs or {}).values():
+        run(program, asked, lm=plain(server), inputs=inputs)
+    else:
+        with pytest.warns(UserWarning, match="no field for the context"):
+            run(program, asked, lm=plain(server), inputs=inputs)
+    assert shown in asked_in(server)
+    assert "gold_source" not in asked_in(server)
+
+
+def test_a_field_that_no_question_has_is_refused_before_the_first_call(server: ScriptedServer) -> None:
+    lm = plain(server)
+    for signature in ("question, hint -> answer", "question, context -> answer", "question, gold -> answer"):
+        with pytest.raises(fm.UserError, match=r"needs '\w+', which no question has.*inputs="):
+            run(dspy.Predict(signature), lm=lm)
+    with pytest.raises(fm.UserError, match="needs 'gold', which no question"):
+        run(dspy.Predict("question, gold -> answer"), lm=lm, inputs={"gold": "answer"})
+    with pytest.raises(fm.UserError, match=r"does not take .did you mean 'question'"):
+        run(dspy.Predict("question -> answer"), lm=lm, inputs={"questoin": "question"})
+    with pytest.raises(fm.UserError, match="inputs are for programs of your own"):
+        run(fm.SingleAgent(), lm=lm, inputs={"a": "question"})
+    assert server.bodies == []
+
+
+def test_a_callable_gets_the_question_without_its_gold_answer() -> None:
+    seen: list[Any] = []
+
+    def mine(question: fm.Question) -> str:
+        seen.append(question)
+        return "A"
+
+    assert run(mine, questions(1, meta={"hint": "h"})).accuracy == 1
+    assert (seen[0].id, seen[0].choices, seen[0].meta, seen[0].answer) == ("q0", CHOICES, {"hint": "h"}, None)
+
+
+def test_a_callable_of_text_or_of_several_fields_gets_fields() -> None:
+    def of_text(question: str) -> str:
+        return question.partition("\n")[2][0]
+
+    def of_fields(question: Any, choices: Any) -> Any:
+        return next(label for label, text in choices.items() if text == "bank")
+
+    assert run(of_text).accuracy == run(of_fields).accuracy == 1
+
+
+# Answers
+
+
+class Letter(enum.Enum):
+    A = "A"
+
+
+@pytest.mark.parametrize(
+    ("returned", "kind", "gold", "read"),
+    [
+        ("A", "choice", "A", "A"),
+        ("The answer is bank.", "choice", "A", "A"),
+        (Letter.A, "choice", "A", "A"),
+        ({"answer": "(A)"}, "choice", "A", "A"),
+        (dspy.Prediction(reasoning="B", label="A"), "choice", "A", "A"),
+        ({"verdict": True}, "boolean", "yes", "yes"),
+        (False, "boolean", "no", "no"),
+        (3, "number", "3", "3"),
+        (2.50, "number", "2.5", "2.5"),
+        ("Paris", "span", "Paris", "Paris"),
+        (None, "choice", "A", None),
+        ("perhaps", "choice", "A", None),
+        (["A"], "choice", "A", None),
+        (True, "number", "1", None),
+        (float("nan"), "number", "1", None),
+    ],
+)
+def test_what_it_returns_is_read_as_the_kind_of_question_asks(
+    returned: Any, kind: str, gold: str, read: str | None
+) -> None:
+    asked = questions(1, kind=kind, answer=gold, choices=CHOICES if kind == "choice" else None)
+    result = run(lambda question: returned, asked)
+    row = next(iter(result.rows))
+    assert (row["answer"], row["correct"], row["error"]) == (read, read is not None, None)
+    assert result.summary.counts["unreadable"] == (read is None)
+
+
+@pytest.mark.parametrize(("kind", "typed"), [("choice", Literal["A", "B"]), ("boolean", bool)])
+def test_a_typed_field_that_the_lm_does_not_fill_is_unreadable(
+    server: ScriptedServer, kind: str, typed: Any
+) -> None:
+    choices = CHOICES if kind == "choice" else None
+    asked = questions(2, kind=kind, choices=choices, answer="A" if choices else "yes")
+    signature = dspy.Signature({"question": (str, dspy.InputField()), "answer": (typed, dspy.OutputField())})
+    server.reply = lambda body: said(answer="perhaps")
+    result = run(dspy.Predict(signature), asked, lm=plain(server))
+    assert result.summary.counts["unreadable"] == 2
+    assert "perhaps" in next(iter(result.rows))["raw"]
+    server.reply = lambda body: said(answer="A" if choices else "True")
+    assert run(dspy.Predict(signature), asked, lm=plain(server)).accuracy == 1
+
+
+def test_an_error_inside_is_a_row_with_its_sentence() -> None:
+    def failing(question: fm.Question) -> str:
+        if question.id == "q1":
+            raise KeyError("no such page")
+        if question.id == "q2":
+            return next(iter(()))
+        return "A" if question.id == "q0" else {"one": "A", "other": "B"}  # type: ignore[return-value]
+
+    rows = list(run(failing).rows)
+    assert [row["correct"] for row in rows] == [True, False, False, False]
+    assert [row["decided_by"] for row in rows] == [None, "error", "error", "error"]
+    assert "no such page" in rows[1]["error"]
+    assert "StopIteration" in rows[2]["error"]
+    assert "returned one, other and no 'answer'" in rows[3]["error"]
+
+
+def test_what_only_protocols_have_is_absent() -> None:
+    result = run(lambda question: "A")
+    row = next(iter(result.rows))
+    assert (row["transcript"], row["rounds"], row["consensus_round"]) == ([], 0, None)
+    assert (result.summary.report, result.summary.forensics) == ({}, {})
+    assert set(result.summary.usage.values()) == {0}  # it calls no LM: a true 0
+
+
+@pytest.mark.parametrize("given", [Rag, 3, None, ["single:cot"]])
+def test_what_is_no_program_is_refused(given: Any) -> None:
+    with pytest.raises(fm.UserError, match=r"is a class: give an instance, Rag\(\)|is no program"):
+        run(given)
+
+
+def test_specs_and_names_of_lms_are_taken(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none-0000000000")
+    assert run("single:cot", lm="openai/scripted").accuracy == 1
+    assert run(Rag(), lm="openai/scripted").accuracy == 1
+
+
+# The bill
+
+
+class Twice(dspy.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = dspy.Predict("question -> answer"), dspy.Predict("question -> answer")
+
+
+class Parallel(Twice):
+    def forward(self, question: str) -> Any:
+        example = dspy.Example(question=question).with_inputs("question")
+        both = [(self.one, example), (self.other, example)]
+        return dspy.Parallel(num_threads=2, disable_progress_bar=True)(both)[0]
+
+
+class Pool(Twice):
+    def forward(self, question: str) -> Any:
+        lm = dspy.settings.lm
+
+        def ask(predict: Any) -> Any:
+            with dspy.context(lm=lm):
+                return predict(question=question)
+
+        with ThreadPoolExecutor(2) as pool:
+            return next(iter(pool.map(ask, (self.one, self.other))))
+
+
+class Gathered(Twice):
+    async def aforward(self, question: str) -> Any:
+        both = [each.acall(question=question) for each in (self.one, self.other)]
+        return (await asyncio.gather(*both))[0]
+
+
+class Quiet(Twice):
+    def forward(self, question: str) -> Any:
+        with dspy.context(disable_history=True):
+            self.one(question=question)
+            return self.other(question=f"{question} ")
+
+
+class Making(Twice):
+    """Makes an LM that nobody could know of before."""
+
+    def __init__(self, lm: Any) -> None:
+        super().__init__()
+        self.make = lm.copy
+
+    def forward(self, question: str) -> Any:
+        with dspy.context(lm=self.make()):
+            self.one(question=question)
+            return self.other(question=f"{question} ")
+
+
+class Team(Twice):
+    """A folkmoot program inside a user's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.team = fm.SingleAgent("cot")
+
+    def forward(self, question: str, choices: dict[str, str]) -> Any:
+        self.one(question=question)
+        return dspy.Prediction(answer=self.team(question=question, choices=choices).answer)
+
+
+@pytest.mark.parametrize("kind", [Parallel, Pool, Gathered, Quiet, Making, Team])
+@pytest.mark.parametrize("ours", [True, False])
+def test_the_bill_is_what_the_server_counts_however_it_is_asked(
+    server: ScriptedServer, tmp_path: Path, kind: Any, ours: bool
+) -> None:
+    lm = fm.lm("openai/scripted", api_base=server.url) if ours else plain(server)
+    result = run(kind(lm) if kind is Making else kind(), questions(8), lm=lm, out=tmp_path)
+    paid, usage = result.summary.paid, result.summary.usage
+    assert [row["error"] for row in result.rows] == [None] * 8
+    assert result.accuracy == 1
+    assert paid["calls"] == len(server.bodies) == len(list(read_ledger(tmp_path)))
+    assert paid["prompt_tokens"] == server.prompt_tokens
+    if kind is Pool:  # whose calls those are, nobody can say
+        assert {row["usage"]["prompt_tokens"] for row in result.rows} == {None}
+    else:
+        assert usage["calls"] == 16
+        assert usage["prompt_tokens"] == server.prompt_tokens
+    assert lm.callbacks == []
+    assert "update_history" not in vars(lm)
+
+
+def test_sixty_four_questions_are_asked_at_once_of_one_module(server: ScriptedServer) -> None:
+    server.delay = 0.5
+    result = run(Rag(), questions(64), lm=plain(server))
+    assert (result.accuracy, result.summary.usage["calls"]) == (1, 64)
+    assert server.most_at_once > 50
+
+
+class Waiting(dspy.BaseLM):  # type: ignore[misc]
+    """An LM of a user's own, which can only be waited for, and says nothing of tokens."""
+
+    def __init__(self) -> None:
+        super().__init__("waiting")
+        self.together = threading.Barrier(4, timeout=20)
+
+    def forward(self, prompt: Any = None, messages: Any = None, **_: Any) -> Any:
+        from types import SimpleNamespace
+
+        self.together.wait()
+        said_ = answering({"messages": messages})
+        message = SimpleNamespace(content=said_, tool_calls=None)
+        return SimpleNamespace(
+            choices=[SimpleNamespace(message=message, finish_reason="stop")], usage={}, model="waiting"
+        )
+
+
+@pytest.mark.parametrize("program", [fm.SingleAgent("cot"), dspy.ChainOfThought("question -> answer"), Rag()])
+def test_an_lm_that_cannot_be_awaited_is_asked_in_threads(program: Any) -> None:
+    lm = Waiting()
+    usage = run(program, questions(4), lm=lm).summary.usage  # all four at once, or the barrier breaks
+    assert (usage["calls"], usage["prompt_tokens"], usage["cost_usd"]) == (4, None, None)
+    assert "acall" not in vars(lm)
+
+
+def test_a_budget_ends_a_program_that_catches_everything(server: ScriptedServer, tmp_path: Path) -> None:
+    predict = dspy.Predict("question -> answer")
+
+    def stubborn(question: fm.Question) -> Any:
+        try:
+            return predict(question=question.question)
+        except Exception:
+            return "B"
+
+    for lm in (plain(server), fm.lm("openai/scripted", api_base=server.url)):
+        before, out = len(server.bodies), tmp_path / str(len(server.bodies))
+        first = run(stubborn, questions(12), lm=lm, out=out, budget="5 calls")
+        assert "5 calls" in first.summary.stopped
+        assert len(server.bodies) - before <= 5
+        done = run(stubborn, questions(12), lm=lm, out=out, budget="100 calls")
+        assert (done.accuracy, done.summary.counts["rows"]) == (1, 12)
+
+
+def test_it_works_inside_a_running_loop(server: ScriptedServer) -> None:
+    async def notebook() -> Any:
+        return run(Rag(), lm=plain(server))
+
+    assert asyncio.run(notebook()).accuracy == 1
+
+
+def test_context_variables_of_the_caller_reach_a_thread() -> None:
+    from contextvars import ContextVar
+
+    user: ContextVar[str] = ContextVar("user")
+    user.set("A")
+    assert run(lambda question: user.get()).accuracy == 1
+
+
+# Resuming
+
+
+def test_a_program_resumes_and_one_that_changed_is_refused(server: ScriptedServer, tmp_path: Path) -> None:
+    lm = plain(server)
+    run(Rag(), lm=lm, out=tmp_path)
+    made = len(server.bodies)
+    assert run(Rag(), lm=lm, out=tmp_path).accuracy == 1
+    assert len(server.bodies) == made
+    changed = Rag()
+    changed.generate.predict.signature = changed.generate.predict.signature.with_instructions("Otherwise.")
+    for other in (Rag(k=3), changed, Quiet()):
+        with pytest.raises(fm.UserError, match=r"holds another run .its program differs"):
+            run(other, lm=lm, out=tmp_path)
+
+
+def made(answer: str) -> Callable[[Any], str]:
+    return lambda question: answer
+
+
+def test_a_function_is_known_by_its_code_and_what_it_holds(tmp_path: Path) -> None:
+    run(made("A"), out=tmp_path)
+    run(made("A"), out=tmp_path)
+    with pytest.raises(fm.UserError, match="its program differs"):
+        run(made("B"), out=tmp_path)
+    with pytest.raises(fm.UserError, match="its program differs"):
+        run(lambda question: "A" + "", out=tmp_path)
+
+
+# Adapters
+
+
+def test_adapters_are_honoured_and_seats_can_be_given_one(server: ScriptedServer) -> None:
+    server.reply = lambda body: '{"reasoning": "so", "answer": "A"}'
+    lm = plain(server)
+    with dspy.context(adapter=dspy.JSONAdapter()):
+        assert run(Rag(), lm=lm).accuracy == 1
+        assert "JSON" in str(server.bodies[-1]["messages"])
+        program = fm.SingleAgent("cot")
+        with pytest.warns(UserWarning, match=r"JSONAdapter, but folkmoot's seats have .* of their own"):
+            run(program, lm=lm)
+        assert "JSON object" not in str(server.bodies[-1]["messages"][-1]["content"])
+    for seat in program.seats().values():
+        seat.adapter = dspy.JSONAdapter()
+    assert run(program, lm=lm).accuracy == 1
+    assert "JSON object" in str(server.bodies[-1]["messages"][-1]["content"])
+    with pytest.raises(fm.UserError, match=r"give a dspy\.Adapter"):
+        next(iter(program.seats().values())).adapter = "json"
