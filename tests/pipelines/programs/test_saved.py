@@ -503,7 +503,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
     [
         (None, None, "None is no folder: name one that program.save wrote"),
         (123, None, "a int is no folder"),
-        ("saved", {"judge": "openai/x"}, r"'openai/x' for the seat 'judge': pass fm\.lm\('openai/x'\)"),
+        ("saved", {"judge": "openai/x"}, "openai/x needs a key"),
         ("saved", {"judge": 3}, "a int for the seat 'judge'"),
         ("saved", "openai/x", "lms is a str: pass LMs by seat"),
     ],
