@@ -20,7 +20,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.saving import get_dependency_versions as versions
 from pydantic import BaseModel
-from tqdm import tqdm
+from tqdm import tqdm  # type: ignore[import-untyped]
 
 from ..agents.seat import Seat
 from ..base.calls import CARRIED, metered

@@ -52,7 +52,7 @@ def run(program: Any, asked: Any = None, **options: Any) -> Any:
 
 
 def asked_in(server: ScriptedServer) -> str:
-    return str(server.bodies[-1]["messages"][-1]["content"])
+    return "\n".join(str(body["messages"][-1]["content"]) for body in server.bodies)
 
 
 class Rag(dspy.Module):  # type: ignore[misc]
@@ -426,3 +426,15 @@ def test_adapters_are_honoured_and_seats_can_be_given_one(server: ScriptedServer
     assert "JSON object" in str(server.bodies[-1]["messages"][-1]["content"])
     with pytest.raises(fm.UserError, match=r"give a dspy\.Adapter"):
         next(iter(program.seats().values())).adapter = "json"
+
+
+def test_the_list_that_tqdm_keeps_of_its_bars() -> None:
+    """tqdm's attribute `_instances`, which is not public; checked with tqdm 4.70.1 and DSPy 3.4.1."""
+    from tqdm import tqdm
+
+    run(Parallel(), questions(1), lm=dspy.utils.DummyLM([{"answer": "A"}] * 2))
+    bar = tqdm(disable=False, file=open("/dev/null", "w"))  # noqa: SIM115
+    assert bar in tqdm._instances
+    tqdm._instances.clear()
+    bar.close()
+    assert bar not in tqdm._instances
