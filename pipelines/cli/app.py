@@ -130,7 +130,11 @@ def _default(field: Field[Any]) -> Any:
 for _options in COMMANDS:
     command(app, _options)
 _data = typer.Typer(
-    name="data", cls=Defaulted, help="Looks at questions before anything is spent.", no_args_is_help=True
+    name="data",
+    cls=Defaulted,
+    help="Looks at questions before anything is spent.",
+    epilog=f"Example: folkmoot {of.CheckOptions.example}",
+    no_args_is_help=True,
 )
 command(_data, of.CheckOptions, ".data")
 app.add_typer(_data)
