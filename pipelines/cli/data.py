@@ -7,6 +7,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ..base.wording import counted
+from ..data.aliases import naming
 from ..data.load import DataError, Understood, check_contexts, content_id, stands_at, understand
 from .guard import BAD_INPUT
 from .options import CheckOptions
@@ -17,8 +18,11 @@ MOST_SHOWN = 12  # answers of the balance
 
 def check(options: CheckOptions) -> None:
     reading = understand(options.source, options.split, columns=options.column_names(), kind=options.kind)
+    labelled = any(question.answer is not None for question in reading.questions)
+    if reading.questions and not labelled:
+        reading.fault("", f"no row has an answer; say which column holds it {naming('answer')}")
     for question in reading.questions:
-        if question.answer is None:
+        if labelled and question.answer is None:
             reading.fault(stands_at(question), "no answer, and what is scored needs one; add it")
         try:
             check_contexts([question])

@@ -436,7 +436,7 @@ class ReportOptions(Tested, Quietly):
 
 
 @dataclass(kw_only=True)
-class TrainOptions(LMs, Confirmed):
+class TrainOptions(Columned, LMs, Confirmed):
     """Train a strategy network: who asks in which way for which question, and whose vote counts how much.
 
     With --outcomes it learns from recorded answers; with --train it asks LMs. Run the same command again to
@@ -475,7 +475,6 @@ class TrainOptions(LMs, Confirmed):
     embedding: Annotated[
         Text, Option(metavar="MODEL|DIR", help="Sentence embeddings. Default: all-mpnet-base-v2.")
     ] = None
-    kind: Kind = None
     record: Record = None
     track: Annotated[bool, tracked()] = True
 

@@ -43,7 +43,7 @@ from .show import confirm, console, evaluating, finish, forecast_lines, show_res
 _OF_PROGRAM = ("samples", "sampling")  # settings of the program that training does not change
 _ONLY_LIVE = (
     *("lm", "api_base", "budget", "record", "price", "train_split", "train_limit", "test_split"),
-    *("test_limit", "kind", "dry_run"),
+    *("test_limit", "columns", "kind", "dry_run"),
 )
 
 SCORES = {
@@ -250,14 +250,13 @@ def _ready(options: TrainOptions, settings: Mapping[str, Any]) -> TrainingPlan:
         raise UserError("--test is given twice: name one set of test questions")
     seed = int(settings.get("seed", 0))
     limit, source = options.train_limit, options.test[0] if options.test else None
-    questions, _ = data.load_part(
-        str(options.train), "train", options.train_split, limit, seed, kind=options.kind
-    )
+    read: Any = {"columns": options.column_names(), "kind": options.kind}
+    questions, _ = data.load_part(str(options.train), "train", options.train_split, limit, seed, **read)
     data.check_asked(questions)
     test: list[Question] = []
     if source is not None:
         drawn = None if options.test_limit is None else seed
-        test = data.load(source, options.test_split, options.test_limit, drawn, kind=options.kind)
+        test = data.load(source, options.test_split, options.test_limit, drawn, **read)
         data.check_asked(test)
         for warning in check_train(questions, test):
             say(f"warning: {warning}")

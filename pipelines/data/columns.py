@@ -77,7 +77,11 @@ class Columns:
                 yield from map(self._finished, waiting)
                 waiting = []
         if not self._answers.settled:
-            self._answers.decide(self._said.get("_answer", "answer"))
+            try:
+                self._answers.decide(self._said.get("_answer", "answer"))
+            except UserError:
+                yield from (row for row in waiting if row.fault)  # all that is wrong is said at once
+                raise
         yield from map(self._finished, waiting)
 
     def said(self) -> str:

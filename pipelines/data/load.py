@@ -296,10 +296,15 @@ def fingerprint(questions: Iterable[Question]) -> str:
     return digest.hexdigest()
 
 
+def called(question: Question) -> str:
+    """What errors call a question: by its id, and by its row where nobody gave it that."""
+    row = question.meta.get("row")
+    return f"question {question.id!r}" + ("" if row is None else f" (row {row})")
+
+
 def stands_at(question: Question) -> str:
-    """Where a question stands in what it was read from ("line 7"), or its id."""
-    where = str(getattr(question, _WHERE, f"question {question.id!r}"))
-    return where.rpartition(", ")[2]
+    """Where a question stands in what it was read from ("line 7")."""
+    return str(getattr(question, _WHERE, called(question))).rpartition(", ")[2]
 
 
 def check_labelled(questions: Iterable[Question]) -> None:
@@ -512,7 +517,9 @@ def _mixed(reading: Understood, kind: str | None) -> str:
     kinds = Counter(question.kind for question in reading.questions)
     if kind is not None or reading.spec is not None or len(kinds) < 2:
         return ""
-    return " and ".join(f"{counted(count, 'row')} as {name}" for name, count in kinds.items())
+    return " and ".join(f"{counted(count, 'row')} as {name}" for name, count in kinds.items()) + (
+        " (if they are of one kind, say it with --kind)"
+    )
 
 
 def check_ids(questions: Sequence[Question]) -> None:
@@ -536,4 +543,4 @@ def check_contexts(questions: Sequence[Question]) -> None:
         passage = (
             question.context if isinstance(question.context, str) else "\n\n".join(question.context or ())
         )
-        check_passage(passage, f"question {question.id!r}")
+        check_passage(passage, called(question))

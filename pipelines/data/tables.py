@@ -211,6 +211,8 @@ class _Lines:
             where = f"line {self.number}"
             if len(line) > MOST_ROW:
                 raise UserError(f"{where}: {_TOO_LONG}")
+            if b"\0" in line:
+                raise UserError(f"{where}: holds NUL characters; save the file as UTF-8 text")
             try:
                 yield line.decode("utf-8-sig" if self.number == 1 else "utf-8")
             except UnicodeDecodeError:
@@ -219,7 +221,7 @@ class _Lines:
     def _other(self, line: bytes, where: str) -> str:
         foreign = sum(byte > 127 for byte in line)
         text = line.decode("cp1252", "ignore")
-        western = b"\0" not in line and foreign * 4 < len(line) and len(text) == len(line)
+        western = foreign * 4 < len(line) and len(text) == len(line)
         if not western:
             raise UserError(f"{where}: not UTF-8; save the file as UTF-8")
         if not self._windows:
@@ -250,8 +252,6 @@ def _delimited(file: IO[bytes], notes: list[str], wanted: set[str], usual: str =
     stated = re.fullmatch(r"sep=(.)\r?\n?", first)  # what Excel writes for Excel
     if stated:
         first = next(text, "")
-    if "\0" in first:
-        raise UserError("line 1: holds NUL characters; save the file as UTF-8 text")
     delimiter = stated[1] if stated else _delimiter(first, wanted, usual)
     if usual and delimiter != usual and not stated:
         notes.append(f"cells parted by {_DELIMITERS[delimiter]}")
@@ -277,8 +277,10 @@ def _delimited(file: IO[bytes], notes: list[str], wanted: set[str], usual: str =
         while len(cells) > len(header) and not cells[-1].strip():
             cells.pop()
         if len(cells) != len(header):
-            said = f"{len(cells)} cells under {len(header)} columns; quote cells that hold the delimiter"
-            yield TableRow(where, {}, said)
+            named = f" ({header[0]})" if len(header) == 1 else ""
+            said = f"{len(cells)} cells under {counted(len(header), 'column')}{named}"
+            way = "the first line names the columns, and cells that hold the delimiter need quotes"
+            yield TableRow(where, {}, f"{said}; {way}")
             continue
         values = (cell if cell.strip() else None for cell in cells)
         yield TableRow(where, dict(zip(header, values, strict=True)))
@@ -349,7 +351,7 @@ def _json(file: IO[bytes]) -> Iterator[TableRow]:
             continue
         where = f"line {lines.number}"
         try:
-            value = DECODER.decode(line)
+            value = DECODER.decode(line.strip().removesuffix(","))
         except (ValueError, RecursionError) as error:
             yield TableRow(where, {}, _not_json(error, "one object a line"))
             continue
@@ -462,7 +464,8 @@ def _first(whole: dict[str, Any]) -> Any:
 def _object(where: str, value: Any, wanted: str) -> TableRow:
     if isinstance(value, dict):
         return TableRow(where, value)
-    return TableRow(where, {}, f"a JSON {type(value).__name__}, not an object; write {wanted}")
+    what = "null" if value is None else type(value).__name__
+    return TableRow(where, {}, f"a JSON {what}, not an object; write {wanted}")
 
 
 def _not_json(error: Exception, wanted: str) -> str:

@@ -57,7 +57,7 @@ def checked(questions: Any) -> list[Question]:
     for question in found:
         if question.answer is None:
             raise UserError(
-                f"question {question.id!r} has no gold answer: evaluation needs labelled questions"
+                f"{data.called(question)} has no gold answer: evaluation needs labelled questions"
             )
     return found
 

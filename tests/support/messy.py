@@ -378,9 +378,10 @@ MESSY: Sequence[Messy] = (
         None,
         None,
         "line 2: question '1' has the answer 'C', which is neither a label (A, B) nor the text of a choice; "
-        "correct it; line 3: the row has no 'question'; add it, or name the column that holds it; line 4: 6 "
-        "cells under 5 columns; quote cells that hold the delimiter; line 5: question '4' has 1 choices; "
-        "give 2 to 26, or null for none; line 7: the id '4' already stands at line 6; make ids unique",
+        "correct it; line 3: the row has no 'question'; add it, or name the column that holds it; "
+        "line 4: 6 cells under 5 columns; the first line names the columns, and cells that hold the "
+        "delimiter need quotes; line 5: question '4' has 1 choices; give 2 to 26, or null for none; "
+        "line 7: the id '4' already stands at line 6; make ids unique",
     ),
 )
 
