@@ -260,7 +260,7 @@ class Comparison(Sequence[Pair]):
         return html_result("Comparison", said, html_table(columns, runs), _pairs_table(self.pairs))
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row a pair: what `Pair.to_dict` says, nested names joined by a dot, such as `odds.value`."""
+        """A row a pair: what `Pair.to_dict` says, nested names joined by a dot, such as `odds.ratio`."""
         import pandas as pd
 
         return pd.json_normalize([pair.to_dict() for pair in self.pairs])

@@ -37,7 +37,7 @@ from ..runs.progress import Progress, evaluation_line
 from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY, summarise
 from ..runs.traces import TraceFile, traced_ids
-from ..tracking.context import caller_place, without_autolog
+from ..tracking.context import caller_place, from_caller, without_autolog
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import ModelUpload, Tracker
 from .answering import CONCURRENCY, answer_row, each_in_turn, lms_in, seat_engines, useful_concurrency
@@ -185,14 +185,12 @@ def evaluate(
     return Evaluation(folder, summary, keep, tracker)
 
 
-aevaluate = awaitable(
-    evaluate,
-    """`evaluate` for async code, with the same arguments: `await fm.aevaluate(…)`.
+_ASYNC = """`evaluate` for async code, with the same arguments: `await fm.aevaluate(…)`.
 
-    Cancelling it keeps what is finished, as Ctrl-C does: the same call with the same `out` goes on from
-    there.
-    """,
-)
+Cancelling it keeps what is finished, as Ctrl-C does: the same call with the same `out` goes on from there.
+"""
+
+aevaluate = from_caller(awaitable(evaluate, _ASYNC))
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from .train import Embed, Trained, displayed_training, train_on_outcomes
 
 def train(
     outcomes: Any = None,
-    program: StrategyNetwork | str | None = None,
+    program: Program | str | None = None,
     *,
     train: Any = None,
     lm: Any = None,
@@ -57,8 +57,8 @@ def train(
         outcomes: recorded answers: the path of an outcome table, of `results.jsonl` files or run folders, or
             several; or the rows of a table as a DataFrame or dicts, with `question_id`, `question`, `agent`,
             `answer`, `correct` and, where known, `strategy` and `group`.
-        program: an untrained network with LMs and samples of its own, for `train`; it stays as it is. None
-            takes one of these settings.
+        program: a network with settings, LMs and prompts of its own, trained before or not; it stays as it
+            is. None makes one by the settings. Outcomes teach it anew, questions in addition.
         train: labelled questions, or what `fm.load` takes, to learn on by asking `lm`. Nobody is asked the
             same twice.
         lm: the LM of every seat that has none of its own; None takes DSPy's configured one.
@@ -91,15 +91,17 @@ def train(
     chosen = dict(settings or {})
     if seed and chosen.get("seed", seed) != seed:
         raise UserError(f"seed is {seed} and in the settings {chosen['seed']}: keep one of them")
-    chosen.setdefault("seed", seed)
+    if seed or program is None:
+        chosen.setdefault("seed", seed)
+    network = _given(program, chosen, embedding)
     if train is None:
-        for name, given in (("program", program), ("lm", lm), ("budget", budget)):
+        for name, given in (("lm", lm), ("budget", budget)):
             if given is not None:
                 raise UserError(f"{name} is for training by asking: leave it out, or the outcomes")
-        return _on_outcomes(outcomes, embedding, out, chosen, preset, test, tracking, progress)
+        return _on_outcomes(outcomes, network, embedding, out, chosen, preset, test, tracking, progress)
     if test is not None:
         raise UserError("test takes outcomes: pass the trained network and the questions to fm.evaluate")
-    network, training = _untrained(program, chosen, embedding, preset)
+    network, training = _untrained(network, chosen, embedding, preset)
     questions = data.listed(train, "train")
     data.check_asked(questions)
     lm = lm or dspy.settings.lm
@@ -123,6 +125,7 @@ def train(
 
 def _on_outcomes(
     outcomes: Any,
+    program: StrategyNetwork | None,
     embedding: str | Embed | None,
     out: str | Path | None,
     settings: dict[str, Any],
@@ -133,13 +136,18 @@ def _on_outcomes(
 ) -> StrategyNetwork:
     table = outcomes_in(outcomes)
     tested = None if test is None else outcomes_in(test)
-    of_program = {name: settings.pop(name) for name in OF_PROGRAM if name in settings}
-    embed = _embedder(embedding, settings)
+    if program is not None:
+        config = program.state.config.to_dict()
+        named = {name: value for name, value in config.items() if name != "alike"} | _of_training(settings)
+        embed: Embed = program.embed
+    else:
+        named = {name: value for name, value in settings.items() if name not in OF_PROGRAM}
+        embed = _embedder(embedding, named)
     with out_folder(out) as (folder, keep), displayed_training(progress) as tell:
         trained = train_on_outcomes(
             table,
             folder,
-            settings,
+            named,
             test=tested,
             preset=preset,
             embed=embed,
@@ -147,44 +155,60 @@ def _on_outcomes(
             tracking=tracking,
             progress=tell,
         )
+    if program is not None:
+        network: StrategyNetwork = program.deepcopy()
+        network.state = trained.state
+        return _with(network, trained, keep)
     asks = all(STRATEGIES.find(name) for name in trained.state.config.strategies)
+    of_program = {name: settings[name] for name in OF_PROGRAM if name in settings}
     made = StrategyNetwork if asks else RecordedNetwork
     return _with(made(trained.state, embed, **of_program), trained, keep)
 
 
-def _untrained(
-    program: StrategyNetwork | str | None,
-    settings: dict[str, Any],
-    embedding: str | Embed | None,
-    preset: str,
-) -> tuple[StrategyNetwork, TrainingSettings]:
-    """The network to teach, which nobody else holds, and how."""
-    if isinstance(program, str) and program != "network":
-        program = program_of(program)
-    named = {name: value for name, value in settings.items() if name not in OF_PROGRAM}
+def _given(
+    program: Program | str | None, settings: Mapping[str, Any], embedding: str | Embed | None
+) -> StrategyNetwork | None:
+    """The network to teach; None for one that the settings make. Raises UserError where both say the same."""
     if program is None or program == "network":
-        embed = _embedder(embedding, named)
-        config, training = configured(named, preset)
-        of_program = {name: settings[name] for name in OF_PROGRAM if name in settings}
-        return StrategyNetwork.untrained(config, embed, **of_program), training
+        return None
+    if isinstance(program, str):
+        program = program_of(program)
     if not isinstance(program, StrategyNetwork):
         raise UserError(f"a {type(program).__name__} cannot be trained: give a strategy network")
-    own = program.state.config.to_dict() | {"samples": program.samples, "sampling": program.sampling}
     if embedding is not None:
         raise UserError("the program has an embedding of its own: leave embedding out")
-    for name in settings.keys() - (learning := {field.name for field in fields(TrainingSettings)}):
-        if settings[name] != own.get(name) and (name, settings[name]) != ("seed", 0):
-            raise UserError(
-                f"{name} is {settings[name]!r}, and {own.get(name)!r} in the program: leave it out"
-            )
-    _, training = configured({name: named[name] for name in learning & named.keys()}, preset)
-    network: StrategyNetwork = program.deepcopy()
-    network.state = copy.deepcopy(program.state)
-    return network, training
+    own = program.state.config.to_dict() | {"samples": program.samples, "sampling": program.sampling}
+    for name in settings.keys() - _of_training(settings).keys():
+        if name not in own or settings[name] != own[name]:
+            known = f", and {own[name]!r} in the program" if name in own else ""
+            raise UserError(f"{name} is {settings[name]!r}{known}: leave it out")
+    return program
+
+
+def _untrained(
+    program: StrategyNetwork | None, settings: dict[str, Any], embedding: str | Embed | None, preset: str
+) -> tuple[StrategyNetwork, TrainingSettings]:
+    """The network to teach, which nobody else holds, and how."""
+    if program is not None:
+        network: StrategyNetwork = program.deepcopy()
+        network.state = copy.deepcopy(program.state)
+        return network, configured(_of_training(settings), preset)[1]
+    named = {name: value for name, value in settings.items() if name not in OF_PROGRAM}
+    embed = _embedder(embedding, named)
+    config, training = configured(named, preset)
+    of_program = {name: settings[name] for name in OF_PROGRAM if name in settings}
+    return StrategyNetwork.untrained(config, embed, **of_program), training
+
+
+def _of_training(settings: Mapping[str, Any]) -> dict[str, Any]:
+    known = {field.name for field in fields(TrainingSettings)}
+    return {name: value for name, value in settings.items() if name in known}
 
 
 def _embedder(embedding: str | Embed | None, settings: dict[str, Any]) -> Embed:
     """What embeds questions; its name goes into the settings."""
+    if embedding is not None and "embedding" in settings:
+        raise UserError("embedding is given, and in the settings, too: keep one of them")
     if callable(embedding):
         name = getattr(embedding, "__name__", type(embedding).__name__)
         settings["embedding"] = getattr(embedding, "model", name)

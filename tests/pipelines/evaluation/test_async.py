@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
+import threading
 import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +116,21 @@ def test_a_time_limit_ends_it_and_leaves_the_folder_free(scripted: ScriptedServe
 
 def test_what_cannot_be_used_is_refused_as_by_evaluate() -> None:
     async def refused() -> None:
-        await fm.aevaluate(Constant(), [], lm=object())
+        await fm.aevaluate(Constant(), [], lm=fm.lm("openai/none", api_base="http://127.0.0.1:9/v1"))
 
     with pytest.raises(fm.UserError):
         asyncio.run(refused())
+
+
+def test_the_run_goes_where_the_caller_is_in_mlflow(
+    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def active_run() -> Any:  # MLflow's own belongs to a thread
+        info = types.SimpleNamespace(run_id=threading.current_thread().name)
+        return types.SimpleNamespace(info=info)
+
+    monkeypatch.setitem(sys.modules, "mlflow", types.SimpleNamespace(active_run=active_run))
+    result = asyncio.run(
+        fm.aevaluate(fm.SingleAgent("cot"), questions(1), lm=lm_of(scripted), tracking=False)
+    )
+    assert result.summary.run["mlflow_parent_id"] == threading.current_thread().name

@@ -6,7 +6,6 @@ import gc
 import json
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mortal import Constant, questions
@@ -15,7 +14,7 @@ import folkmoot as fm
 
 
 def evaluated(out: Path | None = None, n: int = 7) -> fm.Evaluation:
-    lm: Any = object()
+    lm = fm.lm("openai/none", api_base="http://127.0.0.1:9/v1")
     return fm.evaluate(
         Constant(), questions(n, subject=lambda i: f"s{i % 2}"), lm=lm, out=out, tracking=False
     )

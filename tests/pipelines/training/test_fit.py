@@ -116,6 +116,10 @@ def test_a_program_of_ones_own_is_taught_and_stays_as_it_is(scripted: ScriptedSe
     assert program.state.identity == before != network.state.identity
     assert {body["model"] for body in scripted.bodies} == {"scripted", "other"}
     assert network.seats()["agent.1.cot"].predict.lm.model == other.model
+    taught = trained(planted(40, 1), program=program, embedding=None, settings={"epochs": 2})
+    assert program.state.identity == before != taught.state.identity
+    assert taught.seats()["agent.1.cot"].predict.lm.model == other.model
+    assert taught.state.config.strategies == ("cot", "zero_shot")
     with pytest.raises(fm.UserError, match="agents is 5"):
         asked(scripted, program=program, settings={"agents": 5})
 
