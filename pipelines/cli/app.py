@@ -84,6 +84,7 @@ def command(app: typer.Typer, options: type[of.Options], module: str | None = No
     for hint in hints.values():
         for info in getattr(hint, "__metadata__", ()):
             info.autocompletion = info.autocompletion or offered(info.metavar)
+    # Help lists a class's own options first, then those of its groups.
     own = (field for base in options.__mro__ for field in inspect.get_annotations(base))
     ordered = [field for field in dict.fromkeys(own) if field in known]
 

@@ -14,6 +14,7 @@ from .guard import say
 from .options import SORTS, RunsOptions
 from .show import console, finish, plain_table
 
+COLUMNS = ("folder", "kind", "program", "LM", "data", "score", "n", "calls", "cost", "when (UTC)", "state")
 LONGEST_LINE = 2000  # columns where no terminal folds them
 _GREATEST: dict[str, Callable[[ListedRun], Any]] = {
     "time": lambda run: run.when,
@@ -39,22 +40,9 @@ def runs(options: RunsOptions) -> None:
         if not listed:
             say(f"no runs in {', '.join(options.folders) or home}")
             return
-        table = plain_table(
-            *(
-                "folder",
-                "kind",
-                "program",
-                "LM",
-                "data",
-                "score",
-                "n",
-                "calls",
-                "cost",
-                "when (UTC)",
-                "state",
-            ),
-            last_left=True,
-        )
+        table = plain_table(*COLUMNS, last_left=True)
+        for column in table.columns[:5]:
+            column.justify = "left"
         out = console()
         if not out.is_terminal:
             out.width = LONGEST_LINE

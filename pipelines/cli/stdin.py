@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import MOST_BYTES, write_whole
@@ -36,21 +36,21 @@ def take_piped(options: Options) -> None:
     UserError where two options want them, and for none.
     """
     named = [
-        (name, info.metavar)
+        name
         for name, hint in get_type_hints(type(options), include_extras=True).items()
         for info in getattr(hint, "__metadata__", ())
-        if "FILE" in (info.metavar or "").split("|") and getattr(options, name) in (DASH, [DASH])
+        if "FILE" in (info.metavar or "").split("|") and DASH in _values(getattr(options, name))
     ]
     if not named:
         return
     if len(named) > 1:
-        both = " and ".join(f"--{name}" for name, _ in named)
+        both = " and ".join(f"--{name}" for name in named)
         raise UserError(f"{both} are both -, but standard input can be read once: give files")
     from ..base.settings import settings  # brings pydantic
 
     content = piped()
     if not content.strip():
-        raise UserError(f"--{named[0][0]} is -, but standard input is empty: pipe questions into it")
+        raise UserError("standard input is empty: pipe questions into it, or give a file instead of -")
     digest = hashlib.sha256(content).hexdigest()[:12]
     path = settings().cache / "stdin" / f"stdin-{digest}{_suffix(content)}"
     try:
@@ -59,8 +59,13 @@ def take_piped(options: Options) -> None:
         path.chmod(0o600)
     except OSError as problem:
         raise UserError(f"{path} cannot be written ({problem.strerror}): give a file instead of -") from None
-    for name, _ in named:
-        setattr(options, name, [str(path)] if isinstance(getattr(options, name), list) else str(path))
+    given = getattr(options, named[0])
+    values = [str(path) if one == DASH else one for one in _values(given)]
+    setattr(options, named[0], values if isinstance(given, list) else values[0])
+
+
+def _values(given: Any) -> list[Any]:
+    return given if isinstance(given, list) else [given]
 
 
 def _suffix(content: bytes) -> str:
