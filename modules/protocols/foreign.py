@@ -363,14 +363,18 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
         for name, each in named.items()
     }
     if any(each.kind == each.VAR_KEYWORD for each in parameters):
-        if (signature := _signature(module)) is not None:
+        if named or (signature := _signature(module)) is None:
+            found |= {name: Field(True, Any) for name in inputs if name not in found}
+        else:
+            # What its one predictor needs, a module of the user's own may find itself.
+            plain = hasattr(module, "signature")
             found |= {
-                name: Field(field.is_required() and not allows_none(field.annotation), field.annotation)
+                name: Field(
+                    plain and field.is_required() and not allows_none(field.annotation), field.annotation
+                )
                 for name, field in signature.input_fields.items()
             }
-        elif inputs:
-            found |= {name: Field(True, Any) for name in inputs}
-        elif not needed:
+        if not found:
             raise UserError(
                 f"{_called(module)} takes fields of any name: say which it wants with inputs={{'question': "
                 "'question'}, its field and the question's"
