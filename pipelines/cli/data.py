@@ -18,11 +18,12 @@ MOST_SHOWN = 12  # answers of the balance
 
 def check(options: CheckOptions) -> None:
     reading = understand(options.source, options.split, columns=options.column_names(), kind=options.kind)
-    labelled = any(question.answer is not None for question in reading.questions)
-    if reading.questions and not labelled:
+    needed = [question for question in reading.questions if str(question.kind) != "open"]
+    labelled = any(question.answer is not None for question in needed)
+    if needed and not labelled:
         reading.fault("", f"no row has an answer; say which column holds it {naming('answer')}")
     for question in reading.questions:
-        if labelled and question.answer is None:
+        if labelled and question.answer is None and str(question.kind) != "open":
             reading.fault(stands_at(question), "no answer, and what is scored needs one; add it")
         try:
             check_contexts([question])

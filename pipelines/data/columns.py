@@ -269,7 +269,8 @@ class _Answers:
         self._truths = kind == "boolean"
         self._fit = dict.fromkeys(("label", "text", "from0", "from1"), True)
         self._apart: set[frozenset[str]] = set()  # readings that differ on a row that both fit
-        self._chosen, self._words = 0, 0
+        self._seen, self._chosen, self._words = False, 0, 0
+        self._labels = True  # whether all answers without choices look like the labels of some
         self._short: set[str] | None = set() if kind is None else None  # answers without choices so far
 
     @property
@@ -277,7 +278,7 @@ class _Answers:
         if self._reading is None and self._chosen and sum(self._fit.values()) == 1:
             self.settle(next(reading for reading, fits in self._fit.items() if fits))
         left = [self._chosen and self._reading is None, self._words and self._short is not None]
-        return bool(self._chosen or self._words or self._reading) and not any(left)
+        return self._seen and not any(left)
 
     def settle(self, reading: str) -> None:
         self._reading = reading
@@ -287,10 +288,16 @@ class _Answers:
         choices, answer = row.fields.get("choices"), row.fields.get("answer")
         if answer is None:
             return
+        self._seen = True
         if not isinstance(choices, Mapping):
+            if row.fields.get("kind") is not None:
+                return
             self._words += 1
-            if self._short is not None and row.fields.get("kind") is None:
-                self._short.add(_text(answer).strip().strip("().").casefold())
+            if self._short is not None:
+                text = _text(answer).strip()
+                bare = text.strip("().")
+                self._short.add(bare.casefold())
+                self._labels &= text.isupper() or text != bare
                 free = not any(self._short <= known for known in (_LETTERS, set("01"), set("yn"), set("tf")))
                 self._short = None if free else self._short
             return
@@ -334,7 +341,7 @@ class _Answers:
             self._truths = True
             yes, no = (next(word for word in self._short if _TRUTHS[word] in ways) for ways in _WAYS)
             self.said = f"{yes} is {_TRUTHS[yes]}, {no} is {_TRUTHS[no]}"
-        elif self._short <= _LETTERS:
+        elif self._short <= _LETTERS and self._labels:
             raise UserError(
                 f"the answers in {column!r} are letters, but there are no options; put the options into "
                 "columns named A, B, …, or say --kind span if the letters are what is asked for"

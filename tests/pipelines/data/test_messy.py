@@ -16,9 +16,12 @@ import pytest
 from messy import FISH, FOUR, MESSY, SOUP, Messy, lines, table, text, write
 from typer.testing import CliRunner
 
+import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.data.load import DataError, fingerprint, listed, load
+from folkmoot.pipelines.reporting.dialogues import shown
+from folkmoot.pipelines.testing.server import ScriptedServer
 
 DOCS = Path(__file__).parents[3] / "docs/your-data.md"
 PLAIN = [
@@ -372,3 +375,34 @@ def test_check_refuses_what_has_no_rows(tmp_path: Path) -> None:
     code, out, err = check(str(put(tmp_path / "q.csv", b"")))
     assert (code, out) == (2, "")
     assert "has no questions" in err
+
+
+# From a frame to a report
+
+
+def test_a_frame_is_evaluated_and_its_report_shows_rows(
+    scripted: ScriptedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    frame = pd.DataFrame(
+        {"prompt": [SOUP, "What drains?"], "A": "a sieve", "B": "a flask", "gold": ["B", "A"]}
+    )
+    model = fm.lm("openai/scripted", api_base=scripted.url)
+    result = fm.evaluate(fm.SingleAgent("simple"), frame, lm=model, out=tmp_path, tracking=False)
+    assert [row["id"] for row in result.rows] == [question.id for question in load(frame)]
+    assert shown(result.rows[1], "why").id == f"{result.rows[1]['id']} (row 2)"
+    assert "questions: read `prompt` as question, `A`–`B` as choices, `gold` as answer" in said_of(caplog)
+    # The same rows from elsewhere are the same run, which is resumed without a call.
+    calls = len(scripted.requests)
+    rows = frame.rename(columns={"prompt": "question", "gold": "answer"}).to_dict("records")
+    fm.evaluate(fm.SingleAgent("simple"), rows, lm=model, out=tmp_path, tracking=False)
+    assert len(scripted.requests) == calls
+
+
+def test_kinds_that_rows_state_are_taken_as_they_are() -> None:
+    rows = [{"question": f"Which {n}?", "answer": "B", "kind": "span"} for n in range(2)]
+    assert [question.kind for question in load(rows)] == ["span", "span"]
+    assert load([{"question": "Which blood type?", "answer": "a"}])[0].kind == "span"
