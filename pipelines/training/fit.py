@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dspy
+import numpy as np
+import numpy.typing as npt
 
 from ...modules.agents.transcript import Task
 from ...modules.base.errors import UserError
@@ -19,6 +22,7 @@ from ...modules.protocols.strategies import STRATEGIES
 from ...modules.protocols.strategy_network import StrategyNetwork
 from ...optimizers.policy.settings import TrainingSettings, configured
 from ..base.budget import Budget
+from ..base.wording import counted
 from ..data import load as data
 from ..data.embeddings import Embedder
 from ..evaluation.plan import account_of
@@ -212,7 +216,7 @@ def _embedder(embedding: str | Embed | None, settings: dict[str, Any]) -> Embed:
     if callable(embedding):
         name = getattr(embedding, "__name__", type(embedding).__name__)
         settings["embedding"] = getattr(embedding, "model", name)
-        return embedding
+        return embedding if isinstance(embedding, Embedder) else partial(_vectors, embedding)
     if embedding is None and "embedding" not in settings:
         embedding, warning = default_embedding()
         if warning:
@@ -220,6 +224,21 @@ def _embedder(embedding: str | Embed | None, settings: dict[str, Any]) -> Embed:
     if embedding is not None:
         settings["embedding"] = embedding
     return Embedder(settings["embedding"])
+
+
+def _vectors(embedding: Embed, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    """What a function of the user's own makes of texts. Raises UserError for what are no vectors of them."""
+    made = embedding(texts)
+    try:
+        found = np.asarray(made, dtype=np.float32)
+    except (TypeError, ValueError):
+        found = np.zeros(0, dtype=np.float32)
+    if found.ndim != 2 or len(found) != len(texts) or not np.isfinite(found).all():
+        raise UserError(
+            f"the embedding function gave no vectors of {counted(len(texts), 'text')}: return an array of "
+            "finite numbers with a row for each"
+        )
+    return found
 
 
 def _with(network: StrategyNetwork, trained: Trained, keep: Any) -> StrategyNetwork:

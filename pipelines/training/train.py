@@ -72,7 +72,7 @@ class Trained:
     keep: Any = None  # a temporary folder lives as long as its training
 
     def __repr__(self) -> str:
-        return f"Trained({counted(len(self.log.steps), 'batch')}, {self.folder})"
+        return f"Trained({counted(len(self.log.steps), 'step')}, {self.folder})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Trained:
         return self
