@@ -10,7 +10,7 @@ import dspy
 from ...modules.base.errors import UserError
 from ...modules.reading.question import MAX_CHOICES, from_row
 from ..data.load import check_contexts
-from ..programs.resolve import parse_sets, program_of
+from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import LMOptions
 from ..runs.books import open_books
 from ..runs.manifest import lms_of
@@ -23,7 +23,9 @@ _LABELLED = re.compile(r"([A-Z]|\d{1,2})=(.*)", re.DOTALL)
 
 def ask(options: AskOptions) -> None:
     lms = options.into(LMOptions)
-    program = program_of(options.program, parse_sets(options.sets), make_lm=lms.make)
+    program = program_given(
+        program_of(options.program, parse_sets(options.sets), make_lm=lms.make), options.fields()
+    )
     # A question from the command line's words is refused as a row of a file would be.
     question = piped_text() if options.question == DASH else options.question
     words = {"question": question, "choices": labelled(options.choice), "context": options.context}

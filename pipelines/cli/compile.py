@@ -18,12 +18,12 @@ from ..compilation.compile import compile as compile_program
 from ..compilation.outcome import compiled_lines
 from ..data import load as data
 from ..evaluation.plan import Forecast, account_of, forecast
-from ..programs.resolve import parse_sets, program_of
+from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import LMOptions
 from ..runs.manifest import lms_of
 from .guard import INTERRUPTED, STOPPED, say, warned
 from .options import CompileOptions
-from .show import confirm, console, finish, forecast_lines, show_result
+from .show import UNTOLD, confirm, console, finish, forecast_lines, show_result
 
 _MISSING = {
     "train": "name the questions that the optimizer is to learn from",
@@ -72,7 +72,10 @@ class CompilationPlan:
             f"{counted(len(self.train), 'training question')} ({work['learn']:,} to learn from, "
             f"{work['select']:,} to select by), {len(self.validation):,} held out",
             f"program {options.program}; {options.optimizer} ({options.preset}): {work['summary']}",
-            f"at most {work['calls'][1]:,} calls: {work['comparison_calls']:,} to compare before and after, "
+            UNTOLD
+            if work["calls"] is None
+            else f"at most {work['calls'][1]:,} calls: {work['comparison_calls']:,} to compare before and "
+            f"after, "
             f"{work['optimizer_calls']:,} by the optimizer, {work['proposals']:,} of them proposals; equal "
             "requests are paid for once",
             *([f"budget: {options.budget}"] if options.budget else []),
@@ -96,7 +99,9 @@ def plan(options: CompileOptions) -> CompilationPlan:
     out = Path(str(options.out))
     chosen = optimizer_of(options.optimizer, options.preset)
     lms = options.into(LMOptions)
-    program = program_of(options.program, parse_sets(options.sets), make_lm=lms.make)
+    program = program_given(
+        program_of(options.program, parse_sets(options.sets), make_lm=lms.make), options.fields()
+    )
     read: Any = {"columns": options.column_names(), "kind": options.kind}
     train, train_split = data.load_part(
         str(options.train), "train", options.train_split, options.train_limit, options.seed, **read
@@ -125,7 +130,7 @@ def plan(options: CompileOptions) -> CompilationPlan:
         "proposals": proposals,
         "optimizer_calls": runs * each + proposals,
         "comparison_calls": compared,
-        "calls": [2 * expected.calls[0], compared + runs * each + proposals],
+        "calls": expected.calls and [2 * expected.calls[0], compared + runs * each + proposals],
         "smallest_difference": expected.smallest_difference,
         "scale": (runs + 2 * len(validation)) / max(1, len(validation)),
     }

@@ -15,6 +15,7 @@ from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
 from ...modules.protocols.causal import CausalConsistency
 from ...modules.protocols.ensemble import Ensemble
+from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.protocols.team.team import SupervisedTeam
@@ -36,7 +37,7 @@ from ..evaluation.check import (
 from ..evaluation.evaluate import evaluate as evaluate_program
 from ..evaluation.plan import Forecast, account_of, forecast, left_of
 from ..evaluation.step_limits import PICTURE, deepest_first, folder_of, write_curve
-from ..programs.resolve import parse_sets, program_of
+from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import LMOptions
 from ..runs.books import open_books
 from ..runs.lines import result_lines
@@ -152,7 +153,9 @@ def show_outcome(options: EvaluateOptions, outcome: EvaluationOutcome) -> None:
 def plan(options: EvaluateOptions) -> EvaluationPlan:
     """Read and check all input. Raises UserError before any LM is called."""
     lms, sets = options.into(LMOptions), parse_sets(options.sets)
-    program = program_of(options.program, sets, make_lm=lms.make)
+    program = program_given(program_of(options.program, sets, make_lm=lms.make), options.fields())
+    if isinstance(program, Foreign) and options.demos:
+        raise UserError("--demos are for folkmoot's programs: folkmoot compile gives yours demonstrations")
     if options.seed is not None and "seed" not in sets:
         for _, part in program.parts(CausalConsistency):
             part.seed = options.seed

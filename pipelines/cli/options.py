@@ -212,7 +212,25 @@ class LMs(SharedByLMs, Seats):
     """A program's own settings, and its LMs."""
 
     sets: Sets = field(default_factory=list)
+    inputs: Annotated[
+        list[str],
+        Option(
+            "--inputs",
+            metavar="FIELD=QUESTION_FIELD",
+            help="Of a program of your own: its field, and the question's that it takes.",
+        ),
+    ] = field(default_factory=list)
     temperature: Temperature = None
+
+    def fields(self) -> dict[str, str]:
+        """`--inputs` by the program's field. Raises UserError."""
+        found = {}
+        for pair in self.inputs:
+            name, equals, source = pair.partition("=")
+            if not equals or not name.strip() or not source.strip():
+                raise UserError(f"--inputs {pair!r} is no FIELD=QUESTION_FIELD: write such as query=question")
+            found[name.strip()] = source.strip()
+        return found
 
 
 @dataclass(kw_only=True)

@@ -64,7 +64,9 @@ def show_dialogue(out: Console, prediction: Mapping[str, Any], choices: Mapping[
             out.print(Text(turn["text"]))
         out.print()
     rounds = prediction["rounds"]
-    how = f"decided by {prediction['decided_by']} after {rounds} round{'s' if rounds != 1 else ''}"
+    how = "not read" if prediction["answer"] is None else "read from what the program returned"
+    if prediction["decided_by"] is not None:
+        how = f"decided by {prediction['decided_by']} after {rounds} round{'s' if rounds != 1 else ''}"
     out.print(Text(f"Answer: {answered(prediction['answer'], choices)}", style="bold"))
     out.print(f"{how}; {used(prediction['usage'])}")
 
@@ -90,12 +92,19 @@ def plain_table(*columns: str, last_left: bool = False, no_wrap: bool = False) -
     return found
 
 
+UNTOLD = "what a program of your own takes is not known before it has run"
+
+
 def forecast_lines(plan: Forecast, budget: str | None) -> list[str]:
     """What a run would take, and what its sample can show."""
+    if plan.prompt_tokens is None or plan.completion_tokens is None:
+        return [UNTOLD, *([f"budget: {budget}"] if budget else []), shows(plan.questions, plan.apart)]
     prompt, completion = (
         f"{low:,} to {high:,}" for low, high in (plan.prompt_tokens, plan.completion_tokens)
     )
-    if plan.cost_usd is None:
+    if plan.cost_usd is None and not plan.unpriced:
+        cost = "cost unknown"
+    elif plan.cost_usd is None:
         cost = f"the price of {', '.join(plan.unpriced)} is unknown"
     elif plan.cost_usd[1]:
         cost = f"{plan.cost_usd[0]:.4f} to {plan.cost_usd[1]:.4f} USD"
@@ -108,7 +117,9 @@ def forecast_lines(plan: Forecast, budget: str | None) -> list[str]:
         time = f"{duration(plan.seconds[0])} to {duration(plan.seconds[1])}"
     return [
         f"at most {counted(plan.calls[1], 'call')}, {plan.most_calls:,} if every answer has to be asked for "
-        "twice",
+        "twice"
+        if plan.calls is not None
+        else UNTOLD,
         f"estimated{f' from {plan.pilot}' if plan.pilot else ''}: {prompt} prompt tokens, {completion} "
         f"completion tokens; {cost}; {time}",
         *([f"a run of {PILOT} questions (--limit {PILOT}) beside it narrows that"] if wide else []),

@@ -181,7 +181,7 @@ class TrainingPlan:
         learning = self._forecast(self.questions)
         # The same way of asking a question is not repeated.
         times = min(epochs, ways)
-        self.most_calls = times * learning.calls[1]
+        self.most_calls = times * (learning.calls or (0, 0))[1]
         self.testing = self._forecast(self.test) if self.test else None
         costs = ((learning, times), (self.testing, 1))
         self.most_usd = sum(one.cost_usd[1] * by for one, by in costs if one and one.cost_usd)

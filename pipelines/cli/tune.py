@@ -84,7 +84,7 @@ class StudyPlan:
         cost = self.forecast.cost_usd
         if cost is None:
             return None
-        turns = self.forecast.calls[1]  # a training asks as the trial does, for as much a call
+        turns = (self.forecast.calls or (0, 0))[1]  # a training asks as the trial does, for as much a call
         times = (1 + (self.most_training / turns if turns else 0.0)) * self.job.trials
         return cost[0] * times, cost[1] * times
 

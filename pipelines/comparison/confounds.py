@@ -30,7 +30,17 @@ def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> li
         apart = [lm for lm in one if lm in other and one[lm] != other[lm]]
         for lm in apart[:1]:
             found.append(_each(what, names, _differing(one[lm], other[lm])))
+    layouts = [_layout(run["program"]) for run in described]
+    if layouts[0] != layouts[1]:
+        found.append(_each("prompt layout", names, layouts))
     return found
+
+
+def _layout(program: Mapping[str, Any]) -> str:
+    """Who writes the prompts of a program."""
+    if program.get("program") != "foreign":
+        return "folkmoot's"
+    return str(program.get("adapter") or "DSPy's own, or the program's")
 
 
 def fair_opponent(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> str:

@@ -250,7 +250,7 @@ def _unknown_because(rows: Iterable[ResultRow]) -> str:
         return "its answers came from a record or cache: match the run that paid for them"
     if any(usage["calls"] for usage in usages):
         return "its LM did not say how many tokens its calls took: take an LM that does"
-    return "its calls were not counted: run it again with this version"
+    return "no call of an LM was seen in it: match a run that asks one"
 
 
 def cost_per_question(rows: Iterable[ResultRow]) -> float | None:
@@ -356,7 +356,7 @@ def _checked_lm(matched: Evaluation, program: SingleAgent, lm: Any) -> dict[str,
     used: dict[str, Any] = lms_of(program, lm or dspy.settings.lm)["*"]
     known = matched.summary.run["lms"].values()
     if all(_place(used) != _place(other) for other in known):
-        names = ", ".join(dict.fromkeys(str(other["endpoint"]) for other in known))
+        names = ", ".join(dict.fromkeys(str(other["endpoint"]) for other in known)) or "none that is known"
         raise UserError(
             f"{used['endpoint']} is not an LM of {matched.folder}, which used {names}: match it with that one"
         )

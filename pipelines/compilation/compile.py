@@ -116,7 +116,8 @@ def compile(
     train = data.listed(train, "train")
     validation = data.listed(() if validation is None else validation, "validation")
     checked_whole("the seed", seed, 0)
-    warned = check_input(program, train, validation, chosen, concurrency)
+    warned = noted(program, [*train, *validation])
+    warned += check_input(program, train, validation, chosen, concurrency)
     asked = [program.example(question) for question in train] if isinstance(program, Foreign) else train
     learn, select = split(asked, chosen, preset, seed)
     seated = lms_of(program, language_model)
@@ -222,7 +223,7 @@ def check_input(
         data.check_labelled(questions)
         data.check_contexts(questions)
         data.check_ids(questions)
-    return noted(program, [*train, *validation]) + check_train(train, validation)
+    return check_train(train, validation)
 
 
 def advice(program: Program, chosen: PromptOptimizer, lm: Any) -> list[str]:

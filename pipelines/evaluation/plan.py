@@ -14,6 +14,7 @@ from ...modules.agents.prompt import MAX_EVIDENCE_CHARS, chat_messages, plain_pr
 from ...modules.agents.seat import Seat
 from ...modules.agents.transcript import Task
 from ...modules.base.calls import Usage
+from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...signatures.frame import SYSTEM
@@ -42,20 +43,21 @@ class Forecast:
     """What an evaluation would take, each as (low, high): an estimate, but for the calls.
 
     `calls` is the least, when all agree at once, and the most, when nobody does; `most_calls` if, on top,
-    every answer had to be asked for twice. `cost_usd` is None when a price is unknown (`unpriced` names those
-    LMs), `seconds` when nothing tells how long a call takes. Tokens are what questions of the `pilot` took,
-    an earlier run of the same program and LMs; None: counted from the prompts. `smallest_difference` is the
-    true difference in accuracy, 0 to 1, that so many paired questions show with a power of 80% when two
+    every answer had to be asked for twice. Of a program that is none of folkmoot's both are None, and so are
+    tokens and costs unless a `pilot` tells them. `cost_usd` is None when a price is unknown (`unpriced` names
+    those LMs), `seconds` when nothing tells how long a call takes. Tokens are what questions of the `pilot`
+    took, an earlier run of the same program and LMs; None: counted from the prompts. `smallest_difference` is
+    the true difference in accuracy, 0 to 1, that so many paired questions show with a power of 80% when two
     programs are `apart` on as many of them as in former runs, both ends alike; or, without any, on 10% and on
     35%. 1 where there are too few to show any. What records or the call cache answer costs nothing and is not
     known to a plan.
     """
 
     questions: int
-    calls: tuple[int, int]
-    most_calls: int
-    prompt_tokens: tuple[int, int]
-    completion_tokens: tuple[int, int]
+    calls: tuple[int, int] | None
+    most_calls: int | None
+    prompt_tokens: tuple[int, int] | None
+    completion_tokens: tuple[int, int] | None
     cost_usd: Range | None
     unpriced: tuple[str, ...]
     seconds: Range | None
@@ -123,17 +125,21 @@ def forecast(
         prompts, completions = ([some * n for n in times] for some in (pilot.prompt, pilot.completion))
         costs = costs if pilot.cost is None else [pilot.cost * n for n in times]
     apart = apart_of(runs, out, questions) if out is not None else None
+    ours = not isinstance(program, Foreign)
+    told = ours or pilot is not None
     lanes = min(at_once, concurrency)
     return Forecast(
         questions=len(questions),
-        calls=(min(least, most), most),
-        most_calls=2 * most,
-        prompt_tokens=(round(prompts[0]), round(prompts[1])),
-        completion_tokens=(round(completions[0]), round(completions[1])),
-        cost_usd=None if unpriced else (costs[0], costs[1]),
+        calls=(min(least, most), most) if ours else None,
+        most_calls=2 * most if ours else None,
+        prompt_tokens=(round(prompts[0]), round(prompts[1])) if told else None,
+        completion_tokens=(round(completions[0]), round(completions[1])) if told else None,
+        cost_usd=None
+        if unpriced or not told or (pilot is not None and pilot.cost is None and not ours)
+        else (costs[0], costs[1]),
         unpriced=tuple(unpriced),
         seconds=None
-        if seconds_per_call is None
+        if seconds_per_call is None or not ours
         else (least * seconds_per_call / lanes, most * seconds_per_call / lanes),
         smallest_difference=smallest_differences(len(questions), apart),
         apart=apart,

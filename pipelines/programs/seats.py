@@ -10,8 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import dspy
+
 from ...modules.agents.adapter import profile_of
 from ...modules.base.errors import UserError, did_you_mean
+from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ..base.settings import settings as settings_now
 from ..lms.named import SETTINGS, default_lm, lm, replayed, settings_of
@@ -149,7 +152,9 @@ class LMOptions:
                 known = wanted or (own.model if own else names.get(EVERY) or default_lm())
                 seat.predict.lm = self._made_for(name, known, base, {} if own is None else _kept(own))
         rest = None
-        if any(seat.predict.lm is None for seat in seats.values()):
+        if isinstance(program, Foreign) and EVERY not in names and EVERY not in bases and dspy.settings.lm:
+            rest = dspy.settings.lm  # its module has set it
+        elif any(seat.predict.lm is None for seat in seats.values()) or (not seats and EVERY in names):
             rest = self.make(names.get(EVERY))
         models = {*_models(program), *([rest.model] if rest is not None else [])}
         for name in parse_prices(self.asked("price")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from typing import Any, Literal
 
 import dspy
 import pytest
+from cli_helpers import folkmoot, isolate
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import read_ledger
@@ -405,6 +407,131 @@ def test_a_function_is_known_by_its_code_and_what_it_holds(tmp_path: Path) -> No
         run(made("B"), out=tmp_path)
     with pytest.raises(fm.UserError, match="its program differs"):
         run(lambda question: "A" + "", out=tmp_path)
+
+
+# Compiling and saving
+
+
+def learning(body: dict[str, Any]) -> str:
+    """Right once it is shown examples."""
+    text = str(body["messages"])
+    return said(reasoning="so", answer="A" if len(body["messages"]) > 2 or " 7?" in text else "B")
+
+
+@pytest.mark.filterwarnings("ignore:Failed to deep copy")
+@pytest.mark.parametrize("program", [Rag(), dspy.ChainOfThought("question -> answer")])
+def test_a_module_is_compiled_and_given_back(server: ScriptedServer, tmp_path: Path, program: Any) -> None:
+    server.reply = learning
+    asked = questions(24)
+    compiled = fm.compile(
+        program,
+        asked[:16],
+        asked[16:],
+        optimizer="bootstrap",
+        lm=plain(server),
+        out=tmp_path,
+        cache=False,
+        tracking=False,
+    )
+    assert type(compiled) is type(program)
+    assert compiled.compilation.gain
+    assert compiled.compilation.paid["calls"] == len(server.bodies)
+    assert program.predictors()[0].demos == []
+    back = fm.load_program(tmp_path)
+    assert type(back) is type(program)
+    assert [dict(demo) for demo in back.predictors()[0].demos] == [
+        dict(demo) for demo in compiled.predictors()[0].demos
+    ]
+    assert run(back, lm=plain(server)).accuracy == 1
+    program.deepcopy().load(tmp_path / "program" / "state.json")  # as DSPy reads it
+    assert not list(tmp_path.rglob("*.pkl"))
+    assert "sk-none" not in (tmp_path / "program" / "state.json").read_text()
+
+
+def test_what_cannot_be_compiled_or_loaded_says_so(tmp_path: Path, server: ScriptedServer) -> None:
+    with pytest.raises(fm.UserError, match="no prompts to improve"):
+        fm.compile(lambda question: "A", questions(4), lm=plain(server))
+    with pytest.raises(fm.UserError, match="knn chooses demonstrations anew"):
+        fm.compile(Rag(), questions(4), optimizer="knn", lm=plain(server))
+
+    class Local(Rag):
+        pass
+
+    compiled = fm.compile(
+        Local(), questions(4), optimizer="labeled_few_shot", lm=plain(server), out=tmp_path, tracking=False
+    )
+    assert type(compiled) is Local
+    with pytest.raises(fm.UserError, match=r"cannot be made here .*module\.load\(.*state\.json"):
+        fm.load_program(tmp_path)
+    place = tmp_path / "program" / "module.json"
+    place.write_text('{"class": "os:abort"}')  # is not called
+    with pytest.raises(fm.UserError, match=r"cannot be made here .os:abort is no dspy"):
+        fm.load_program(tmp_path)
+
+
+# Comparing, and the command line
+
+
+def test_it_is_compared_with_a_note_on_the_layout_and_matched(server: ScriptedServer, tmp_path: Path) -> None:
+    lm = plain(server)
+    runs = [run(one, lm=lm, out=tmp_path / str(n)) for n, one in enumerate((Rag(), fm.SingleAgent("cot")))]
+    found = fm.compare(*runs, names=["mine", "cot"])
+    assert found.pairs[0].confounds == (
+        "prompt layout (cot: folkmoot's; mine: DSPy's own, or the program's)",
+    )
+    matched = fm.match_budget(runs[0], questions(), lm=lm, tracking=False)
+    assert matched.accuracy == 1
+    silent = run(lambda question: "A", out=tmp_path / "silent")
+    with pytest.raises(fm.UserError, match=r"not an LM of|no call of an LM was seen"):
+        fm.match_budget(silent, questions(), lm=lm)
+    page = Path(
+        fm.report(
+            [*(one.folder for one in runs), silent.folder], out=tmp_path / "report.html", tracking=False
+        ).path
+    )
+    assert "foreign Rag" in page.read_text()
+
+
+MODULE = """
+import dspy
+
+class Rag(dspy.Module):
+    def __init__(self, k=2):
+        super().__init__()
+        self.k = k
+        self.generate = dspy.ChainOfThought("context, query -> answer")
+
+    def forward(self, query):
+        return self.generate(context=["a passage"] * self.k, query=query)
+
+def always(question):
+    return "A"
+
+number = 3
+"""
+
+
+def test_a_module_of_the_working_folder_is_named_on_the_command_line(
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "herrag.py").write_text(MODULE)
+    row = '{"id": "%d", "question": "Where %d?", "choices": {"A": "bank", "B": "mall"}, "answer": "A"}\n'
+    (tmp_path / "q.jsonl").write_text("".join(row % (n, n) for n in range(3)))
+    isolate(tmp_path, monkeypatch)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none-0000000000")
+    lm = ["--lm", "openai/x", "--api-base", server.url, "--no-track", "--json"]
+    rag = ["evaluate", "herrag:Rag", "--set", "k=4", "--inputs", "query=question"]
+    done = folkmoot(*rag, "--data", "q.jsonl", *lm, "--out", "rag")
+    assert (done.exit_code, json.loads(done.stdout)["scores"]["accuracy"]["value"]) == (0, 1.0)
+    assert "[4] «a passage»" in asked_in(server)
+    assert folkmoot(*rag, "--data", "q.jsonl", *lm, "--out", "rag").exit_code == 0
+    assert len(server.bodies) == 3
+    done = folkmoot("evaluate", "herrag:always", "--data", "q.jsonl", "--no-track", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["usage"]["calls"]) == (0, 0)
+    done = folkmoot("evaluate", "herrag:number", "--data", "q.jsonl", *lm)
+    assert (done.exit_code, "herrag:number is no program" in f"{done.output}{done.exception}") == (2, True)
+    done = folkmoot("ask", "herrag:always", "Where?", "--choice", "bank", "--choice", "mall", "--json")
+    assert json.loads(done.stdout)["answer"] == "A"
 
 
 # Adapters
