@@ -48,18 +48,23 @@ class SeededSampler(BaseSampler):
     place, and a trial that is tried again keeps its place.
 
     Args:
-        name: one of SAMPLERS; `grid` draws nothing, its trials are all planned.
+        sampler: one of SAMPLERS, where `grid` draws nothing, since its trials are all planned; or one of
+            Optuna's, which draws with a seed and state of its own.
         seed: of the study.
         place: gives a trial's place in the study.
         planned: parameters of trials that are not drawn.
     """
 
     def __init__(
-        self, name: str, seed: int, place: Callable[[optuna.Study, FrozenTrial], int], planned: Planned
+        self,
+        sampler: str | BaseSampler,
+        seed: int,
+        place: Callable[[optuna.Study, FrozenTrial], int],
+        planned: Planned,
     ) -> None:
-        if name not in SAMPLERS:
-            raise UserError(f"there is no sampler {name!r}: choose among {', '.join(SAMPLERS)}")
-        self._name, self._seed, self._place, self._planned = name, seed, place, planned
+        if isinstance(sampler, str) and sampler not in SAMPLERS:
+            raise UserError(f"there is no sampler {sampler!r}: choose among {', '.join(SAMPLERS)}")
+        self._sampler, self._seed, self._place, self._planned = sampler, seed, place, planned
         self._inner: BaseSampler = RandomSampler(seed=seed)
         self._plan: Mapping[str, Any] = {}
 
@@ -67,7 +72,11 @@ class SeededSampler(BaseSampler):
         place = self._place(study, trial)
         self._plan = self._planned.get(place, {})
         digest = hashlib.sha256(f"{self._seed}/{place}".encode()).digest()
-        self._inner = _sampler(self._name, int.from_bytes(digest[:4], "big"))
+        self._inner = (
+            _sampler(self._sampler, int.from_bytes(digest[:4], "big"))
+            if isinstance(self._sampler, str)
+            else self._sampler
+        )
         self._inner.before_trial(study, trial)
 
     def infer_relative_search_space(

@@ -106,7 +106,7 @@ class StudyPlan:
         job, (scored, learnt) = self.job, self.job.questions
         _, estimated, *_, shows = forecast_lines(self.forecast, None)
         found = [
-            f"{job.trials} trials by {job.sampler} for {', '.join(job.objectives)}; {len(scored):,} "
+            f"{job.trials} trials by {job.sampler_name} for {', '.join(job.objectives)}; {len(scored):,} "
             f"questions each, {len(self.validation):,} others for the winner and the default",
             f"at most {self.most_calls:,} calls, if no two trials shared one and none was stopped early",
             f"a trial of the default: {estimated}",

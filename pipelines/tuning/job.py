@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.exceptions import ExperimentalWarning
+from optuna.pruners import BasePruner
+from optuna.samplers import BaseSampler
+from optuna.trial import FrozenTrial
 
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
@@ -22,7 +25,7 @@ from ..base.budget import Account, Budget, open_account
 from ..base.journal import as_json, parsed
 from ..data import load as data
 from ..evaluation.check import check_train
-from ..lms.foreign import ForeignLM, billed_as
+from ..lms.foreign import billed_as
 from ..lms.ledger import LEDGER, totals, usage_of
 from ..lms.named import lm_identity
 from ..lms.store import same_lms
@@ -85,12 +88,15 @@ class Job:
     storage: str | None
     study: str
     trials: int
-    sampler: str
+    sampler: str | BaseSampler
     seed: int
     budget: Budget | None
     concurrency: int
     cache: bool
     settings: dict[str, Any] = field(default_factory=dict)
+    own: optuna.Study | None = None  # the user's, as an object
+    pruner: BasePruner | None = None
+    callbacks: Sequence[Callable[[optuna.Study, FrozenTrial], None]] = ()
     run_id: str | None = None  # the study's in the tracking store, which those of trainings are shown under
 
     def checked(self, validation: Sequence[Question], workers: int) -> Job:
@@ -107,7 +113,7 @@ class Job:
         quality = [name for name in self.objectives if DIRECTIONS[name] == "maximize"]
         if len(quality) != 1:
             raise UserError("the objectives need accuracy or f1, one of them: add it")
-        if self.sampler not in SAMPLERS:
+        if not isinstance(self.sampler, BaseSampler) and self.sampler not in SAMPLERS:
             raise UserError(f"there is no sampler {self.sampler!r}: choose among {', '.join(SAMPLERS)}")
         counts = {"trials": self.trials, "workers": workers, "concurrency": self.concurrency}
         for what, number, least in [*((what, n, 1) for what, n in counts.items()), ("seed", self.seed, 0)]:
@@ -127,16 +133,41 @@ class Job:
         lms_of(default, self.lm)
         small = self._countable([name for name in self.objectives if name not in quality])
         check_networks(self.space, self.train)
-        return replace(self, objectives=[*quality, *small])
+        found = replace(self, objectives=[*quality, *small])
+        found._check_optuna(workers)
+        return found
+
+    def _check_optuna(self, workers: int) -> None:
+        """Raise UserError for a study, sampler, pruner or callbacks of the user's that cannot be used."""
+        for what, given, kind in (("pruner", self.pruner, BasePruner), ("study", self.own, optuna.Study)):
+            if given is not None and not isinstance(given, kind):
+                raise UserError(f"the {what} is a {type(given).__name__}: pass one of Optuna's")
+        for one in self.callbacks:
+            if not callable(one):
+                raise UserError(f"{one!r} is no callback: pass functions of a study and a trial")
+        if self.own is not None:
+            wanted = [DIRECTIONS[name] for name in self.objectives]
+            has = [direction.name.lower() for direction in self.own.directions]
+            if has != wanted:
+                raise UserError(
+                    f"the study {self.study!r} is to {' and '.join(has)}, and {', '.join(self.objectives)} "
+                    f"need directions={wanted}: pass a study with these, or other objectives"
+                )
+            if self.storage is not None:
+                raise UserError("the study has a storage of its own: leave out storage=")
+        if workers > 1 and (self.own or self.pruner or self.callbacks or not isinstance(self.sampler, str)):
+            raise UserError(
+                f"{workers} workers are processes, which get no objects of Optuna's: leave out workers=, or "
+                "pass study= and sampler= by name with a storage= and no pruner= and callbacks="
+            )
+
+    @property
+    def sampler_name(self) -> str:
+        return self.sampler if isinstance(self.sampler, str) else type(self.sampler).__name__
 
     def _countable(self, small: list[str]) -> list[str]:
         """The objectives to be made small, with tokens in place of a cost that nobody knows."""
         engines = engines_of(self.space, self.lm)
-        counted = [name for name in small if name in ("cost", "calls", "tokens")]
-        if counted and any(isinstance(one, ForeignLM) for one in engines):
-            raise UserError(
-                f"the objective {counted[0]} needs LMs made by fm.lm: those of others are not counted"
-            )
         if "cost" not in small:
             return small
         unpriced = [one.model for one in engines if one.endpoint is not None and one.prices is None]
@@ -185,10 +216,10 @@ class Job:
         warnings.filterwarnings("ignore", category=ExperimentalWarning)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            kept = open_storage(self.storage, self.folder)
+            kept = None if self.own is not None else open_storage(self.storage, self.folder)
         except OSError as problem:
             raise unwritable(problem, self.folder) from None
-        study = optuna.create_study(
+        study = self.own or optuna.create_study(
             storage=kept,
             study_name=self.study,
             directions=[DIRECTIONS[name] for name in self.objectives],
@@ -197,11 +228,22 @@ class Job:
         mine, known = self.identity(), study.user_attrs.get("identity")
         if known is None:
             study.set_user_attr("home", self.home)
+            if self.own is None:
+                study.set_metric_names(self.objectives)  # which Optuna's plots show
+            else:
+                study.set_user_attr("own", True)
             study.set_user_attr("identity", mine)
             known = mine
+        elif self.own is not None:  # a study outlives the folder of an earlier call
+            study.set_user_attr("home", self.home)
         differs = next((name for name in mine if not same_lms(known.get(name), mine[name])), None)
         if differs is not None:
             what = {"train": "training data", "lm": "LM"}.get(differs, differs)
+            if self.own is not None:
+                raise UserError(
+                    f"the study {self.study!r} has trials of another tuning (its {what} differs): pass "
+                    "another"
+                )
             raise UserError(
                 f"{safe_url(self.storage)} holds another study {self.study!r} (its {what} differs): choose "
                 "another --study or --out"
@@ -214,7 +256,7 @@ class Job:
             "space": self.space.hash,
             "train": data.fingerprint(self.train),
             "objectives": self.objectives,
-            "sampler": self.sampler,
+            "sampler": self.sampler_name,
             "seed": self.seed,
             "lm": _lm_name(self.lm),
         }

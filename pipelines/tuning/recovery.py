@@ -43,14 +43,19 @@ def place_of(study: optuna.Study, trial: FrozenTrial) -> int:
     """A trial's place in the study: the number of trials before it that are neither replays nor retries."""
     if "place" in trial.system_attrs:
         return int(trial.system_attrs["place"])
-    return sum(
-        known.number < trial.number and is_original(known) for known in study.get_trials(deepcopy=False)
-    )
+    return sum(known.number < trial.number and is_original(known) for known in trials_tuned(study))
 
 
 def is_original(trial: FrozenTrial) -> bool:
     """Whether a trial opened a place of its own: it is no replay of another and no retry."""
     return "told_by" not in trial.user_attrs and "place" not in trial.system_attrs
+
+
+def trials_tuned(study: optuna.Study) -> list[FrozenTrial]:
+    """The trials of a study, without those that the user has made in a study of her own."""
+    trials = study.get_trials(deepcopy=False)
+    ours = [one for one in trials if "worker" in one.user_attrs or not is_original(one)]
+    return ours if len(ours) < len(trials) and study.user_attrs.get("own") else trials
 
 
 def retry(study: optuna.Study, trial: FrozenTrial) -> None:
@@ -75,13 +80,13 @@ class Crew:
     """The workers of a study, as one of them sees the others.
 
     Args:
-        storage: the one that the study is kept in.
+        storage: the one that the study is kept in; None for a study of the user's, who has it.
         folder: where workers that share a results folder hold their locks.
         alone: whether only they can be at the study.
     """
 
     study: optuna.Study
-    storage: BaseStorage
+    storage: BaseStorage | None
     folder: Path
     alone: bool
     token: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}")
@@ -123,14 +128,14 @@ class Crew:
         if not isinstance(self.storage, GrpcStorageProxy):
             yield
             return
-        over, id = threading.Event(), self._id(trial.number)
+        over, storage, id = threading.Event(), self.storage, self._id(trial.number)
 
         def beat() -> None:
             number = 0
             while not over.wait(BEAT_SECONDS if number else 0):
                 number += 1
                 try:
-                    self.storage.set_trial_user_attr(id, "pulse", number)
+                    storage.set_trial_user_attr(id, "pulse", number)
                 except Exception:  # finished meanwhile, or the proxy is away: the next beat may reach it
                     continue
 
@@ -156,7 +161,7 @@ class Crew:
         Those are the places, among so many, whose trials have all failed. Called with the lock of `asking`.
         """
         places: list[list[FrozenTrial]] = []
-        for trial in self.study.get_trials(deepcopy=False):
+        for trial in trials_tuned(self.study):
             if "place" in trial.system_attrs:
                 places[trial.system_attrs["place"]].append(trial)
             elif is_original(trial):
@@ -167,6 +172,11 @@ class Crew:
 
     def close(self, number: int) -> None:
         """Fail a running trial and queue it again, unless it has finished or another worker has closed it."""
+        if self.storage is None:
+            failed = self.study.tell(number, state=TrialState.FAIL, skip_if_finished=True)
+            if failed.state == TrialState.FAIL:
+                retry(self.study, failed)
+            return
         id = self._id(number)
         try:
             if self.storage.set_trial_state_values(id, state=TrialState.FAIL):
@@ -178,11 +188,13 @@ class Crew:
         worker = trial.user_attrs.get("worker")
         if worker == self.token:
             return False
+        if self.storage is None and worker is None:  # one that the user has asked for
+            return False
         if worker is None and self._taking.exists():  # the last worker here that took a trial was killed
             return True
         if worker is not None and (path := self._lock(worker)).exists():
             return _is_free(path)
-        return self.alone or self._is_silent(trial)
+        return self.storage is not None and (self.alone or self._is_silent(trial))
 
     def _is_silent(self, trial: FrozenTrial) -> bool:
         """Whether a trial without a heartbeat has shown no new pulse for long, by this machine's clock."""
@@ -203,6 +215,7 @@ class Crew:
 
     def _id(self, number: int) -> int:
         """Optuna's own number of a trial in its storage."""
+        assert self.storage is not None
         study = self.storage.get_study_id_from_name(self.study.study_name)
         return self.storage.get_trial_id_from_study_id_trial_number(study, number)
 

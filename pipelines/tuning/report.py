@@ -16,6 +16,7 @@ from ...optimizers.statistics.statistics import bootstrap_mean
 from ..base.html import html_table
 from ..base.wording import percent, used
 from ..runs.summary import rate
+from .recovery import trials_tuned
 from .worker import scores_of
 
 STATES = {
@@ -53,7 +54,7 @@ class TrialEntry(TypedDict, total=False):
 def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
     """The trials in the order in which they were made."""
     found = []
-    for trial in study.get_trials(deepcopy=False):
+    for trial in trials_tuned(study):
         attrs = trial.user_attrs
         state = "told" if "told_by" in attrs else STATES[trial.state]
         if trial.state == TrialState.FAIL and "failed" not in attrs:
@@ -93,7 +94,7 @@ def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry
     one with the fewest calls, then the one found first. With one objective it is the winner alone.
     """
     sign = -1 if study.directions[0] == StudyDirection.MAXIMIZE else 1
-    first = {trial.number: sign * trial.values[0] for trial in study.best_trials}
+    first = {trial.number: sign * trial.values[0] for trial in _best_trials(study)}
     front = sorted(
         (entry for entry in table if entry["trial"] in first and "scores" in entry),
         key=lambda entry: (first[entry["trial"]], entry["scores"]["calls"]["value"], entry["trial"]),
@@ -102,6 +103,17 @@ def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry
     for entry in front if len(study.directions) > 1 else front[:1]:
         known.setdefault(key_of(entry["setting"] or {}), entry)
     return list(known.values())
+
+
+def _best_trials(study: optuna.Study) -> list[FrozenTrial]:
+    """Optuna's best trials, without regard to those that the user has made herself."""
+    tuned = trials_tuned(study)
+    if len(tuned) == len(study.get_trials(deepcopy=False)):
+        return study.best_trials
+    tuned = [one for one in tuned if one.state == TrialState.COMPLETE]
+    apart = optuna.create_study(directions=study.directions)
+    apart.add_trials(tuned)
+    return [tuned[one.number] for one in apart.best_trials]
 
 
 def counts(trials: Sequence[TrialEntry]) -> dict[str, int]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dspy
 import optuna
+from optuna.pruners import BasePruner
+from optuna.samplers import BaseSampler
+from optuna.trial import FrozenTrial
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
@@ -85,7 +88,7 @@ class Study:
     """A study as it stands: `report` is what `study.json` holds, `best` the winning program.
 
     `best` raises UserError as long as no trial is finished. `run_id` is the study's run in MLflow; None when
-    it has none.
+    it has none, and `study` the Optuna study itself.
     """
 
     folder: Path
@@ -95,6 +98,7 @@ class Study:
     validation: Evaluation | None = None
     default: Evaluation | None = None
     run_id: str | None = None
+    study: optuna.Study | None = field(default=None, repr=False)
     _keep: Any = None  # a temporary folder lives as long as its study
 
     @property
@@ -134,11 +138,13 @@ def tune(
     lm: Any = None,
     trials: int = 50,
     objectives: Sequence[str] = ("accuracy",),
-    sampler: str = "tpe",
+    sampler: str | BaseSampler | None = None,
+    pruner: BasePruner | None = None,
+    callbacks: Sequence[Callable[[optuna.Study, FrozenTrial], None]] = (),
     seed: int = 0,
     out: str | Path | None = None,
     storage: str | None = None,
-    study: str = NAME,
+    study: str | optuna.Study = NAME,
     workers: int = 1,
     budget: str | Budget | None = None,
     concurrency: int = 64,
@@ -162,12 +168,15 @@ def tune(
         trials: settings to try; those that a finished run answers without a call are extra.
         objectives: `accuracy` or `f1`, and any of `cost`, `latency`, `calls`, `tokens` to be made small. With
             `latency`, trials share no calls: an answer that is not asked for again takes no time.
-        sampler: `tpe`, `nsga2`, `gp`, `random` or `grid`.
+        sampler: `tpe` (the default), `nsga2`, `gp`, `random` or `grid`, or one of Optuna's objects.
+        pruner: one of Optuna's, which stops trials of a single objective in place of the paired test.
+        callbacks: called with study and trial after each trial, as Optuna does; they may `study.stop()`.
         seed: of the sampler and of the order of the questions.
         out: folder of the study; the same call with the same folder goes on. None uses a temporary one.
         storage: URL of a database or of Optuna's gRPC proxy, where other machines join with the same
             `study`; None is a file in `out`.
-        study: the study's name in the storage.
+        study: the study's name in the storage; or a study of yours, whose sampler, pruner and storage are
+            then used, in this process, and whose earlier trials stay as they are.
         workers: processes on this machine.
         budget: ceilings such as `"2 USD, 500 calls"` on all that this folder pays; a fifth is kept for the
             validation. Other machines have budgets of their own.
@@ -179,6 +188,15 @@ def tune(
             that cannot be used. What was finished is kept.
         KeyboardInterrupt: likewise, after the report so far has been written.
     """
+    own = None if isinstance(study, str) else study
+    if isinstance(own, optuna.Study):
+        for what, given, has in (("sampler", sampler, own.sampler), ("pruner", pruner, own.pruner)):
+            if given not in (None, has):
+                raise UserError(
+                    f"the study has a {what} of its own ({type(has).__name__}): leave out {what}=, or make "
+                    "the study with the other"
+                )
+        sampler, pruner = own.sampler, own.pruner
     job = Job(
         space=space if isinstance(space, TuneSpace) else space_of(space, make_lm=make_lm),
         train=data.listed(train, "train"),
@@ -186,9 +204,12 @@ def tune(
         objectives=[objectives] if isinstance(objectives, str) else list(objectives),
         folder=Path(),
         storage=storage,
-        study=study,
+        study=own.study_name if isinstance(own, optuna.Study) else str(study),
+        own=own,
         trials=trials,
-        sampler=sampler,
+        sampler="tpe" if sampler is None else sampler,
+        pruner=pruner,
+        callbacks=list(callbacks),
         seed=seed,
         budget=budget if budget is None or isinstance(budget, Budget) else Budget.parse(budget),
         concurrency=concurrency,
@@ -299,7 +320,7 @@ def _finish(
         "study": job.study,
         "storage": safe_url(job.storage),
         "objectives": job.objectives,
-        "sampler": job.sampler,
+        "sampler": job.sampler_name,
         "seed": job.seed,
         "questions": {
             "train": len(job.train),
@@ -322,7 +343,7 @@ def _finish(
     report = as_json(report)
     write_json(job.folder / STUDY, report)
     pair = [*evaluations, None, None]
-    return Study(job.folder, job.study, report, winner, pair[0], pair[1], _keep=keep)
+    return Study(job.folder, job.study, report, winner, pair[0], pair[1], study=study, _keep=keep)
 
 
 def _validated(
@@ -400,7 +421,7 @@ def _described(job: Job, validation: Sequence[Question]) -> dict[str, Any]:
             **job.settings,
             "run_name": f"study {job.study}",
             "objectives": job.objectives,
-            "sampler": job.sampler,
+            "sampler": job.sampler_name,
             "seed": job.seed,
             "trials": job.trials,
             "storage": safe_url(job.storage),

@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NoReturn
 
 import optuna
 from optuna.exceptions import TrialPruned, UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from ...modules.base.errors import UserError
 from ...modules.base.space import Setting, key_of
 from ...optimizers.statistics.statistics import bootstrap_mean
 from ...optimizers.structure.pruning import behind, rungs, worth_going_on
 from ...optimizers.structure.search import SeededSampler, parameters_of, suggested
+from ..base.budget import BudgetSpent
 from ..runs.books import open_books
 from .job import Job
-from .recovery import is_original, place_of
+from .recovery import is_original, place_of, trials_tuned
 from .trial import Scored, Scorer
 
 POLL_SECONDS = 0.5
@@ -45,7 +47,11 @@ class StudyWorker:
         self.trials, planned = job.planned()
         self.scorer = Scorer(job)
         self.home = job.home
-        self.study.sampler = SeededSampler(job.sampler, job.seed, place_of, planned)
+        self._callbacks, self._prunes = job.callbacks, job.pruner is not None and len(job.objectives) == 1
+        self._stops = False
+        self._sampler = SeededSampler(job.sampler, job.seed, place_of, planned)
+        if job.own is None and job.pruner is not None:
+            self.study.pruner = job.pruner
 
     def run(self, ended: Callable[[FrozenTrial], None] = lambda trial: None) -> None:
         """Take trials until every place is done, here or elsewhere; `ended` is called after each.
@@ -53,7 +59,7 @@ class StudyWorker:
         Whatever stops it, the trial under way is given back: the next worker has it again, with the same
         setting and all rows that are finished.
         """
-        with self._crew.present():
+        with self._crew.present(), self._set_up():
             with self._crew.asking():
                 self._complete_replays()
             while True:
@@ -61,14 +67,33 @@ class StudyWorker:
                     asking.enter_context(self._crew.asking())
                     self._crew.sweep()
                     self._crew.requeue(self.trials)
-                    trials = self.study.get_trials(deepcopy=False)
+                    trials = trials_tuned(self.study)
                     waiting = any(trial.state == TrialState.WAITING for trial in trials)
                     if waiting or sum(map(is_original, trials)) < self.trials:
                         self._run_trial(asking, ended)
+                        if self._stops:
+                            raise BudgetSpent("a callback stopped the study")
                         continue
                     if not any(trial.state in OPEN for trial in trials):
                         return
                 time.sleep(POLL_SECONDS)
+
+    @contextmanager
+    def _set_up(self) -> Iterator[None]:
+        """Our sampler in the study, and a `stop` that is also seen here; then what the study had before."""
+        had, stop = self.study.sampler, self.study.stop
+
+        def stopping() -> None:
+            stop()
+            self._stops = True
+
+        self.study.sampler = self._sampler
+        setattr(self.study, "stop", stopping)  # noqa: B010  # which mypy takes for a method that is replaced
+        try:
+            yield
+        finally:
+            self.study.sampler = had
+            del self.study.stop
 
     # Taking trials --------------------------------------------------------------------------------
 
@@ -99,9 +124,19 @@ class StudyWorker:
                     self._add_replayed(trial.user_attrs["place"], others)
             ended(trial)
 
+        def call_users(study: optuna.Study, trial: FrozenTrial) -> None:
+            try:
+                for callback in self._callbacks:
+                    callback(study, trial)
+            except Exception as problem:
+                problems.append(problem)
+                raise
+
         self._crew.take()
         try:
-            self.study.optimize(objective, n_trials=1, catch=(_FailedTrialError,), callbacks=[add])
+            self.study.optimize(
+                objective, n_trials=1, catch=(_FailedTrialError,), callbacks=[add, call_users]
+            )
         except (UpdateFinishedTrialError, ValueError, AssertionError):
             # Optuna 5.0 raises these when another worker held this one for dead and queued the trial again:
             # the retry finds the rows. Any other problem is raised.
@@ -113,7 +148,7 @@ class StudyWorker:
     def _drawn(self, trial: Trial) -> Setting:
         """The setting that a trial is to try."""
         self._crew.claim(trial)
-        trials = self.study.get_trials(deepcopy=False)
+        trials = trials_tuned(self.study)
         place = place_of(self.study, next(known for known in trials if known.number == trial.number))
         if place >= self.trials or self._is_double(trials, trial.number, place):
             trial.set_user_attr("stopped", True)
@@ -162,12 +197,20 @@ class StudyWorker:
             own, others = self.scorer.measured(setting, number, scored_already)
             if number == planned[0] and (run_id := self.scorer.training_run(setting)):
                 trial.set_user_attr("training", run_id)
+            for name in objectives[1:]:
+                if all(map(math.isnan, own.took.get(name, (0.0,)))):
+                    raise UserError(f"the LM does not say its {name}: take another objective, such as calls")
             if own.errors == number:
                 self._fail(trial, str(own.problem))
             if len(objectives) == 1:
                 trial.report(own.mean(objectives[0]), number)
             if number == planned[-1]:
                 break
+            if self._prunes:
+                if trial.should_prune():
+                    _note(trial, own)
+                    raise TrialPruned
+                continue
             best = [self._rival(finished, scored, number) for scored in (own, *others)]
             if all(
                 rival is not None
@@ -192,7 +235,7 @@ class StudyWorker:
         raise _FailedTrialError
 
     def _finished(self) -> list[FrozenTrial]:
-        return self.study.get_trials(deepcopy=False, states=DONE)
+        return [trial for trial in trials_tuned(self.study) if trial.state in DONE]
 
     def _rival(self, finished: list[FrozenTrial], scored: Scored, number: int) -> list[float | None] | None:
         """The scores of the best finished trial that took no more of anything else on as many questions."""

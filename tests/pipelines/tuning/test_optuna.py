@@ -1,0 +1,157 @@
+"""The user's own Optuna: her study, sampler, pruner and callbacks go in, and a study comes out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import dspy
+import optuna
+import pytest
+from tuned import ORDERS, critic_first, lm_at, questions, scripted_by
+
+import folkmoot as fm
+
+
+def tuned(url: str, **options: Any) -> fm.Study:
+    given: dict[str, Any] = {"trials": 3, "lm": lm_at(url), "tracking": False, "concurrency": 4}
+    return fm.tune(ORDERS, questions(0, 20), questions(20, 26), **{**given, **options})
+
+
+def with_earlier_trials(**options: Any) -> optuna.Study:
+    """A study of hers, with a finished, a failed and a running trial, and better than any of ours."""
+    study = optuna.create_study(direction="maximize", study_name="hers", **options)
+
+    def objective(trial: optuna.Trial) -> float:
+        trial.suggest_float("x", 0, 1)
+        if trial.number == 1:
+            raise RuntimeError
+        return 7.0
+
+    study.optimize(objective, n_trials=2, catch=(RuntimeError,))
+    study.ask()
+    return study
+
+
+@pytest.mark.parametrize("kept", ["memory", "sqlite"])
+def test_a_study_of_hers_keeps_her_trials_and_sampler_and_is_the_result(
+    scripted: Any, tmp_path: Path, kept: str
+) -> None:
+    scripted.reply = scripted_by(critic_first)
+    storage = None if kept == "memory" else f"sqlite:///{tmp_path / 'hers.db'}"
+    sampler = optuna.samplers.RandomSampler(seed=3)
+    mine = with_earlier_trials(sampler=sampler, storage=storage)
+    mine.pruner = optuna.pruners.NopPruner()
+    hers = mine.get_trials()
+    found = tuned(scripted.url, study=mine, out=tmp_path / "out")
+    assert found.study is mine
+    assert mine.sampler is sampler
+    assert "stop" not in vars(mine)
+    assert mine.trials[:3] == hers
+    assert found.report["trials"]["complete"] == 3
+    assert found.report["sampler"] == "RandomSampler"
+    assert mine.best_trials[0].value == 7.0  # hers
+    assert found.best  # ours
+    assert found.validation is not None
+    assert min(trial["trial"] for trial in found.trials) == 3
+    again = tuned(scripted.url, study=mine, trials=4)  # in a new folder, as a notebook's next cell would
+    assert again.report["trials"]["complete"] == 4
+    assert again.validation is not None
+    optuna.visualization.matplotlib.plot_optimization_history(mine)
+
+
+def test_callbacks_get_study_and_trial_and_may_stop_the_study(scripted: Any) -> None:
+    scripted.reply = scripted_by(critic_first)
+    mine = optuna.create_study(direction="maximize")
+    seen: list[tuple[optuna.Study, int]] = []
+
+    def stop_at_two(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
+        seen.append((study, trial.number))
+        if len(seen) == 2:
+            study.stop()
+
+    found = tuned(scripted.url, study=mine, trials=9, callbacks=[stop_at_two])
+    assert len(seen) == 2
+    assert all(study is mine for study, _ in seen)
+    assert found.report["stopped"] == "a callback stopped the study"
+    assert found.validation is not None
+    assert found.best
+
+
+def test_a_sampler_and_a_pruner_without_a_study(scripted: Any) -> None:
+    scripted.reply = scripted_by(critic_first)
+
+    class PrunesAll(optuna.pruners.BasePruner):
+        def prune(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> bool:
+            return bool(trial.number)
+
+    sampler = optuna.samplers.TPESampler(seed=1)
+    found = tuned(scripted.url, sampler=sampler, pruner=PrunesAll(), trials=3)
+    assert found.report["trials"]["pruned"] >= 1
+    assert found.study is not None
+    assert found.study.metric_names == ["accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"study": optuna.create_study()}, "is to minimize"),
+        ({"study": optuna.create_study(direction="maximize"), "sampler": "gp"}, "a sampler of its own"),
+        ({"study": optuna.create_study(direction="maximize"), "workers": 2}, "leave out workers="),
+        ({"callbacks": [print], "workers": 2}, "leave out workers="),
+        ({"callbacks": ["print"]}, "is no callback"),
+        ({"study": 3}, "is a int"),
+        ({"pruner": "median"}, "is a str"),
+        ({"sampler": 3}, "no sampler 3"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_a_call(
+    scripted: Any, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(fm.UserError, match=said):
+        tuned(scripted.url, **options)
+    assert scripted.requests == []
+
+
+def test_an_error_of_a_callback_is_raised(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = scripted_by(critic_first)
+
+    def wrong(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        tuned(scripted.url, callbacks=[wrong], out=tmp_path)
+
+
+class Silent(dspy.BaseLM):  # type: ignore[misc]
+    """An LM of hers; what it uses is known, or not."""
+
+    def __init__(self, usage: dict[str, int] | None) -> None:
+        super().__init__("mine", cache=False)
+        self.usage, self.asked = usage, 0
+
+    def forward(self, prompt: Any = None, messages: Any = None, **_: Any) -> Any:
+        self.asked += 1
+        message = SimpleNamespace(content='{"explanation": "so", "answer": "A", "reasoning": "so"}')
+        choices = [SimpleNamespace(message=message, finish_reason="stop")]
+        return SimpleNamespace(choices=choices, usage=self.usage or {}, model="mine")
+
+    async def aforward(self, *args: Any, **named: Any) -> Any:
+        return self.forward(*args, **named)
+
+
+@pytest.mark.parametrize("objective", ["calls", "tokens"])
+def test_any_metered_lm_has_calls_and_tokens_to_make_small(objective: str) -> None:
+    lm = Silent({"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10})
+    space = {"program": "single", "strategy": "simple", "sampling": {"temperature": [None, 0.5]}}
+    objectives = ["accuracy", objective]
+    given: Any = {"lm": lm, "trials": 2, "objectives": objectives, "tracking": False, "cache": False}
+    found = fm.tune(space, questions(0, 12), questions(20, 26), **given)
+    took = {entry["scores"][objective]["value"] for entry in found.trials}
+    assert took == {10.0 if objective == "tokens" else 1.0}
+    if objective == "tokens":
+        given["lm"] = Silent(None)
+        with pytest.raises(fm.UserError, match="does not say its tokens"):
+            fm.tune(space, questions(0, 12), questions(20, 26), **given)
+        assert given["lm"].asked <= 12
