@@ -21,7 +21,7 @@ from ..data import load as data
 from ..evaluation.answering import CONCURRENCY
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
-from ..lms.named import SETTINGS, lm, lm_identity
+from ..lms.named import SETTINGS, lm, lm_given, lm_identity
 from ..programs.seats import EVERY, LMOptions
 from ..runs.manifest import MANIFEST, lms_of
 from ..runs.progress import Progress
@@ -110,7 +110,7 @@ def match_budget(
         )
     if pilot < 1:
         raise UserError(f"pilot is {pilot}: give a number of questions from 1 up")
-    lms = list(lm) if isinstance(lm, list | tuple) and lm else [lm]
+    lms = [lm_given(one) for one in (lm if isinstance(lm, list | tuple) and lm else [lm])]
     once = SingleAgent(SELF_CONSISTENCY, samples=1)
     used = [_checked_lm(matched, once, one) for one in lms]
     spent, rows = tokens_per_question(matched.rows)

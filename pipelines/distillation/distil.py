@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dspy
-
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
@@ -29,7 +27,7 @@ from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
 from ..lms.foreign import billed_as
 from ..lms.ledger import LEDGER, totals
-from ..lms.named import engine_of
+from ..lms.named import engine_of, lm_given
 from ..lms.named import lm as make_one
 from ..lms.store import CALLS
 from ..programs.resolve import MakeLM
@@ -200,7 +198,7 @@ def plan_distil(
         )
     calls = sum(rows[question.id]["usage"]["calls"] for question in usable) / len(usable)
     parts = split_questions(usable, {question.id: rows[question.id]["correct"] for question in usable}, seed)
-    language_model = lm or dspy.settings.lm
+    language_model = lm_given(lm)
     identity = lms_of(SingleAgent(), language_model)["*"]
     program = team_of(matched, team)
     seat_team(program, matched, language_model, identity, make_lm)

@@ -26,6 +26,7 @@ from ..base.wording import counted
 from ..data import load as data
 from ..data.embeddings import Embedder
 from ..evaluation.plan import account_of
+from ..lms.named import lm_given
 from ..programs.networks import OF_PROGRAM, default_embedding
 from ..programs.resolve import program_of
 from ..runs.books import open_books
@@ -108,7 +109,7 @@ def train(
     network, training = _untrained(network, chosen, embedding, preset)
     questions = data.listed(train, "train")
     data.check_asked(questions)
-    lm = lm or dspy.settings.lm
+    lm = lm_given(lm)
     with out_folder(out) as (folder, keep):
         account = account_of(budget, network, lm, folder, folder / CALLS)
         with open_books(account=account), displayed_training(progress) as tell:

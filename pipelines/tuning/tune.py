@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dspy
 import optuna
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
@@ -28,6 +27,7 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.ledger import totals
 from ..lms.named import lm as make
+from ..lms.named import lm_given
 from ..programs.networks import Unanswered
 from ..programs.resolve import MakeLM
 from ..runs.books import open_books
@@ -200,7 +200,7 @@ def tune(
     job = Job(
         space=space if isinstance(space, TuneSpace) else space_of(space, make_lm=make_lm),
         train=data.listed(train, "train"),
-        lm=lm or dspy.settings.lm,
+        lm=lm_given(lm),
         objectives=[objectives] if isinstance(objectives, str) else list(objectives),
         folder=Path(),
         storage=storage,

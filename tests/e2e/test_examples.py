@@ -96,3 +96,18 @@ def test_bad_input_is_one_line(how: str) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("folkmoot: 'nonsense' is no LM name")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_bring_your_own(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reply(body: Any) -> str:
+        if "[[ ##" in str(body["messages"]):  # as DSPy's adapter asks
+            return "[[ ## reasoning ## ]]\nso\n\n[[ ## answer ## ]]\nA\n\n[[ ## completed ## ]]"
+        return "Reasoning: so\nAnswer: A"
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none-0000000000")
+    with ScriptedServer(reply) as server:
+        said = asked(how, "bring_your_own.py", server)
+        assert f"in all: {len(server.bodies)} calls, in MLflow as 'my own experiment'" in said
+    assert "differ in prompt layout (a deliberation: folkmoot's; my module: DSPy's own" in said
+    for name in ("rag", "team", "compiled/program", "tuned"):
+        assert (tmp_path / "runs/bring_your_own" / name).is_dir()
