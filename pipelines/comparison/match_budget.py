@@ -198,10 +198,10 @@ def _best_of(
 def _made_for(run: Evaluation, baseline: Evaluation) -> bool:
     """Whether the questions, the LM and what was spent on how many rows are those of the run."""
     made, described = baseline.summary.run, run.summary.run
-    lms, noted = {_place(lm) for lm in described["lms"].values()}, made["settings"][MATCH]
+    noted = made["settings"][MATCH]
     return (
         made["data_fingerprint"] == described["data_fingerprint"]
-        and all(_place(lm) in lms for lm in made["lms"].values())
+        and all(any(_same_lm(lm, one) for one in described["lms"].values()) for lm in made["lms"].values())
         and isinstance(noted, dict)
         and (noted.get("tokens_per_question"), noted.get("rows")) == tokens_per_question(run.rows)
     )
@@ -339,7 +339,7 @@ def lm_of_run(
     profile = Profile(**used[wanted]["profile"]) if used[wanted]["profile"] else None
     made = lms.make(wanted, profile=profile, **settings)
     endpoint = (lm_identity(made) or {}).get("endpoint")
-    if (named is None or not other) and endpoint != used[wanted]["endpoint"]:
+    if (named is None or not other) and used[wanted]["endpoint"] not in (endpoint, wanted):
         more = ", or name another LM with --lm" if other else ""
         raise UserError(
             f"{run.folder} used {used[wanted]['endpoint']}, not {endpoint}: give its address with "
@@ -355,7 +355,7 @@ def _checked_lm(matched: Evaluation, program: SingleAgent, lm: Any) -> dict[str,
 
     used: dict[str, Any] = lms_of(program, lm or dspy.settings.lm)["*"]
     known = matched.summary.run["lms"].values()
-    if all(_place(used) != _place(other) for other in known):
+    if not any(_same_lm(used, other) for other in known):
         names = ", ".join(dict.fromkeys(str(other["endpoint"]) for other in known)) or "none that is known"
         raise UserError(
             f"{used['endpoint']} is not an LM of {matched.folder}, which used {names}: match it with that one"
@@ -363,5 +363,7 @@ def _checked_lm(matched: Evaluation, program: SingleAgent, lm: Any) -> dict[str,
     return used
 
 
-def _place(lm: Mapping[str, Any]) -> tuple[Any, Any]:
-    return lm["name"], lm["endpoint"]
+def _same_lm(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two are one LM, as far as is known: of an LM that is DSPy's own no address is."""
+    placed = {lm["endpoint"] for lm in (one, other)} - {one["name"]}
+    return bool(one["name"] == other["name"]) and len(placed) < 2

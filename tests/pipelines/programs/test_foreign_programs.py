@@ -481,6 +481,11 @@ def test_it_is_compared_with_a_note_on_the_layout_and_matched(server: ScriptedSe
     )
     matched = fm.match_budget(runs[0], questions(), lm=lm, tracking=False)
     assert matched.accuracy == 1
+    (tmp_path / "again").mkdir()
+    ours = fm.lm("openai/scripted", api_base=server.url)  # the address of DSPy's own LM nobody has noted
+    assert (
+        fm.match_budget(runs[0], questions(), lm=ours, out=tmp_path / "again", tracking=False).accuracy == 1
+    )
     silent = run(lambda question: "A", out=tmp_path / "silent")
     with pytest.raises(fm.UserError, match=r"not an LM of|no call of an LM was seen"):
         fm.match_budget(silent, questions(), lm=lm)
