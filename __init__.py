@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .modules.protocols.strategies import STRATEGIES as STRATEGIES
     from .modules.protocols.strategies import Strategy as Strategy
     from .modules.protocols.team.team import SupervisedTeam as SupervisedTeam
+    from .modules.reading.metrics import Metric as Metric
     from .modules.reading.question import Question as Question
     from .optimizers.policy.settings import TrainingSettings as TrainingSettings
     from .optimizers.prompts.demos import labelled_demos as labelled_demos
@@ -66,6 +67,7 @@ _WHERE = {
     "Embedder": ".pipelines.data.embeddings",
     "Ensemble": ".modules.protocols.ensemble",
     "Evaluation": ".pipelines.evaluation.earlier",
+    "Metric": ".modules.reading.metrics",
     "NetworkConfig": ".modules.network.config",
     "Pair": ".pipelines.comparison.pairs",
     "Profile": ".modules.agents.profile",

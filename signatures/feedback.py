@@ -6,6 +6,7 @@ GOLD = "The right answer is {gold}."
 WON = "The program answered {answer}, which is right (decided by {decided_by})."
 LOST = "The program answered {answer}, which is wrong (decided by {decided_by})."
 PARTLY = "The program answered {answer}, which is partly right: F1 {f1:.2f} (decided by {decided_by})."
+GRADED = "The program answered {answer}, which the metric scores {score:.3g}."
 UNREAD = "No answer could be read from the program, which counts as wrong (decided by {decided_by})."
 FAILED = "The program failed on this question ({error}), which counts as wrong."
 

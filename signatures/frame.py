@@ -18,6 +18,7 @@ ANSWER_FORMS = {
     "boolean": "yes or no (yes if the statement is true)",
     "number": "one number in digits, without a unit",
     "span": "the shortest phrase that answers the question",
+    "open": "your full answer to the question, in your own words",
 }
 
 UNREADABLE = (

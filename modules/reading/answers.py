@@ -1,4 +1,4 @@
-"""Reads and compares answers: one pure normaliser a kind (choice, boolean, number, span), none guessing."""
+"""Reads and compares answers: one pure normaliser a kind (choice, boolean, number, text), none guessing."""
 
 import re
 import string
@@ -27,7 +27,7 @@ __all__ = [
     "score",
 ]
 
-Kind = Literal["choice", "boolean", "number", "span"]
+Kind = Literal["choice", "boolean", "number", "span", "open"]
 
 _TRUE, _FALSE = frozenset(("yes", "true")), frozenset(("no", "false"))
 _TRUTH = r"(?P<word>yes|no|true|false)"
@@ -208,10 +208,10 @@ def em_f1(prediction: str | None, gold: str) -> tuple[float, float]:
 
 
 def read_answer(text: str | None, kind: Kind, choices: Mapping[str, str] | None = None) -> str | None:
-    """The canonical answer in a text: a label, "yes" or "no", a plain decimal ("-3.5"), or the stripped span.
+    """The canonical answer in a text: a label, "yes" or "no", a plain decimal ("-3.5"), or the stripped text.
 
-    None when the text has no readable answer of this kind; a span has a letter, a digit or a symbol. Raises
-    ValueError for kind choice without choices.
+    None when the text has no readable answer of this kind; a span or open one has a letter, a digit or a
+    symbol. Raises ValueError for kind choice without choices.
     """
     if text is None:
         return None
@@ -251,7 +251,7 @@ def answer_key(answer: str, kind: Kind) -> str:
     """
     if kind == "choice":
         return answer.strip().casefold()
-    if kind == "span":
+    if kind in ("span", "open"):
         return normalise_span(answer) or answer.strip().casefold()  # "The The" and "A" are not the same band
     key = read_answer(answer, kind)
     if key is None:
@@ -276,7 +276,7 @@ def same_answer(a: str | None, b: str | None, kind: Kind) -> bool:
 
 def infer_kind(answer: str | None, choices: Mapping[str, str] | None) -> Kind:
     """The kind of a question that does not state it: choice with choices, else by the look of its gold
-    answer.
+    answer; never open.
 
     A year looks like a number: a data set of spans must state its kind.
     """
@@ -301,8 +301,8 @@ def score(answer: str | None, gold: str, kind: Kind, choices: Mapping[str, str] 
     """Score one answer against the gold one; an answer of None, or of another kind, is wrong.
 
     A choice is correct with the gold label or a label whose option has the same text; a span when it
-    matches exactly. Raises ValueError when the gold itself is none of the choices, no number, or no
-    boolean: a fault of the data.
+    matches exactly, and so does free text (kind open), which is why that needs a metric. Raises ValueError
+    when the gold itself is none of the choices, no number, or no boolean: a fault of the data.
     """
     if kind == "span":
         em, f1 = em_f1(answer, gold)

@@ -25,7 +25,8 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     Fields: `id` and `question` (text, not blank); `choices` (label → text, 2 to 26 of them) or None;
     `answer`, the gold, or None when unlabelled (for choices always a label: the text of exactly one
     option is turned into its label, and a label wins over a text); `context` (a passage, a list of
-    passages, or None); `kind` (choice, boolean, number or span; inferred when not given); `meta` (dict).
+    passages, or None); `kind` (choice, boolean, number, span or open; inferred when not given, but never
+    open: free text, which needs a metric to be scored by); `meta` (dict).
 
     `inputs()` holds question, choices, context and kind. A whole question stays a `Question` under
     `copy`, `with_inputs` and `Question(base)`; a part of one (`inputs`, `labels`, `without`) is a plain

@@ -12,9 +12,13 @@ from .answers import Kind
 class ResultRow(TypedDict):
     """A line of `results.jsonl`.
 
-    `answer` is None when none could be read and when the question failed, which `error` then says. `correct`
-    is False in both cases; `em` and `f1` are in 0 … 1, None but for questions of the kind `span`; `strict` is
-    there for those of the kind `number`: whether the answer was right and stated in the data's own form.
+    `answer` is None when none could be read and when the question failed, which `error` then says; a metric
+    that gave no score is such an error, too, but the answer is kept. `correct` is False in all these cases,
+    and None where the metric gives a score that is neither right nor wrong; `score` is what the metric said,
+    1 or 0 for right and wrong, and None for an error; rows of earlier versions lack it. `feedback` is what
+    the metric said beside it, and `metric_usage` what its own LM calls took, which `usage` leaves out. `em`
+    and `f1` are in 0 … 1, None but for questions of the kind `span`; `strict` is there for those of the kind
+    `number`: whether the answer was right and stated in the data's own form.
     `transcript` has the turns as `Turn.to_dict` gives them, `meta` the fields of the question's `meta` that
     are text or numbers. `seconds` is how long the question took. `truncated` says whether any of its replies
     was cut off at a token limit, and `finish_reason`, in the endpoint's own words, how they ended: `length`
@@ -30,7 +34,7 @@ class ResultRow(TypedDict):
     choices: dict[str, str] | None
     answer: str | None
     gold: str
-    correct: bool
+    correct: bool | None
     em: float | None
     f1: float | None
     decided_by: str | None
@@ -45,4 +49,13 @@ class ResultRow(TypedDict):
     truncated: NotRequired[bool]
     strict: NotRequired[bool]
     raw: NotRequired[str]
+    score: NotRequired[float | None]
+    feedback: NotRequired[str]
+    metric_usage: NotRequired[UsageFields]
     worth: NotRequired[list[list[Any]]]
+
+
+def score_in(row: ResultRow, least: float = 0.0) -> float:
+    """What the metric gave; 1 or 0 in rows of versions that had accuracy alone, `least` for an error."""
+    given = row.get("score", float(bool(row["correct"])))
+    return least if given is None else given

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...modules.base.fence import cut, disarm, one_line
 from ...modules.reading.answers import score
+from ...modules.reading.metrics import Graded
 from ...modules.reading.question import Question
 from ...signatures import feedback as words
 
@@ -16,15 +17,22 @@ DECIDERS = ("judge", "supervisor")
 Turn = Mapping[str, Any]
 
 
-def feedback(question: Question, prediction: Mapping[str, Any], seat: str | None = None) -> str:
+def feedback(
+    question: Question,
+    prediction: Mapping[str, Any],
+    seat: str | None = None,
+    graded: Graded | None = None,
+) -> str:
     """What to say to whoever rewrites the instructions of `seat` (None: of the program) about this question.
 
     The lines say what the right answer is and what became of it: each agent's answers by round, who turned
     from right to wrong or back and after whom, what a judge, supervisor or evaluator missed, and which
     replies could not be read. What LMs said is quoted on one line, cut, and with nothing in it that a prompt
-    could take for a mark of its own.
+    could take for a mark of its own. With the score of a metric (`graded`) they say that instead of who was
+    right when.
     """
-    return "\n".join(_Account(question, prediction, seat).lines())
+    account = _Account(question, prediction, seat)
+    return "\n".join(account.lines() if graded is None else account.graded(graded))
 
 
 def quoted(text: Any, most: int = MAX_QUOTE_CHARS) -> str:
@@ -49,6 +57,16 @@ class _Account:
         yield from self._swayed()
         yield from self._unreadable()
         yield from self._decided()
+        yield from self._own()
+
+    def graded(self, graded: Graded) -> Iterator[str]:
+        answer, error = self.prediction.get("answer"), self.prediction.get("error")
+        yield words.GOLD.format(gold=self.gold)
+        if error:
+            yield words.FAILED.format(error=quoted(error, 120))
+            return
+        yield words.GRADED.format(answer=self.shown(answer), score=graded.score)
+        yield from self._unreadable()
         yield from self._own()
 
     def right(self, answer: str | None) -> bool:

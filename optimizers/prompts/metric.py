@@ -8,6 +8,7 @@ from typing import Any
 import dspy
 
 from ...modules.reading.answers import score
+from ...modules.reading.metrics import Graded
 from ...modules.reading.question import Question
 from .feedback import feedback
 
@@ -30,7 +31,7 @@ def demonstrable(question: Question, answer: str | None) -> bool:
     return value(question, answer) >= (DEMONSTRABLE_F1 if question.kind == "span" else 1.0)
 
 
-class Metric:
+class OptimizerMetric:
     """The metric that every DSPy optimizer is given.
 
     Called to score, it gives `value`; called with a trace to collect demonstrations, whether the answer is
@@ -39,11 +40,18 @@ class Metric:
     Args:
         scored: called with every score, but not of those that come with a trace or feedback.
         seats: the name of the seat behind each of the student's predictors.
+        grade: another metric, of which `value` and `demonstrable` then know nothing: called as a metric is.
     """
 
-    def __init__(self, scored: Scored | None = None, seats: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        scored: Scored | None = None,
+        seats: Mapping[str, str] | None = None,
+        grade: Callable[..., Graded] | None = None,
+    ) -> None:
         self.scored = scored
         self.seats = dict(seats or {})
+        self.grade = grade
 
     def __call__(
         self,
@@ -55,11 +63,21 @@ class Metric:
     ) -> Any:
         answer = None if pred is None else pred.get("answer")
         if pred_name is not None:
-            said = feedback(gold, {} if pred is None else pred, self.seats.get(pred_name, pred_name))
-            return dspy.Prediction(score=value(gold, answer), feedback=said)
+            told = None if self.grade is None else self.grade(gold, pred, trace, pred_name, pred_trace)
+            if told is not None and told.feedback is not None:
+                return dspy.Prediction(score=told.score, feedback=told.feedback)
+            said = feedback(gold, {} if pred is None else pred, self.seats.get(pred_name, pred_name), told)
+            return dspy.Prediction(score=value(gold, answer) if told is None else told.score, feedback=said)
         if trace is not None:
-            return demonstrable(gold, answer)
-        found = value(gold, answer)
+            return self.demonstrable(gold, pred, trace)
+        found = value(gold, answer) if self.grade is None else self.grade(gold, pred).score
         if self.scored is not None:
             self.scored(gold, pred, found)
         return found
+
+    def demonstrable(self, gold: Question, pred: Any, trace: Any = ()) -> bool:
+        """Whether what led to a prediction may be shown: it is right, or scores as a span answer has to."""
+        if self.grade is None:
+            return demonstrable(gold, None if pred is None else pred.get("answer"))
+        graded = self.grade(gold, pred, trace)
+        return graded.score >= DEMONSTRABLE_F1 if graded.correct is None else graded.correct

@@ -18,7 +18,7 @@ from ...modules.base.registry import Registry
 from ...modules.protocols.nearest import NearestDemos, Shown
 from ...modules.reading.question import Question
 from .candidates import demos_of
-from .metric import Metric, demonstrable
+from .metric import OptimizerMetric
 from .proposer import ProposalAdapter, Proposer
 from .student import Student
 
@@ -45,7 +45,7 @@ class Bench:
     student: Student
     learn: list[Question]
     select: list[Question]
-    metric: Metric
+    metric: OptimizerMetric
     proposer: Proposer
     settings: Settings
     threads: int
@@ -219,7 +219,7 @@ def knn(bench: Bench) -> list[Student]:
         failure_score=0.0,
     )
     names = {id(predictor): name for name, predictor in student.program.named_predictors()}
-    pool = [_solved(one, student, names) for one in solved]
+    pool = [_solved(one, student, names, bench.metric) for one in solved]
     nearest = bench.student.deepcopy()
     nearest.program = NearestDemos(nearest.program, pool, bench.settings["k"])
     return [nearest]
@@ -362,12 +362,14 @@ def _mipro(bench: Bench, **shown: int) -> Any:
     )
 
 
-def _solved(one: Mapping[str, Any], student: Student, names: Mapping[int, str]) -> Shown:
+def _solved(
+    one: Mapping[str, Any], student: Student, names: Mapping[int, str], metric: OptimizerMetric
+) -> Shown:
     """A learning question with what to show of it: each seat's own work if it led to the right answer, else
     the right answer alone."""
     question, prediction = one["example"], one["prediction"]
     demos: dict[str, dict[str, Any]] = {}
-    if demonstrable(question, prediction.get("answer")):
+    if metric.demonstrable(question, prediction):
         for predictor, inputs, outputs in one["trace"]:
             if id(predictor) in names:
                 demos[names[id(predictor)]] = {**inputs, **dict(outputs)}

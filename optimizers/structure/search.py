@@ -28,7 +28,7 @@ DIRECTIONS: dict[str, Literal["maximize", "minimize"]] = {
     "calls": "minimize",
     "tokens": "minimize",
 }
-"""Objective → Optuna's name of its direction."""
+"""Objective → Optuna's name of its direction; that of any other, a metric's name, is to be made large."""
 
 SAMPLERS = ("tpe", "nsga2", "gp", "random", "grid")
 STARTUP = 10  # trials drawn at random before a model of the space is worth anything

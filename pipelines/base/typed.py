@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 Text = InstanceOf[str]  # pydantic's own text refuses halves of surrogate pairs, which LMs do write
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Amount = Annotated[float, Field(ge=0, le=1e18)]
+Signed = Annotated[float, Field(ge=-1e18, le=1e18)]
 _PLAIN: dict[Any, Any] = {str: Text, int: Number, float: Amount}
 
 

@@ -26,7 +26,9 @@ def counted(number: int, thing: str) -> str:
 
 
 def percent(score: Mapping[str, float]) -> str:
-    return f"{score['value']:.1%} [{score['low']:.1%}, {score['high']:.1%}]"
+    """A share in percent with its interval; a score that is none (`rate` is False) in its own unit."""
+    form = "{:.1%} [{:.1%}, {:.1%}]" if score.get("rate", True) else "{:.3g} [{:.3g}, {:.3g}]"
+    return form.format(score["value"], score["low"], score["high"])
 
 
 def points(difference: float, low: float, high: float) -> str:
@@ -68,6 +70,16 @@ def tokens_used(usage: Mapping[str, Any]) -> str:
 
     asked = part("prompt_tokens", cached_prompt_tokens="cached", cache_write_tokens="written to cache")
     return f"{asked} + {part('completion_tokens', reasoning_tokens='reasoning')} tokens"
+
+
+def difference_text(value: float, is_rate: bool, form: str = "+.1f") -> str:
+    """A difference between rates in points, between scores in their own unit."""
+    return f"{100 * value:{form}}" if is_rate else f"{value:{form.replace('.1f', '.3g')}}"
+
+
+def difference_unit(is_rate: bool, metric: str) -> str:
+    """What follows a difference: a space and its unit."""
+    return " points" if is_rate else f" in {metric}"
 
 
 class Apart(NamedTuple):

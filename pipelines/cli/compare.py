@@ -120,7 +120,7 @@ def _matched(
         )
     if len(lms) > 1:
         best = found.summary.run["lms"]["*"]["name"]
-        sentences.append(f"The baseline is the most often right of these, {best} ({found.accuracy:.1%}).")
+        sentences.append(f"The baseline is the most often right of these, {best} ({found.score:.3g}).")
     return found, " ".join(sentences)
 
 
@@ -166,18 +166,21 @@ def _scores(found: Comparison) -> Table:
     many = len(found) > 1
     spans = found.runs[0].f1 is not None
     table = plain_table(
-        *("run", "accuracy"),
+        *("run", found.runs[0].metric if len({run.metric for run in found.runs}) == 1 else "score"),
         *(["F1"] if spans else []),
         "difference",
         *(["F1 difference"] if spans else []),
-        *("p" if found[0].clustered else "p (McNemar)", *(["p (Holm)"] if many else [])),
+        *(
+            "p" if found[0].clustered or not found[0].is_rate else "p (McNemar)",
+            *(["p (Holm)"] if many else []),
+        ),
         *("won : lost", "odds ratio"),
         no_wrap=True,
     )
     for run, pair in _lines(found):
         table.add_row(
             run.name,
-            percent(run.accuracy),
+            percent(run.score),
             *([percent(run.f1) if run.f1 else ""] if spans else []),
             *_against(pair, spans, many),
         )
@@ -192,12 +195,12 @@ def _against(pair: Pair | None, spans: bool, many: bool) -> list[str]:
     parted = pair.only_a or pair.only_b
     return [
         # With nothing to resample from, the interval would have no width, as if all were known.
-        points(pair.difference, *pair.interval) if parted else "none seen",
+        pair.amounts(*pair.interval) if parted else "none seen",
         *([points(*pair.f1) if pair.f1 else ""] if spans else []),
         f"{pair.p:.2g}",
         *([f"{pair.p_adjusted:.2g}"] if many else []),
         f"{len(pair.only_a)} : {len(pair.only_b)}",
-        "{:.2f} [{:.2f}, {:.2f}]".format(*pair.odds) if parted else "",
+        "{:.2f} [{:.2f}, {:.2f}]".format(*pair.odds) if parted and pair.odds else "",
     ]
 
 
@@ -233,7 +236,8 @@ def _show_discordant(out: Console, found: Comparison, pair: Pair, most: int) -> 
     if not shown:
         return
     out.print()
-    head = f"{pair.a} or {pair.b} alone is right on {counted(parted, 'question')}; {len(shown)} of them:"
+    well = "is right" if pair.is_rate else "answered better"
+    head = f"{pair.a} or {pair.b} alone {well} on {counted(parted, 'question')}; {len(shown)} of them:"
     out.print(Text(head), soft_wrap=True)
     for row in shown:
         asked = shortened(str(row["question"]), LONGEST_QUESTION)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
+from ...modules.reading.metrics import check_metric, metric_of
 from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import optimizer_of
 from ..base.journal import read_object
@@ -109,6 +110,8 @@ def plan(options: CompileOptions) -> CompilationPlan:
     held_out = (options.validation_split, options.validation_limit, options.seed)
     validation, validation_split = data.load_part(str(options.validation), "validation", *held_out, **read)
     found = check_input(program, train, validation, chosen, options.concurrency)
+    for questions in (train, validation):
+        check_metric(metric_of(options.metric), questions)
     learn, select = split(train, chosen, options.preset, options.seed)
     language_model = lms.seat(program)
     lms_of(program, language_model)
@@ -164,7 +167,7 @@ def run(planned: CompilationPlan) -> tuple[dict[str, Any], int]:
                 tracking=options.track,
                 settings=planned.settings,
                 progress=options.progress,
-                **options.named("optimizer", "preset", "budget", "seed", "concurrency", "cache"),
+                **options.named("metric", "optimizer", "preset", "budget", "seed", "concurrency", "cache"),
             )
         result = compiled.compilation.to_dict()
     except KeyboardInterrupt:

@@ -19,6 +19,7 @@ from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.protocols.team.team import SupervisedTeam
+from ...modules.reading.metrics import Metric, check_metric, metric_of
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
 from ..base.budget import Account, BudgetSpent
@@ -139,7 +140,7 @@ def show_outcome(options: EvaluateOptions, outcome: EvaluationOutcome) -> None:
         return
     lines = result_lines(outcome.summary, outcome.seconds)
     if options.quiet:
-        lines = {"accuracy": lines["accuracy"]}
+        lines = dict([next(iter(lines.items()))])
     else:
         if learnt := outcome.training:
             weights = ", ".join(f"{name} {weight:.2f}" for name, weight in learnt["weights"].items())
@@ -179,17 +180,26 @@ def plan(options: EvaluateOptions) -> EvaluationPlan:
         raise UserError(
             "no training questions are left to fit weights on: take fewer --demos or more training data"
         )
+    metric = metric_of(options.metric)
+    check_metric(metric, questions)
     language_model = lms.seat(program)
     seated = lms_of(program, language_model)
     settings = _settings(options, questions, train, warnings)
-    out = options.out or _default_out(options, program, seated, questions, settings)
-    check_engine(options.engine, options.workers, program, language_model, budget=options.budget is not None)
+    out = options.out or _default_out(options, program, seated, questions, settings, metric)
+    check_engine(
+        options.engine,
+        options.workers,
+        program,
+        language_model,
+        budget=options.budget is not None,
+        metric=metric,
+    )
     if options.record is not None:
         check_writable(options.record, "--record")
     if isinstance(program, Ensemble) and _lacks_weights(program):
         check_weighted(out, WEIGHTS, program, train, language_model)
     else:
-        check_folder(out, program, questions, language_model)
+        check_folder(out, program, questions, language_model, metric)
     asked, each = left_of(out, questions, options.retry_errors)
     if _lacks_weights(program):
         asked += left_of(out / WEIGHTS, train, options.retry_errors)[0]
@@ -214,7 +224,7 @@ def run(plan: EvaluationPlan) -> EvaluationOutcome:
     options, program = plan.options, plan.program
     began = time.monotonic()
     started = _Started()
-    names = ("concurrency", "engine", "workers", "record", "max_failures", "retry_errors", "cache")
+    names = ("metric", "concurrency", "engine", "workers", "record", "max_failures", "retry_errors", "cache")
     shared: dict[str, Any] = {"lm": plan.lm, **options.named(*names)}
     account = plan.account()
     stopped, code, training = None, 0, None
@@ -340,10 +350,12 @@ def _default_out(
     seated: Mapping[str, Any],
     questions: Sequence[Question],
     settings: Mapping[str, Any],
+    metric: Metric,
 ) -> Path:
     """A folder of its own for each run: the hash covers all that `evaluate` compares before it resumes."""
     learnt = settings.get("train_fingerprint")
     known = [hashes(program), settings["sets"], seated, data.fingerprint(questions), learnt]
+    known += [] if metric.default else [metric.identity()]
     digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
     source = Path(str(settings["data"])).stem
     spec = options.program

@@ -98,7 +98,14 @@ Json = Annotated[bool, Option("--json", help="One JSON object on standard output
 DryRun = Annotated[bool, Option("--dry-run", help="Show the plan and stop; no LM is asked.")]
 Workers = Annotated[Whole, Option(min=1, help="Ray's worker processes. Default: one a CPU.")]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask before an expensive run.")]
-Kind = Annotated[Text, Option(metavar="choice|boolean|number|span", help="Kind of answer.")]
+Kind = Annotated[Text, Option(metavar="choice|boolean|number|span|open", help="Kind of answer.")]
+Scored = Annotated[
+    Text,
+    Option(
+        metavar="NAME",
+        help="accuracy (the default), em, f1, exact, contains, regex:PATTERN, or your own module:function.",
+    ),
+]
 Runs = Annotated[list[str], Argument(metavar="RUN...", help="Folders that evaluate wrote.")]
 RunNames = Annotated[
     list[str], Option("--names", metavar="A,B,…", help="What to call the runs. Default: what they ran.")
@@ -303,6 +310,7 @@ class EvaluateOptions(Columned, LMs, Confirmed):
     outcomes: Annotated[
         list[str], Option(metavar="FILE", help="For network:DIR instead: recorded answers.")
     ] = field(default_factory=list)
+    metric: Scored = None
     split: Annotated[Text, Option(help="Split of the data set.")] = None
     limit: Annotated[Whole, Option(help="Only so many questions.")] = None
     seed: Annotated[
@@ -411,6 +419,7 @@ class CompileOptions(Columned, LMs, Confirmed):
     program: Program
     train: Annotated[Text, source("Questions that the optimizer learns from.")] = None
     validation: Annotated[Text, source("Held-out questions, to compare before and after on.")] = None
+    metric: Scored = None
     optimizer: Annotated[
         str,
         Option(metavar="NAME", help=f"{', '.join(OPTIMIZERS)}.", autocompletion=completed_optimizers),
@@ -592,8 +601,10 @@ class TuneOptions(Columned, LMs, Confirmed):
     validation_limit: Annotated[Whole, Option(min=1, help="Only so many of them.")] = None
     trials: Annotated[int, Option(min=1, help="Settings to try.")] = 50
     objective: Annotated[
-        list[str], Option(metavar="NAME,…", help="accuracy or f1, and any of cost, latency, calls, tokens.")
-    ] = field(default_factory=lambda: ["accuracy"])
+        list[str],
+        Option(metavar="NAME,…", help="score (the metric's) or f1, and any of cost, latency, calls, tokens."),
+    ] = field(default_factory=lambda: ["score"])
+    metric: Scored = None
     sampler: Annotated[str, Option(metavar="tpe|nsga2|gp|random|grid", help="How to draw them.")] = "tpe"
     seed: Annotated[int, Option(help="Of the sampler and the order of questions.")] = 0
     storage: Annotated[

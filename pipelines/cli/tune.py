@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ...modules.reading.metrics import metric_of
 from ...modules.reading.question import Question
 from ..base.budget import Budget
 from ..data import load as data
@@ -143,6 +144,7 @@ def planned_study(options: TuneOptions) -> StudyPlan:
         space=space,
         train=_load(options, options.train, options.train_split, options.train_limit),
         lm=language_model,
+        metric=metric_of(options.metric),
         objectives=listed(options.objective),
         folder=options.out or Path(),
         budget=Budget.parse(options.budget) if options.budget else None,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,8 @@ import numpy.typing as npt
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import distinct
-from ...modules.reading.row import ResultRow
+from ...modules.reading.metrics import FAILURE_SCORE, metric_name
+from ...modules.reading.row import ResultRow, score_in
 from ...optimizers.statistics.clusters import Clustered, clustered_mean
 from ...optimizers.statistics.statistics import (
     bootstrap_mean,
@@ -29,17 +30,17 @@ from ...optimizers.statistics.statistics import (
 from ..base.wording import counted, run_notes
 from ..data import catalogue
 from ..evaluation.earlier import Evaluation
-from ..runs.summary import rate
+from ..runs.summary import mean_score
 from ..tracking.values import run_name
 from .compared import Compared
 from .confounds import confounds, fair_opponent, matched_opponent, unread_cause
 from .match_budget import run_or_match
-from .pairs import CLUSTERS, EXACT, MIDP, SURE, A, B, Comparison, Pair
+from .pairs import CLUSTERS, EXACT, MIDP, PAIRED_T, SURE, A, B, Comparison, Pair
 from .recommend import MARGIN, recommend
 
 NO_CLUSTERS = "none"
 
-Flags = npt.NDArray[np.bool_]
+Scores = npt.NDArray[np.float64]
 
 
 def compare(
@@ -65,7 +66,8 @@ def compare(
         cluster: field of `meta` whose values (or whose partners' ids) say which questions belong together,
             such as `subject`; intervals and tests then also hold for new ones. None takes what the data set
             declares, `none` nothing.
-        margin: how much accuracy (0 to 1) a cheaper program may lose and still be recommended.
+        margin: how much accuracy (0 to 1), or score in its own unit, a cheaper program may lose and still be
+            recommended.
 
     Returns one Pair for each two runs, first those of the others (`a`) against the first (`b`), p-values
     Holm-corrected over all.
@@ -77,12 +79,12 @@ def compare(
     """
     if not others:
         raise UserError("a comparison needs at least two runs: name another one")
-    if not 0 <= margin < 1:
-        raise UserError(f"the margin is {margin}: give points of accuracy as a share, such as 0.02")
     runs = [run_or_match(run) for run in (first, *others)]
+    if not 0 <= margin < (1 if all(run.summary.is_rate for run in runs) else math.inf):
+        raise UserError(f"the margin is {margin}: give points of accuracy as a share, such as 0.02")
     titles = names_for(names, runs)
     field = cluster or _declared(runs[0])
-    answers = [{row["id"]: _answered(row, field) for row in run.rows} for run in runs]
+    answers = [{row["id"]: _answered(row, field, _least(run)) for row in run.rows} for run in runs]
     ids = [name for name in answers[0] if all(name in others for others in answers[1:])]
     if not ids:
         raise UserError(f"{', '.join(titles)} share no question: compare runs over the same data")
@@ -92,16 +94,21 @@ def compare(
         _compared(title, run, len(answered), common)
         for title, run, answered, common in zip(titles, runs, answers, shared, strict=True)
     ]
-    test = _Test(exact, _clusters(field, cluster is None, ids, shared[0]))
-    right = [np.array([one.correct for one in common], dtype=bool) for common in shared]
+    is_rate = all(run.summary.is_rate for run in runs)
+    test = _Test(exact, _clusters(field, cluster is None, ids, shared[0]), is_rate)
+    scores = [np.array([one.score for one in common]) for common in shared]
     places = [(a, b) for b, a in combinations(range(len(runs)), 2)]
-    tests = [test.of(right[a], right[b]) for a, b in places]
-    pairs = []
-    for (a, b), (_, clustered), adjusted in zip(places, tests, holm([p for p, _ in tests]), strict=True):
+    metrics = [run.summary.run.get("metric") for run in runs]
+    unlike = [place for place, (a, b) in enumerate(places) if not _same_metric(metrics[a], metrics[b])]
+    tests = [test.of(scores[a], scores[b]) for a, b in places]
+    pairs: list[Pair] = []
+    for (a, b), (_, clustered), adjusted in zip(places, tests, _holm(tests, unlike), strict=True):
         names, both = (titles[a], titles[b]), (runs[a], runs[b])
         pair = replace(
-            _pair(ids, names, shared[a], shared[b], seed, exact),
+            _pair(ids, names, shared[a], shared[b], test, seed),
             p_adjusted=adjusted,
+            metric=compared[a].metric,
+            other_metric=_metrics_differ(titles, metrics, a, b) if len(pairs) in unlike else "",
             confounds=tuple(confounds(names, both)),
             opponent=fair_opponent(names, both),
         )
@@ -112,13 +119,14 @@ def compare(
         causes = [unread_cause(compared[one], runs[one]) for one in (a, b) if compared[one].mostly_unread]
         winner, loser = {A: (a, b), B: (b, a)}.get(pairs[place].outcome, (a, a))
         if not causes and winner != loser and compared[winner].unread + compared[loser].unread:
+            low, high = _limits(metrics[winner], scores)
             worst = {
-                winner: right[winner] & [not one.unread for one in shared[winner]],
-                loser: right[loser] | [one.unread for one in shared[loser]],
+                winner: np.where([one.unread for one in shared[winner]], low, scores[winner]),
+                loser: np.where([one.unread for one in shared[loser]], high, scores[loser]),
             }
-            ps = [p for p, _ in tests]
-            ps[place], _ = test.of(worst[a], worst[b])
-            if worst[winner].mean() <= worst[loser].mean() or holm(ps)[place] >= SURE:
+            turned = [*tests]
+            turned[place] = test.of(worst[a], worst[b])
+            if worst[winner].mean() <= worst[loser].mean() or _holm(turned, unlike)[place] >= SURE:
                 said = [unread_cause(compared[one], runs[one]) for one in (a, b) if compared[one].unread]
                 causes = [f"{'; '.join(said)}. Scored the other way, they would undo the difference"]
         pairs[place] = replace(pairs[place], unread="; ".join(causes))
@@ -130,9 +138,9 @@ def compare(
                 pairs[place] = replace(pair, opponent=_met(name, opponent, met))
     usable = [place for place, run in enumerate(compared) if not run.failed and not run.mostly_unread]
     recommendation = None
-    if len(usable) > 1:
+    if len(usable) > 1 and not unlike:
         seen = [compared[place] for place in usable]
-        recommendation = recommend(seen, [right[place] for place in usable], margin, seed=seed)
+        recommendation = recommend(seen, [scores[place] for place in usable], margin, seed=seed)
     notes = _notes(compared, [run.summary.counts["errors"] for run in runs], len(ids))
     notes += [few] if (few := pairs[0].few_clusters) else []
     return Comparison(compared, pairs, notes, named, recommendation)
@@ -173,7 +181,7 @@ def names_of(runs: Sequence[Evaluation]) -> list[str]:
 class _Answered(NamedTuple):
     """What is kept of a row: with 100,000 questions, whole rows would fill the memory."""
 
-    correct: bool
+    score: float
     f1: float | None
     failed: bool
     unreadable: bool
@@ -188,12 +196,12 @@ class _Answered(NamedTuple):
         return self.unreadable or self.cut_off
 
 
-def _answered(row: ResultRow, field: str | None) -> _Answered:
+def _answered(row: ResultRow, field: str | None, least: float = FAILURE_SCORE) -> _Answered:
     asked = [row["kind"], row.get("question"), row.get("choices"), row["gold"]]
     unreadable = row["error"] is None and row["answer"] is None
     ended = row.get("truncated") or row.get("finish_reason") in ("length", "max_tokens")
     return _Answered(
-        correct=bool(row["correct"]),
+        score=score_in(row, least),
         f1=float(row.get("f1") or 0.0) if row["kind"] == "span" else None,
         failed=row["error"] is not None,
         unreadable=unreadable,
@@ -250,7 +258,7 @@ def _check_same(ids: Sequence[str], shared: Sequence[Sequence[_Answered]], title
 
 def compared_alone(name: str, run: Evaluation) -> Compared:
     """The figures of a run over all its questions."""
-    rows = [_answered(row, None) for row in run.rows]
+    rows = [_answered(row, None, _least(run)) for row in run.rows]
     return _compared(name, run, len(rows), rows)
 
 
@@ -263,7 +271,7 @@ def _compared(name: str, run: Evaluation, rows: int, shared: Sequence[_Answered]
         questions=run.summary.counts["questions"],
         rows=rows,
         left_out=rows - len(shared),
-        accuracy=rate(sum(one.correct for one in shared), len(shared)),
+        score=mean_score([one.score for one in shared], is_rate=run.summary.is_rate),
         f1={"value": estimate.mean, "low": estimate.low, "high": estimate.high, "n": len(f1)}
         if estimate
         else None,
@@ -273,7 +281,43 @@ def _compared(name: str, run: Evaluation, rows: int, shared: Sequence[_Answered]
         unread=sum(one.unread for one in shared),
         usage=_used(shared).to_dict(),
         seconds=float(np.mean([one.seconds for one in shared])),
+        metric=run.summary.metric,
+        is_rate=run.summary.is_rate,
     )
+
+
+def _least(run: Evaluation) -> float:
+    """What a question without a score counts."""
+    return (run.summary.run.get("metric") or {}).get("low") or FAILURE_SCORE
+
+
+def _limits(metric: Mapping[str, Any] | None, scores: Sequence[Scores]) -> tuple[float, float]:
+    """The worst and best that an answer could have scored: the metric's limits, else the scores seen."""
+    seen = (min(FAILURE_SCORE, *(one.min() for one in scores)), max(one.max() for one in scores))
+    known = (metric or {"low": 0.0, "high": 1.0}).get
+    low, high = known("low"), known("high")
+    return seen[0] if low is None else low, seen[1] if high is None else high
+
+
+def _same_metric(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    return (one or None) == (other or None)
+
+
+def _metrics_differ(
+    titles: Sequence[str], metrics: Sequence[Mapping[str, Any] | None], a: int, b: int
+) -> str:
+    """Why two runs with other metrics cannot be compared, without a full stop."""
+    names = [metric_name({"metric": metrics[place]}) for place in (a, b)]
+    said = " and ".join(f"{titles[place]} by {name}" for place, name in zip((a, b), names, strict=True))
+    same = " (two functions of that name)" if names[0] == names[1] else ""
+    return f"they were scored by different metrics, {said}{same}: evaluate both with the same one"
+
+
+def _holm(tests: Sequence[tuple[float, Clustered | None]], unlike: Sequence[int]) -> list[float]:
+    """Holm's p of all pairs that can be compared; 1 for the others."""
+    places = [place for place in range(len(tests)) if place not in unlike]
+    adjusted = dict(zip(places, holm([tests[place][0] for place in places]), strict=True))
+    return [adjusted.get(place, 1.0) for place in range(len(tests))]
 
 
 def _used(answers: Iterable[_Answered]) -> Usage:
@@ -284,16 +328,25 @@ def _used(answers: Iterable[_Answered]) -> Usage:
 
 
 class _Test(NamedTuple):
-    """How two runs are tested: McNemar's test, or with clusters the cluster-robust one."""
+    """How two runs are tested: McNemar's test, for scores the paired t-test, or with clusters the
+    cluster-robust one."""
 
     exact: bool
     clusters: Sequence[Hashable] | None
+    is_rate: bool
 
-    def of(self, a: Flags, b: Flags) -> tuple[float, Clustered | None]:
+    @property
+    def name(self) -> str:
+        return (EXACT if self.exact else MIDP) if self.is_rate else PAIRED_T
+
+    def of(self, a: Scores, b: Scores) -> tuple[float, Clustered | None]:
         if self.clusters is not None:
-            found = clustered_mean((a.astype(float) - b).tolist(), self.clusters)
+            found = clustered_mean((a - b).tolist(), self.clusters)
             return found.p, found
-        return _mcnemar(int((a & ~b).sum()), int((b & ~a).sum()), self.exact), None
+        if self.is_rate:
+            return _mcnemar(int((a > b).sum()), int((b > a).sum()), self.exact), None
+        # With a cluster a question, that is Student's test of the differences.
+        return clustered_mean((a - b).tolist(), range(len(a))).p if len(a) > 1 else 1.0, None
 
 
 def _mcnemar(only_a: int, only_b: int, exact: bool) -> float:
@@ -305,29 +358,29 @@ def _pair(
     names: tuple[str, str],
     a: Sequence[_Answered],
     b: Sequence[_Answered],
+    test: _Test,
     seed: int,
-    exact: bool,
 ) -> Pair:
     found = list(zip(ids, a, b, strict=True))
-    only_a = tuple(name for name, one, other in found if one.correct and not other.correct)
-    only_b = tuple(name for name, one, other in found if other.correct and not one.correct)
+    only_a = tuple(name for name, one, other in found if one.score > other.score)
+    only_b = tuple(name for name, one, other in found if other.score > one.score)
     counts = len(only_a), len(only_b)
-    right_a, right_b = [one.correct for one in a], [one.correct for one in b]
+    scores_a, scores_b = [one.score for one in a], [one.score for one in b]
     spans = [(one.f1, other.f1) for _, one, other in found if one.f1 is not None and other.f1 is not None]
     paid = [(one, other) for _, one, other in found if not one.usage.cached_calls + other.usage.cached_calls]
     bought = [_used(pair[side] for pair in paid) for side in (0, 1)]
     seconds = [math.fsum(pair[side].seconds for pair in paid) for side in (0, 1)]
-    p = _mcnemar(*counts, exact)
+    p, _ = test._replace(clusters=None).of(np.array(scores_a), np.array(scores_b))
     return Pair(
         a=names[0],
         b=names[1],
         n=len(a),
-        accuracy_a=sum(right_a) / len(a),
-        accuracy_b=sum(right_b) / len(b),
-        **paired_bootstrap(right_a, right_b, seed=seed)._asdict(),
+        score_a=math.fsum(scores_a) / len(a),
+        score_b=math.fsum(scores_b) / len(b),
+        **paired_bootstrap(scores_a, scores_b, seed=seed)._asdict(),
         p=p,
         p_adjusted=p,
-        odds=matched_odds(*counts, exact=exact),
+        odds=matched_odds(*counts, exact=test.exact) if test.is_rate else None,
         f1=paired_bootstrap(*zip(*spans, strict=True), seed=seed) if spans else None,
         call_ratio=_ratio(*(_used(answers).calls for answers in (a, b))),
         paid=len(paid),
@@ -338,7 +391,8 @@ def _pair(
         only_b=only_b,
         failed_a=sum(one.failed for one in a),
         failed_b=sum(one.failed for one in b),
-        test=EXACT if exact else MIDP,
+        test=test.name,
+        is_rate=test.is_rate,
     )
 
 

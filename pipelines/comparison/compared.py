@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from ...modules.base.calls import UsageFields, tokens_of
+from ...modules.reading.metrics import ACCURACY
 from ..base.wording import mostly_failed
 
 MOST_UNREAD = 0.05
@@ -15,10 +17,11 @@ MOST_UNREAD = 0.05
 class Compared:
     """One run, as far as it is compared: every figure is over the shared questions alone.
 
-    `questions` were asked for and `rows` finished, `left_out` of them not shared. `accuracy` and `f1` (None
-    without span questions) are `{"value", "low", "high", "n"}` with a 95% interval. On `cut_off` of the
-    questions a reply ended at the token limit, and `unread` are those and the `unreadable` ones. Tokens and
-    cost in `usage` are those of calls really made; `seconds` is the mean of a question.
+    `questions` were asked for and `rows` finished, `left_out` of them not shared. `score` by the `metric`, a
+    share of right answers (`is_rate`) or a mean, and `f1` (None without span questions) are
+    `{"value", "low", "high", "n"}` with a 95% interval. On `cut_off` of the questions a reply ended at the
+    token limit, and `unread` are those and the `unreadable` ones. Tokens and cost in `usage` are those of
+    calls really made; `seconds` is the mean of a question.
     """
 
     name: str
@@ -26,7 +29,7 @@ class Compared:
     questions: int
     rows: int
     left_out: int
-    accuracy: dict[str, float]
+    score: dict[str, float]
     f1: dict[str, float] | None
     errors: int
     unreadable: int
@@ -34,11 +37,21 @@ class Compared:
     seconds: float
     cut_off: int = 0
     unread: int = 0
+    metric: str = ACCURACY
+    is_rate: bool = True
+
+    @property
+    def accuracy(self) -> dict[str, float] | None:
+        """The share of right answers; None where the metric's scores are neither right nor wrong."""
+        return self.score if self.is_rate else None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "accuracy": self.accuracy}
 
     @property
     def failed(self) -> bool:
         """Whether so many of the compared questions failed that the scores are not the program's."""
-        return mostly_failed(self.errors, round(self.accuracy["n"]))
+        return mostly_failed(self.errors, round(self.score["n"]))
 
     @property
     def tokens(self) -> int | None:
@@ -48,4 +61,4 @@ class Compared:
     @property
     def mostly_unread(self) -> bool:
         """Whether so many answers were cut off or could not be read that the score is not the program's."""
-        return self.unread > MOST_UNREAD * self.accuracy["n"]
+        return self.unread > MOST_UNREAD * self.score["n"]

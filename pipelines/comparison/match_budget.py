@@ -13,6 +13,7 @@ from ...modules.agents.profile import Profile
 from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
+from ...modules.reading.metrics import metric_of_run
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.journal import read_object
@@ -113,6 +114,7 @@ def match_budget(
     lms = [lm_given(one) for one in (lm if isinstance(lm, list | tuple) and lm else [lm])]
     once = SingleAgent(SELF_CONSISTENCY, samples=1)
     used = [_checked_lm(matched, once, one) for one in lms]
+    metric = metric_of_run(described)
     spent, rows = tokens_per_question(matched.rows)
     if spent is None:
         raise UserError(
@@ -126,7 +128,7 @@ def match_budget(
     found = []
     for one, known in zip(lms, used, strict=True):
         folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", known["name"])
-        shared: dict[str, Any] = {"lm": one, "concurrency": concurrency}
+        shared: dict[str, Any] = {"lm": one, "metric": metric, "concurrency": concurrency}
         some = evenly_spaced(questions, pilot)
         # From the cache, the pilot would not tell what a sample takes.
         tried = evaluate(
@@ -158,7 +160,7 @@ def match_budget(
                 **shared,
             )
         )
-    best = max(found, key=lambda run: run.accuracy)
+    best = max(found, key=lambda run: run.score)
     return Evaluation(best.folder, best.summary, (matched, *found))  # the matched one may own the folder
 
 
@@ -192,7 +194,7 @@ def _best_of(
             one = earlier(place)
             if is_match(one) and one.summary.counts["rows"] == one.summary.counts["questions"] and fits(one):
                 found.append(one)
-    return max(found, key=lambda one: one.accuracy, default=None)
+    return max(found, key=lambda one: one.score, default=None)
 
 
 def _made_for(run: Evaluation, baseline: Evaluation) -> bool:

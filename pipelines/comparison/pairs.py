@@ -8,10 +8,20 @@ from dataclasses import asdict, dataclass
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, overload
 
+from ...modules.reading.metrics import ACCURACY
 from ...optimizers.statistics.clusters import FEW, Clustered
 from ...optimizers.statistics.statistics import Difference, Interval, Odds
 from ..base.html import html_result, html_table
-from ..base.wording import FEWEST, FEWEST_EXACT, percent, points, run_failed, smallest_difference, used
+from ..base.wording import (
+    FEWEST,
+    FEWEST_EXACT,
+    difference_text,
+    difference_unit,
+    percent,
+    run_failed,
+    smallest_difference,
+    used,
+)
 from ..evaluation.earlier import Evaluation
 from .compared import Compared
 from .recommend import Recommendation
@@ -23,6 +33,7 @@ SHOWN = 5  # discordant questions that are shown unless more are asked for
 SURE = 0.05
 A, B, UNDECIDED, NOT_COMPARABLE = "a", "b", "undecided", "not_comparable"
 MIDP, EXACT, CLUSTERS = "McNemar's mid-p", "McNemar's exact p", "cluster-robust p"
+PAIRED_T = "paired t-test"
 _POWER = 1.43
 """Half a 95% interval times this is seen with a power of 80%: (1.96 + 0.84) / 1.96 standard errors."""
 
@@ -30,6 +41,10 @@ _POWER = 1.43
 @dataclass(frozen=True, repr=False)
 class Pair:
     """One run against another. Differences are `a` minus `b`, in 0 … 1, with a 95% paired bootstrap interval.
+
+    Right and wrong answers (`is_rate`) are tested as such. Of other scores `difference` is one of means in
+    the unit of their `metric`, `test` is the paired t-test, `only_a` and `only_b` are the questions on which
+    one scores higher, and there are no `odds` and no accuracies.
 
     `outcome` is `a` or `b` for the better one, `undecided`, or `not_comparable`; `notes` say what keeps a
     verdict off and what else than the programs differs, a sentence each. `p` is that of `test`: McNemar's
@@ -47,14 +62,14 @@ class Pair:
     a: str
     b: str
     n: int
-    accuracy_a: float
-    accuracy_b: float
+    score_a: float
+    score_b: float
     difference: float
     low: float
     high: float
     p: float
     p_adjusted: float
-    odds: Odds
+    odds: Odds | None
     f1: Difference | None
     call_ratio: float | None
     paid: int
@@ -71,6 +86,39 @@ class Pair:
     unread: str = ""
     confounds: tuple[str, ...] = ()
     opponent: str = ""
+    metric: str = ACCURACY
+    is_rate: bool = True
+    other_metric: str = ""
+
+    @property
+    def accuracy_a(self) -> float | None:
+        return self.score_a if self.is_rate else None
+
+    @property
+    def accuracy_b(self) -> float | None:
+        return self.score_b if self.is_rate else None
+
+    def amount(self, value: float, form: str = "+.1f") -> str:
+        """A difference as it is written: a rate's in points, a score's in its own unit."""
+        return difference_text(value, self.is_rate, form)
+
+    def amounts(self, low: float, high: float) -> str:
+        """The difference with the ends of an interval."""
+        return f"{self.amount(self.difference)} [{self.amount(low)}, {self.amount(high)}]"
+
+    def only_of(self, run: str) -> tuple[str, ...]:
+        """The questions on which that one of the two did better."""
+        return self.only_a if run == self.a else self.only_b
+
+    @property
+    def did_well(self) -> str:
+        """What an answer is that only one of the two has."""
+        return "right" if self.is_rate else "answered better"
+
+    @property
+    def unit(self) -> str:
+        """What follows such an amount."""
+        return difference_unit(self.is_rate, self.metric)
 
     @property
     def failure(self) -> str | None:
@@ -86,7 +134,7 @@ class Pair:
 
     @property
     def outcome(self) -> str:
-        if self.failure is not None or self.unread:
+        if self.failure is not None or self.unread or self.other_metric:
             return NOT_COMPARABLE
         low, high = self.interval
         if self.p_adjusted < SURE and (low > 0 or high < 0):
@@ -100,7 +148,7 @@ class Pair:
 
     @property
     def notes(self) -> list[str]:
-        found = [self.unread] if self.unread else []
+        found = [cause for cause in (self.other_metric, self.unread) if cause]
         if self.confounds:
             found.append(f"{self.a} and {self.b} differ in {' and '.join(self.confounds)}")
         if self.opponent:
@@ -120,36 +168,48 @@ class Pair:
     @property
     def smallest(self) -> float:
         """The smallest true difference (0 … 1) that as many questions, as often discordant, show at 80%
-        power; 1 where they are too few to show any."""
+        power; 1 where they are too few to show any. Of scores: as widely spread; infinite where unknown."""
         if self.clustered is not None and self.clustered.high > self.clustered.low:
-            return min(1.0, _POWER * (self.clustered.high - self.clustered.low) / 2)
+            found = _POWER * (self.clustered.high - self.clustered.low) / 2
+            return min(1.0, found) if self.is_rate else found
+        if not self.is_rate:
+            return _POWER * (self.high - self.low) / 2 if self.high > self.low else math.inf
         discordant = (len(self.only_a) + len(self.only_b)) / self.n
         fewest = FEWEST_EXACT if self.test == EXACT else FEWEST
         return smallest_difference(self.n, max(discordant, 1 / self.n), fewest)
 
     @property
+    def detectable(self) -> str:
+        """The smallest difference that can be seen, in words; empty where none can."""
+        if self.smallest >= (1 if self.is_rate else math.inf):
+            return ""
+        return f"{self.amount(self.smallest, '.0f' if self.is_rate else '.2g')}{self.unit}"
+
+    @property
     def spread(self) -> str:
         """The 95% interval in words, of these clusters and of new ones where there are any."""
-        said = f"95% interval {100 * self.low:+.1f} to {100 * self.high:+.1f}"
+        said = f"95% interval {self.amount(self.low)} to {self.amount(self.high)}"
         if self.clustered is None:
             return said
         low, high = self.interval
         return (
-            f"{said} for these clusters of {self.cluster}, {100 * low:+.1f} to {100 * high:+.1f} for new "
-            f"ones, {self.clustered.clusters} clusters"
+            f"{said} for these clusters of {self.cluster}, {self.amount(low)} to {self.amount(high)} for "
+            f"new ones, {self.clustered.clusters} clusters"
         )
 
     @property
     def headline(self) -> str:
         """Which of the two is better, and by how much, where one is."""
         beats = "beats" if self.difference > 0 else "does worse than"
-        return f"{self.a} {beats} {self.b} by {100 * abs(self.difference):.1f} points"
+        return f"{self.a} {beats} {self.b} by {self.amount(abs(self.difference), '.1f')}{self.unit}"
 
     @property
     def verdict(self) -> str:
         """The outcome in a sentence, no bolder than the interval allows, with what else differs."""
         if self.failure is not None:
             return f"No verdict on {self.a} and {self.b}: {self.failure}."
+        if self.other_metric:
+            return f"No verdict on {self.a} and {self.b}: {self.other_metric}."
         if self.unread:
             return f"{self.unread}. There is no verdict on {self.a} and {self.b}."
         differ = f" {self.differ[:1].upper()}{self.differ[1:]}." if self.differ else ""
@@ -157,13 +217,13 @@ class Pair:
         if self.outcome != UNDECIDED:
             return f"{self.headline} ({self.spread}, n = {self.n}).{differ}"
         found = (
-            f"{100 * self.difference:+.1f} points ({self.spread})"
+            f"{self.amount(self.difference)}{self.unit} ({self.spread})"
             if self.only_a or self.only_b
-            else "no question was right in only one of the two"
+            else f"no question was {self.did_well} in only one of the two"
         )
         unseen = (
-            f"differences under about {100 * self.smallest:.0f} points go unseen"
-            if self.smallest < 1
+            f"differences under about {self.detectable} go unseen"
+            if self.detectable
             else "so few questions can show no difference at all"
         )
         return (
@@ -173,13 +233,16 @@ class Pair:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: tuples by name, and an odds ratio without a finite value as null."""
-        odds = {key: value if math.isfinite(value) else None for key, value in self.odds._asdict().items()}
+        known = {} if self.odds is None else self.odds._asdict()
+        odds = {key: value if math.isfinite(value) else None for key, value in known.items()} or None
         named = {
             key: None if value is None else value._asdict()
             for key, value in (("f1", self.f1), ("clustered", self.clustered))
         }
         said = {"outcome": self.outcome, "notes": self.notes, "verdict": self.verdict}
-        return {**asdict(self), "odds": odds, **named, **said}
+        accuracies = {"accuracy_a": self.accuracy_a, "accuracy_b": self.accuracy_b}
+        unknown = dict.fromkeys(("difference", "low", "high", "p", "p_adjusted") if self.other_metric else ())
+        return {**asdict(self), **accuracies, "odds": odds, **named, **unknown, **said}
 
     def __repr__(self) -> str:
         return f"Pair({self.verdict})"
@@ -244,12 +307,12 @@ class Comparison(Sequence[Pair]):
         return "\n".join([*self.said, *self.notes])
 
     def _repr_html_(self) -> str:
-        columns = ["", "accuracy", "questions", "errors", "unreadable", "used"]
+        columns = ["", self.runs[0].metric, "questions", "errors", "unreadable", "used"]
         runs = [
             [
                 run.name,
-                percent(run.accuracy),
-                int(run.accuracy["n"]),
+                percent(run.score),
+                int(run.score["n"]),
                 run.errors,
                 run.unreadable,
                 used(run.usage),
@@ -279,7 +342,8 @@ class Comparison(Sequence[Pair]):
                 if row["id"] in found:
                     shown = found[row["id"]]
                     shown |= {key: row.get(key) for key in ("id", "question", "choices", "gold")}
-                    shown["right"] = run if row["correct"] else shown.get("right")
+                    better = row["correct"] if pair.is_rate else row["id"] in pair.only_of(run)
+                    shown["right"] = run if better else shown.get("right")
                     shown.setdefault("answers", {})[run] = row["answer"]
                     shown.setdefault("errors", {}).update({run: row["error"]} if row["error"] else {})
         return list(found.values())
@@ -288,7 +352,7 @@ class Comparison(Sequence[Pair]):
         """All of it as JSON."""
         return {
             "questions": self.pairs[0].n,
-            "runs": [asdict(run) for run in self.runs],
+            "runs": [run.to_dict() for run in self.runs],
             "pairs": [pair.to_dict() for pair in self.pairs],
             "recommendation": self.recommendation.to_dict() if self.recommendation else None,
             "notes": self.notes,
@@ -300,7 +364,7 @@ def _pairs_table(pairs: Sequence[Pair]) -> str:
     rows = (
         [
             f"{pair.a} over {pair.b}",
-            points(pair.difference, pair.low, pair.high),
+            pair.amounts(pair.low, pair.high),
             *(pair.p, pair.p_adjusted),
             *(
                 None if ratio is None else f"{ratio:.3g}×"

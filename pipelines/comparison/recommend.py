@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -9,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...optimizers.statistics.clusters import clustered_mean
 from ...optimizers.statistics.noninferiority import CONFIDENCE, score_limits
+from ..base.wording import difference_text, difference_unit
 from .compared import Compared
 
 MARGIN = 0.02
@@ -28,7 +31,7 @@ def price_axis(runs: Sequence[Compared]) -> PriceAxis:
 
     Tokens and dollars of answers from a record are not known: with any of those, calls count.
     """
-    asked = [max(1, round(run.accuracy["n"])) for run in runs]
+    asked = [max(1, round(run.score["n"])) for run in runs]
 
     def each(totals: Sequence[float]) -> list[float]:
         return [total / n for total, n in zip(totals, asked, strict=True)]
@@ -78,13 +81,18 @@ class Recommendation:
 
 
 def recommend(
-    runs: Sequence[Compared], right: Sequence[npt.NDArray[np.bool_]], margin: float = MARGIN, *, seed: int = 0
+    runs: Sequence[Compared],
+    scores: Sequence[npt.NDArray[np.float64]],
+    margin: float = MARGIN,
+    *,
+    seed: int = 0,
 ) -> Recommendation:
-    """Recommend one of at least two runs; `right[i]` says on which questions run i is right.
+    """Recommend one of at least two runs; `scores[i]` has what run i scored on each question.
 
     Prices are those of `price_axis`, taken as they were found: only the questions are resampled.
     """
-    price, answers = price_axis(runs), np.asarray(right, dtype=bool)
+    price, answers = price_axis(runs), np.asarray(scores, dtype=float)
+    is_rate = all(run.is_rate for run in runs)
     prices, n = np.asarray(price.each), answers.shape[1]
     # Questions with the same answers are alike: drawing how often each kind occurs is the same resample.
     kinds, counts = np.unique(answers.T, axis=0, return_counts=True)
@@ -92,16 +100,24 @@ def recommend(
     accuracy = answers.mean(axis=1)
     place, best = _chosen(accuracy, prices, margin), _best(accuracy, prices)
     chosen = float(np.mean([_chosen(each, prices, margin) == place for each in drawn]))
-    gained = int((answers[place] & ~answers[best]).sum())
-    lost = int((answers[best] & ~answers[place]).sum())
-    low = 0.0 if place == best else score_limits(gained, lost, n, CONFIDENCE).low
+    gained = int((answers[place] > answers[best]).sum())
+    lost = int((answers[best] > answers[place]).sum())
+    low = 0.0
+    if place != best and is_rate:
+        low = score_limits(gained, lost, n, CONFIDENCE).low
+    elif place != best:
+        apart = (answers[place] - answers[best]).tolist()
+        low = clustered_mean(apart, range(n), 2 * CONFIDENCE - 1).low if n > 1 else -math.inf
     difference = float(accuracy[place] - accuracy[best])
-    said = _sentence([run.name for run in runs], accuracy, price, place, best, margin)
+    unit = difference_unit(is_rate, runs[0].metric)
+    within = f"{difference_text(margin, is_rate, 'g')}{unit}"
+    first = "the most often right" if is_rate else f"the best{unit}"
+    said = _sentence([run.name for run in runs], accuracy, price, place, best, within, first)
     if place != best:
         out = "" if low > -margin else "not "
         said += (
-            f" Difference to {runs[best].name}: {100 * difference:+.1f} points, one-sided 95% limit "
-            f"{100 * low:+.1f}: that it loses no more than {100 * margin:g} points is {out}shown."
+            f" Difference to {runs[best].name}: {difference_text(difference, is_rate)}{unit}, one-sided 95% "
+            f"limit {difference_text(low, is_rate)}: that it loses no more than {within} is {out}shown."
         )
     said += f" {chosen:.0%} of resamples of the questions say the same."
     return Recommendation(runs[place].name, runs[best].name, margin, difference, low, chosen, said)
@@ -124,16 +140,17 @@ def _sentence(
     price: PriceAxis,
     place: int,
     best: int,
-    margin: float,
+    margin: str,
+    first: str,
 ) -> str:
     head = f"Recommended: {names[place]}"
-    within = f"within {100 * margin:g} points"
+    within = f"within {margin}"
     if place == best:
-        return f"{head}: the most often right, and no cheaper run is {within} of it."
+        return f"{head}: {first}, and no cheaper run is {within} of it."
     cheapest = front(price.each, list(accuracy))[0]
     times = f"at {price.each[place] / price.each[best]:.2f} times its price in {price.unit}"
     gain = accuracy[best] - accuracy[cheapest]
     if cheapest == place or gain <= 0:
-        return f"{head}: {within} of {names[best]}, the most often right, {times}."
+        return f"{head}: {within} of {names[best]}, {first}, {times}."
     share = (accuracy[place] - accuracy[cheapest]) / gain
     return f"{head}: {share:.0%} of the gain of {names[best]} over {names[cheapest]} {times}."

@@ -12,13 +12,14 @@ from typing import Any
 
 import dspy
 
-from ...modules.base.calls import Usage, metered
+from ...modules.base.calls import Usage, asking, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
+from ...modules.reading.metrics import Graded, Metric
 from ...modules.reading.question import Question
 from ...optimizers.prompts.candidates import Candidates, PromptCandidate, candidate_row, prompts_of
-from ...optimizers.prompts.metric import Metric
+from ...optimizers.prompts.metric import OptimizerMetric
 from ...optimizers.prompts.optimizers import Bench, PromptOptimizer
 from ...optimizers.prompts.proposer import ProposalAdapter, Proposer
 from ...optimizers.prompts.student import CallControl, Halted, Student
@@ -26,7 +27,7 @@ from ..base.budget import Account, BudgetSpent
 from ..base.display import ProgressLine
 from ..base.journal import write_json
 from ..base.wording import counted, money
-from ..evaluation.answering import lms_in, useful_concurrency
+from ..evaluation.answering import METRIC, lms_in, useful_concurrency
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.foreign import metering
@@ -89,6 +90,7 @@ class Work:
     lm: Any
     task_lm: Any
     prompt_lm: Any
+    metric: Metric
     chosen: PromptOptimizer
     about: dict[str, Any]
     folder: Path
@@ -187,6 +189,7 @@ class Work:
                 program,
                 self.validation,
                 lm=self.lm,
+                metric=self.metric,
                 concurrency=self.concurrency,
                 out=self.folder / phase / candidate,
                 cache=self.books.cache is not None,
@@ -212,7 +215,12 @@ class Work:
         student = Student(given.deepcopy(), control)
         seats = {id(seat.predict): name for name, seat in student.program.seats().items()}
         names = {name: seats.get(id(one), name) for name, one in student.named_predictors()}
-        metric = Metric(self._scored, names)
+
+        def grade(*told: Any) -> Graded:
+            with control.working(), asking(seat=METRIC):  # a metric that gives no score ends the compilation
+                return self.metric.grade_now(*told)
+
+        metric = OptimizerMetric(self._scored, names, None if self.metric.default else grade)
         threads = max(1, useful_concurrency(self.concurrency, given, self.lm))
         bench = Bench(
             student=student,
@@ -347,4 +355,6 @@ class Work:
         if not chosen.scores:
             return None
         low, high = chosen.interval()
-        return {"value": chosen.score, "low": low, "high": high, "n": len(chosen.scores)}
+        found = {"value": chosen.score, "low": low, "high": high, "n": len(chosen.scores)}
+        rate = self.metric.default or set(chosen.scores.values()) <= {0.0, 1.0}
+        return found if rate else found | {"rate": False}

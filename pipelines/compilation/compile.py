@@ -17,6 +17,7 @@ from ...modules.base.errors import UserError, checked_whole
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes, predictors_of
+from ...modules.reading.metrics import check_metric, metric_of
 from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import PromptOptimizer, optimizer_of
 from ..base.budget import Budget
@@ -45,6 +46,7 @@ _FIELDS = {
     "program_hash": "program",
     "lms": "LM",
     "prompt_lm": "prompt LM",
+    "metric": "metric",
     "train_fingerprint": "training data",
     "validation_fingerprint": "validation data",
     "optimizer": "optimizer",
@@ -69,6 +71,7 @@ def compile(
     preset: str = DEFAULT_PRESET,
     lm: Any = None,
     prompt_lm: Any = None,
+    metric: Any = None,
     budget: str | Budget | None = None,
     out: str | Path | None = None,
     seed: int = 0,
@@ -90,6 +93,9 @@ def compile(
         preset: light, medium or heavy.
         lm: the LM of every seat that has none of its own, or its name; None takes DSPy's configured one.
         prompt_lm: the LM that proposes instructions; None takes `lm`.
+        metric: what candidates are chosen and compared by, as `evaluate` takes it. What it says of an answer
+            with a trace decides whether that may be shown as a demonstration (a number: from 0.8 up), and
+            what it says to GEPA's five arguments may have `feedback`. None: accuracy, of spans their F1.
         budget: ceilings such as `"2 USD, 500 calls"` over everything, and over all attempts at a folder.
         out: folder of the compilation; the same call with the same folder goes on where it was stopped, and
             asks nothing again that was answered. None uses a temporary folder.
@@ -116,8 +122,11 @@ def compile(
     train = data.listed(train, "train")
     validation = data.listed(() if validation is None else validation, "validation")
     checked_whole("the seed", seed, 0)
+    scored = metric_of(metric)
     warned = noted(program, [*train, *validation])
     warned += check_input(program, train, validation, chosen, concurrency)
+    for questions in (train, validation):
+        check_metric(scored, questions)
     asked = [program.example(question) for question in train] if isinstance(program, Foreign) else train
     learn, select = split(asked, chosen, preset, seed)
     seated = lms_of(program, language_model)
@@ -131,6 +140,7 @@ def compile(
             **hashes(program),
             "lms": seated,
             "prompt_lm": (lm_identity(prompt_lm) or {"name": prompt_lm.model}) if chosen.proposes else None,
+            "metric": scored.identity(),
             "train_fingerprint": data.fingerprint(train),
             "validation_fingerprint": data.fingerprint(validation) if validation else None,
             "optimizer": optimizer,
@@ -161,6 +171,7 @@ def compile(
             lm=language_model,
             task_lm=task_lm,
             prompt_lm=prompt_lm,
+            metric=scored,
             chosen=chosen,
             about=about,
             folder=folder,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...modules.base.calls import numbers_of
+from ..runs.summary import score_words
 from ..tracking.uploads import STOPPED_TAG, Child, Upload, Uploads, existing
 from ..tracking.values import rounded, with_ends
 from .record import CANDIDATES, PROMPTS, prompts_page
@@ -80,10 +81,10 @@ def compilation_note(result: Compilation) -> str:
     scores = []
     for phase, summary in (("Before", result.before), ("after", result.after)):
         if summary is not None:
-            score = summary["scores"]["accuracy"]
-            scores.append(f"{phase} {score['value']:.1%} ({score['low']:.1%} to {score['high']:.1%})")
+            name = next(iter(summary["scores"]))  # that of the metric stands first
+            scores.append("{} {} ({})".format(phase, *score_words(name, summary["scores"][name])))
     if scores:
-        parts.append(", ".join(scores) + " right on questions that the optimizer did not see.")
+        parts.append(", ".join(scores) + " on questions that the optimizer did not see.")
     parts.append(
         f"{result.candidates:,} candidates; {result.calls_made:,} calls were made, {result.calls_saved:,} "
         "saved. The prompts: `prompts.md` under Artifacts."

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from ...modules.base.calls import UsageFields
+from ...modules.reading.metrics import ACCURACY
 from ..base.html import html_result
 from ..base.wording import counted, duration, percent, used
 from ..comparison.compare import compare
@@ -91,7 +92,9 @@ def compiled_lines(found: Mapping[str, Any]) -> dict[str, str]:
     kept = found["winner"] == "given"
     for phase in ("before",) if kept else ("before", "after"):
         if found[phase] is not None:
-            score = found[phase]["scores"].get("f1") or found[phase]["scores"]["accuracy"]
+            scores = found[phase]["scores"]
+            first = next(iter(scores))  # that of the metric
+            score = scores["f1"] if first == ACCURACY and "f1" in scores else scores[first]
             lines[f"held out, {phase}"] = f"{percent(score)}, {_answered(found, phase)}"
     for name in ("given",) if kept else ("given", "winner"):
         if found["selection"][name] is not None:
@@ -126,10 +129,12 @@ def verdict_on(
         return None, f"a candidate did better on the selection questions, but {why}: a gain is not shown"
     if pair.unread:
         return None, f"{pair.unread}: whether there is a gain is not known"
-    found = pair.f1 if pair.f1 is not None else pair
-    what = "F1" if pair.f1 is not None else "accuracy"
+    spans = pair.f1 is not None and pair.metric == ACCURACY
+    found = pair.f1 if spans and pair.f1 is not None else pair
+    what = "F1" if spans else pair.metric
+    said = [pair.amount(end) for end in (found.difference, found.low, found.high)]
     difference = (
-        f"{what} {100 * found.difference:+.1f} points [{100 * found.low:+.1f}, {100 * found.high:+.1f}] on "
+        f"{what} {said[0]}{' points' if pair.is_rate else ''} [{said[1]}, {said[2]}] on "
         f"{f'{pair.n:,} of ' if pair.n < held_out else ''}{counted(held_out, 'held-out question')} "
         f"({pair.test} = {pair.p:.3g})"
     )

@@ -178,6 +178,11 @@ def plan_distil(
         raise UserError(f"the margin is {margin!r}: give a share of the questions, such as 0.02 for 2 points")
     matched = earlier(run)
     described = matched.summary.run
+    if not matched.summary.default_metric:
+        raise UserError(
+            f"{matched.folder} was scored by {matched.summary.metric}: distilling needs right and wrong "
+            "answers, of a run that is scored by accuracy"
+        )
     asked = questions_of(matched) if questions is None else list(questions)
     if data.fingerprint(asked) != described["data_fingerprint"]:
         raise UserError(
@@ -197,7 +202,9 @@ def plan_distil(
             f"needed, and about {2 * fewest_questions(margin):,} to show anything within this margin"
         )
     calls = sum(rows[question.id]["usage"]["calls"] for question in usable) / len(usable)
-    parts = split_questions(usable, {question.id: rows[question.id]["correct"] for question in usable}, seed)
+    parts = split_questions(
+        usable, {question.id: bool(rows[question.id]["correct"]) for question in usable}, seed
+    )
     language_model = lm_given(lm)
     identity = lms_of(SingleAgent(), language_model)["*"]
     program = team_of(matched, team)

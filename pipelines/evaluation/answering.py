@@ -16,11 +16,12 @@ from dspy.utils.exceptions import (
     LMUnsupportedModelError,
 )
 
-from ...modules.base.calls import DETAILS, FatalCallError, asking, metered, refusals
+from ...modules.base.calls import DETAILS, FatalCallError, Usage, asking, metered, refusals, tallied
 from ...modules.base.errors import UserError, said_by
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import predictors_of
+from ...modules.reading.metrics import Graded, Metric, MetricError
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..lms.foreign import METERING, billed_as
@@ -28,6 +29,8 @@ from ..lms.secrets import without_keys
 from ..runs.rows import error_row, row_of
 
 CONCURRENCY = 64
+METRIC = "metric"
+"""Who asks, as far as the ledger knows, in the LM calls of a metric."""
 UNKNOWN = ("prompt_tokens", "completion_tokens", "cost_usd", *DETAILS)
 _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
 
@@ -45,36 +48,56 @@ async def each_in_turn(
         raise problems.exceptions[0] from None
 
 
-async def answer_row(program: Program, question: Question) -> ResultRow:
-    """The row of a question, answered or failed. Raises what every other question would meet, too."""
+async def answer_row(program: Program, question: Question, metric: Metric) -> ResultRow:
+    """The row of a question, answered and scored, or failed. Raises what every other would meet, too."""
     began = time.monotonic()
     meter = METERING.get()
     strays = meter and meter.strays
-    with refusals() as refused, asking(question=question.id), metered() as usage:
-        try:
-            prediction = await program.answer(question)
-            row = row_of(question, prediction, time.monotonic() - began)
-        except FatalCallError:
-            raise
-        except LMError as problem:
-            said = without_keys(said_by(problem), seated_lms(program))
-            if isinstance(problem, _HOPELESS):  # of an LM that is not ours
-                raise UserError(f"the LM cannot be used ({said}): check its name and key") from None
-            row = error_row(question, said, usage.to_dict(), time.monotonic() - began)
-        except Exception as problem:
-            if not isinstance(program, Foreign):
-                problem.add_note(f"This happened at question {question.id!r}; finished rows are kept.")
+    prediction: dspy.Prediction | None = None
+    with refusals() as refused, asking(question=question.id):
+        with metered() as usage:
+            try:
+                prediction = await program.answer(question)
+            except FatalCallError:
                 raise
-            said = without_keys(f"{type(problem).__name__}: {said_by(problem)}", lms_in(program))
-            row = error_row(question, said, usage.to_dict(), time.monotonic() - began)
+            except LMError as problem:
+                said = without_keys(said_by(problem), seated_lms(program))
+                if isinstance(problem, _HOPELESS):  # of an LM that is not ours
+                    raise UserError(f"the LM cannot be used ({said}): check its name and key") from None
+                row = error_row(question, said, usage.to_dict(), time.monotonic() - began)
+            except Exception as problem:
+                if not isinstance(program, Foreign):
+                    problem.add_note(f"This happened at question {question.id!r}; finished rows are kept.")
+                    raise
+                said = without_keys(f"{type(problem).__name__}: {said_by(problem)}", lms_in(program))
+                row = error_row(question, said, usage.to_dict(), time.monotonic() - began)
         if refused and isinstance(program, Foreign):
             raise refused[0]  # whatever it made of that, its answer is not the one it would have given
-    if meter is not None and meter.strays != strays:  # perhaps this question's, of a thread of the program's
+        seconds, stray = time.monotonic() - began, meter is not None and meter.strays != strays
+        if prediction is not None:
+            graded, judging = await _graded(metric, question, prediction)
+            row = row_of(question, prediction, graded, seconds)
+            if judging.calls:
+                row["metric_usage"] = judging.to_dict()
+        if refused and not metric.builtin:
+            raise refused[0]  # whatever the metric made of a call that it could not make
+    if stray:  # perhaps this question's, of a thread of the program's
         row["usage"] = {**row["usage"], **dict.fromkeys(UNKNOWN)}  # type: ignore[typeddict-item]
     # How far a failed question came before it failed depends on the order in which replies came.
     row["finish_reason"] = None if row["error"] else usage.finish_reason
     row["truncated"] = row["error"] is None and usage.truncated_calls > 0
     return row
+
+
+async def _graded(
+    metric: Metric, question: Question, prediction: dspy.Prediction
+) -> tuple[Graded | str, Usage]:
+    """What the metric says, or why it says nothing, and what its own LM calls took."""
+    with asking(seat=METRIC), tallied(), metered() as usage:
+        try:
+            return await metric.grade(question, prediction), usage
+        except MetricError as problem:
+            return str(problem), usage
 
 
 def useful_concurrency(concurrency: int, program: Program, language_model: Any) -> int:

@@ -14,6 +14,7 @@ from ...modules.base.errors import UserError
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
+from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ..base.wording import common_error
 from ..data import load as data
@@ -62,7 +63,15 @@ def checked(questions: Any) -> list[Question]:
     return found
 
 
-def check_engine(engine: str, workers: int | None, program: Program, lm: Any, *, budget: bool) -> None:
+def check_engine(
+    engine: str,
+    workers: int | None,
+    program: Program,
+    lm: Any,
+    *,
+    budget: bool,
+    metric: Metric | None = None,
+) -> None:
     """Raises UserError for an engine that is not there, or cannot do what is asked of it."""
     if engine not in ENGINES:
         raise UserError(f"there is no engine {engine!r}: choose {' or '.join(ENGINES)}")
@@ -70,6 +79,8 @@ def check_engine(engine: str, workers: int | None, program: Program, lm: Any, *,
         if isinstance(program, Foreign):
             raise UserError("the engine ray runs folkmoot's programs alone: use the engine asyncio")
         check_ray(program, lm, workers)
+        if metric is not None and not metric.builtin:
+            raise UserError("the engine ray takes metrics that have a name alone: use the engine asyncio")
         if budget:
             raise UserError(
                 "a budget cannot be held by several processes yet: drop it, or use the engine asyncio"
@@ -78,11 +89,13 @@ def check_engine(engine: str, workers: int | None, program: Program, lm: Any, *,
         raise UserError("workers are processes of the engine ray: add --engine ray, or drop --workers")
 
 
-def check_folder(folder: Path, program: Program, questions: Sequence[Question], lm: Any) -> None:
+def check_folder(
+    folder: Path, program: Program, questions: Sequence[Question], lm: Any, metric: Metric | None = None
+) -> None:
     """Raises UserError for a folder that holds another run or cannot be written; writes nothing."""
     check_writable(folder)
     try:
-        open_run(folder, program, questions, lm, {})
+        open_run(folder, program, questions, lm, {}, metric)
     except OSError as problem:
         where = problem.filename or folder
         raise UserError(f"{where} cannot be read ({problem.strerror}): choose another --out") from None

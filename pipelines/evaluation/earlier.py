@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...modules.base.errors import UserError
+from ...modules.reading.metrics import ACCURACY
 from ..base.html import html_result
 from ..base.journal import read_object
+from ..base.wording import percent
 from ..runs.lines import result_lines
 from ..runs.manifest import read_run
 from ..runs.rows import RESULTS, Rows, read_rows
@@ -24,8 +26,8 @@ DAMAGED_REPORT = "the protocol's report in it is damaged; the same evaluation, r
 class Evaluation:
     """A finished evaluation: its `summary`, and its `rows`, a sequence read from disk as it is asked for.
 
-    `summary.scores["accuracy"]` has `value`, `low` and `high`, the ends of the 95% interval; `folder` is
-    where it all is.
+    `summary.scores["accuracy"]`, or that of the run's metric, has `value`, `low` and `high`, the ends of the
+    95% interval; `score` is the value alone; `folder` is where it all is.
     """
 
     folder: Path
@@ -56,16 +58,22 @@ class Evaluation:
         return found or self.summary.run.get("mlflow_run_id")
 
     @property
+    def score(self) -> float:
+        """By the run's metric: a share of right answers, or a mean."""
+        return float(self.summary.main["value"])
+
+    @property
     def accuracy(self) -> float:
-        """The share of right answers, 0 to 1."""
-        return float(self.summary.scores["accuracy"]["value"])
+        """The share of right answers, 0 to 1. Raises UserError where the metric says nothing of that."""
+        if not self.summary.is_rate:
+            raise UserError(f"{self.summary.metric} scores are neither right nor wrong: take score")
+        return self.score
 
     def __repr__(self) -> str:
         if not self.summary.counts["rows"]:
             return "Evaluation(no question is finished)"
-        accuracy = self.summary.scores["accuracy"]
-        interval = f"[{accuracy['low']:.1%}, {accuracy['high']:.1%}]"
-        return f"Evaluation({accuracy['value']:.1%} {interval}, n={self.summary.counts['rows']})"
+        name = "" if self.summary.metric == ACCURACY else f"{self.summary.metric} "
+        return f"Evaluation({name}{percent(self.summary.main)}, n={self.summary.counts['rows']})"
 
     def _repr_html_(self) -> str:
         lines = result_lines(self.summary.to_dict()) | {"folder": str(self.folder)}

@@ -19,6 +19,7 @@ from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import awaitable, run_sync
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
+from ...modules.reading.metrics import Metric, check_metric, metric_of
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.budget import ACCOUNTS, Budget, BudgetSpent
@@ -54,6 +55,7 @@ def evaluate(
     *,
     inputs: Mapping[str, str] | None = None,
     lm: Any = None,
+    metric: Any = None,
     concurrency: int = CONCURRENCY,
     out: str | Path | None = None,
     record: str | Path | None = None,
@@ -77,6 +79,9 @@ def evaluate(
         questions: labelled questions with distinct ids.
         inputs: of a program of your own, its field → the question's field, where their names differ.
         lm: the LM of every seat that has none of its own, or its name; None takes DSPy's configured one.
+        metric: how answers are scored: a function as DSPy has them, `(example, prediction, trace=None)` to
+            True, False or a number, an `fm.Metric`, or a name: `accuracy` (the default), `em`, `f1`, `exact`,
+            `contains`, `regex:PATTERN`, `module:function`.
         concurrency: most questions in flight. An LM that takes fewer calls at once (the embedded one takes
             one) lowers it.
         out: folder for `results.jsonl` (a row a question), `summary.json` and `calls.jsonl`. The same command
@@ -109,14 +114,17 @@ def evaluate(
     program = program_given(program, inputs)
     check_concurrency(concurrency)
     questions = checked(questions)
+    scored = metric_of(metric)
+    check_metric(scored, questions)
     language_model = lm_given(lm)
     for warning in noted(program, questions):
         warnings.warn(warning, stacklevel=2)
-    check_engine(engine, workers, program, language_model, budget=budget is not None or bool(ACCOUNTS.get()))
+    held = budget is not None or bool(ACCOUNTS.get())
+    check_engine(engine, workers, program, language_model, budget=held, metric=scored)
     _warn_of_sampling(program, language_model)
     wanted = traced_ids([question.id for question in questions], traces) if tracking else frozenset()
     engines = seat_engines(program, language_model)
-    run = manifest_of(program, questions, language_model, settings or {}) | caller_place(parent)
+    run = manifest_of(program, questions, language_model, settings or {}, scored) | caller_place(parent)
     with (
         out_folder(out) as (folder, keep),
         RUN.opened(folder, run),
@@ -133,10 +141,10 @@ def evaluate(
         tracker = Tracker()
         if tracking:
             tracker = start_tracking(run, folder, traces=len(wanted), keep=keep)
-        state = Progress(total=len(questions))
+        state = Progress(total=len(questions), metric=scored.name)
         for row in read_rows(folder / RESULTS):
             state.count(row, resumed=True)
-        job = _Job(program, rows, traced, state, max_failures, tracker)
+        job = _Job(program, scored, rows, traced, state, max_failures, tracker)
         waiting = [question for question in questions if question.id not in rows.done]
         callbacks = without_autolog() if wanted else dspy.settings.callbacks
         stopped: BaseException | None = None
@@ -144,7 +152,10 @@ def evaluate(
             # DSPy would keep the last 10,000 calls in its history and again in its trace.
             with (
                 dspy.context(lm=language_model, disable_history=True, trace=None, callbacks=callbacks),
-                metering(lms_in(program, language_model), everywhere=isinstance(program, Foreign)),
+                metering(
+                    lms_in(program, language_model),
+                    everywhere=isinstance(program, Foreign) or not scored.builtin,
+                ),
                 displayed(progress, "evaluate", partial(evaluation_line, "evaluate")) as job.progress,
             ):
                 if engine == RAY:
@@ -155,6 +166,7 @@ def evaluate(
                         waiting,
                         ACTIVE.get(),
                         job.take,
+                        metric=scored.spec,
                         concurrency=concurrency,
                         workers=workers,
                     )
@@ -213,6 +225,7 @@ class _Job:
     """The questions in flight of one evaluation."""
 
     program: Program
+    metric: Metric
     rows: RowFile
     traced: TraceFile
     state: Progress
@@ -230,7 +243,7 @@ class _Job:
         for question in waiting:
             try:
                 with self.traced.watching(question.id) as seen:
-                    row = await answer_row(self.program, question)
+                    row = await answer_row(self.program, question, self.metric)
                 self.take(row, seen)
             except BudgetSpent as problem:  # not this question's fault: it gets no row
                 self.stopped = str(problem)
@@ -242,7 +255,7 @@ class _Job:
         self.traced.keep(row, seen)  # first: a row on disk is never answered, and so never traced, again
         self.rows.append(row)
         self.state.count(row)
-        self.tracker.live(lambda: standing(self.state.done, self.state.correct, self.state.errors))
+        self.tracker.live(lambda: standing(self.state, self.metric.name))
         self.tell()
         if self.max_failures is not None and self.state.errors >= self.max_failures and row["error"]:
             raise UserError(

@@ -12,10 +12,12 @@ from ..plots.dialogues import dialogues_page, most_informative
 from ..plots.protocols import plot_of
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS, read_rows
+from ..runs.summary import score_words
 from ..tracking.uploads import END, Content, TableUpload, Tracker, Upload, Uploads
 from ..tracking.values import leaves, rounded, run_name, scrubbed, with_ends
 
 if TYPE_CHECKING:
+    from ..runs.progress import Progress
     from ..runs.summary import Summary
 
 TABLE = "rows.json"
@@ -24,10 +26,10 @@ _COUNTS = ("rows", "errors", "unreadable", "truncated")
 COLUMNS = ["id", "question", "answer", "gold", "correct", "decided_by", "rounds", "calls", "seconds", "error"]
 
 
-def standing(done: int, correct: int, errors: int) -> Upload:
+def standing(state: Progress, metric: str) -> Upload:
     """How a running evaluation stands after so many rows."""
-    figures = {"accuracy": correct / done, "errors": float(errors), "rows": float(done)}
-    return Upload(metrics=figures, step=done)
+    figures = {metric: state.score / state.done, "errors": float(state.errors), "rows": float(state.done)}
+    return Upload(metrics=figures, step=state.done)
 
 
 def evaluation_uploads(summary: Summary, folder: Path, tracker: Tracker) -> Uploads:
@@ -92,13 +94,13 @@ def evaluation_metrics(summary: Summary) -> dict[str, float]:
 
 def evaluation_note(summary: Summary) -> str:
     """The run's description, in Markdown."""
-    accuracy, counts, usage = summary.scores["accuracy"], summary.counts, summary.usage
+    counts, usage = summary.counts, summary.usage
     tokens, cut_off = tokens_of(usage), counts.get("truncated", 0)
     cost = "unknown cost" if usage["cost_usd"] is None else f"${usage['cost_usd']:,.4f}"
+    said, interval = score_words(summary.metric, summary.main)
     return (
-        f"**{accuracy['value']:.1%} right** (95% interval {accuracy['low']:.1%} to {accuracy['high']:.1%}) "
-        f"on {counts['rows']:,} of {counts['questions']:,} questions; {counts['errors']:,} failed, "
-        f"{counts['unreadable']:,} unreadable, {cut_off:,} cut off. {usage['calls']:,} calls, "
-        f"{usage['cached_calls']:,} of them "
-        f"from record; {'unknown' if tokens is None else f'{tokens:,}'} tokens; {cost}."
+        f"**{said}** (95% interval {interval}) on {counts['rows']:,} of {counts['questions']:,} questions; "
+        f"{counts['errors']:,} failed, {counts['unreadable']:,} unreadable, {cut_off:,} cut off. "
+        f"{usage['calls']:,} calls, {usage['cached_calls']:,} of them from record; "
+        f"{'unknown' if tokens is None else f'{tokens:,}'} tokens; {cost}."
     )

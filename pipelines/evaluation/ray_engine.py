@@ -67,6 +67,7 @@ def answer_on_ray(
     stores: Sequence[CallStore],
     take: Take,
     *,
+    metric: str,
     concurrency: int,
     workers: int | None = None,
 ) -> None:
@@ -75,6 +76,7 @@ def answer_on_ray(
     Args:
         stores: records of the run, read before the start and written as calls come in; workers need none of
             these folders.
+        metric: name of what scores the answers.
         concurrency: most questions in flight in all workers together.
         workers: worker processes; None takes one a CPU of the cluster.
 
@@ -93,7 +95,7 @@ def answer_on_ray(
         number = min(workers or cpus, len(questions), concurrency, *(one.concurrency for one in shared))
         records = {key: line for store in stores for key, line in store.items()}
         # In a list, so that a worker unpacks them itself and can say what is wrong.
-        parcel = [ray.put((program, lm)), ray.put(records)]
+        parcel = [ray.put((program, lm, metric)), ray.put(records)]
         cacheable = {engine.model for engine in engines if engine and engine.cached}
         driver = _Driver(ray, parcel, deque(questions), stores, cacheable, take, concurrency, number)
         run_sync(driver.answer_all)

@@ -14,6 +14,7 @@ import dspy
 from ...modules.base.calls import ASKER, FatalCallError
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
+from ...modules.reading.metrics import Metric, metric_of
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..lms.cache import ACTIVE_CACHE, open_cache
@@ -91,7 +92,8 @@ class Worker:
     ) -> AsyncIterator[list[Event]]:
         """Answer what is given, until the process is ended; yields what has happened as soon as it has."""
         try:
-            (program, lm), records = await asyncio.gather(*parcel)
+            (program, lm, metric), records = await asyncio.gather(*parcel)
+            scored = metric_of(metric)
             _split_limits(program, lm, place, workers)
             in_flight = useful_concurrency(share(concurrency, place, workers), program, lm)
         except Exception as problem:
@@ -104,7 +106,7 @@ class Worker:
             if cache is not None:
                 cache.readonly = True  # the driver writes what is new into its own
             ACTIVE_CACHE.set(cache)
-            tasks = [asyncio.create_task(self._work(program, relay)) for _ in range(in_flight)]
+            tasks = [asyncio.create_task(self._work(program, relay, scored)) for _ in range(in_flight)]
             try:
                 yield [Ready(in_flight)]
                 while True:
@@ -116,12 +118,13 @@ class Worker:
                 for task in tasks:
                     task.cancel()
 
-    async def _work(self, program: Program, relay: Relay) -> None:
+    async def _work(self, program: Program, relay: Relay, metric: Metric) -> None:
         while True:
             known = await self._questions.get()
             relay.learn(known.calls)
             try:
-                self._events.put_nowait(Finished(await answer_row(program, known.question)))
+                row = await answer_row(program, known.question, metric)
+                self._events.put_nowait(Finished(row))
             except Exception as problem:
                 self._events.put_nowait(_stop(problem))
 

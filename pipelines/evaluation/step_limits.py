@@ -90,16 +90,18 @@ def write_curve(out: Path, summaries: Sequence[tuple[int, Mapping[str, Any]]]) -
     """Write `step_limits.json` and, if there is a point, `step_limits.png`; returns the points, ascending.
 
     `summaries` are limits with what is in `summary.json`. A point has `limit`, `em` and `f1` with `value`,
-    `low` and `high` (for kinds without F1 both are the accuracy), `forced_rate` by worker, and the `usage`.
+    `low` and `high` (where there is no F1, both are the score by the run's metric), `forced_rate` by worker,
+    and the `usage`.
     """
     points = []
     for limit, summary in sorted(summaries, key=lambda pair: pair[0]):
         scores, workers = summary["scores"], summary["report"].get("worker", {})
+        first = next(iter(scores.values()))
         points.append(
             {
                 "limit": limit,
-                "em": scores.get("em", scores["accuracy"]),
-                "f1": scores.get("f1", scores["accuracy"]),
+                "em": scores.get("em", first),
+                "f1": scores.get("f1", first),
                 "forced_rate": {name: figures["forced_rate"] for name, figures in workers.items()},
                 "questions": summary["counts"]["rows"],
                 "usage": summary["usage"],

@@ -31,8 +31,8 @@ def reply_grammar(
     """The grammar of a reply that starts right after the label of its first field.
 
     Args:
-        fields: the output fields in order, each with `name`, `type` (text, span, option, boolean, number or
-            action) and, for an option, its `options`.
+        fields: the output fields in order, each with `name`, `type` (text, span, open, option, boolean,
+            number or action) and, for an option, its `options`.
         tokens: the token ids of each option with a space in front of it.
         max_text_chars: most characters of a field of type text.
 
@@ -46,7 +46,7 @@ def reply_grammar(
         if index:
             rules.append(rf'"\n{_label(field["name"])}:"')
         rules.append(_field_rule(field, tokens, max_text_chars))
-    rules.append(_FREE_END if fields[-1]["type"] in ("text", "span") else _END)
+    rules.append(_FREE_END if fields[-1]["type"] in ("text", "span", "open") else _END)
     return "root ::= " + " ".join(rules)
 
 
@@ -88,7 +88,7 @@ def _field_rule(field: Mapping[str, Any], tokens: Mapping[str, Sequence[int]], m
             return ACTION_RULE
         case "span":
             return text_rule(MAX_SPAN_CHARS)
-        case "text":
+        case "text" | "open":
             return text_rule(max_text_chars)
         case other:
             raise ValueError(f"a field cannot be of type {other!r}")

@@ -12,6 +12,7 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
 from ...modules.protocols.registry import titled
+from ...modules.reading.metrics import metric_name
 from ..base.journal import read_object
 from ..evaluation.earlier import earlier
 from ..lms.ledger import totals
@@ -118,7 +119,8 @@ def _evaluated(run: ListedRun, folder: Path, said: Document) -> None:
     counts = (summary or {}).get("counts") or {"rows": 0, "questions": said["questions"], "errors": 0}
     if counts["rows"]:
         scores = summary["scores"]  # type: ignore[index]
-        name = "accuracy" if "accuracy" in scores else next(iter(scores))
+        name = metric_name(said)
+        name = name if name in scores else next(iter(scores))
         run.score = {"name": name, **scores[name], "n": counts["rows"]}
     if 0 < counts["rows"] == counts["errors"]:
         run.state, run.problem = "failed", "every question failed"
@@ -134,7 +136,8 @@ def _compiled(run: ListedRun, folder: Path, said: Document) -> None:
     _paid(run, result.get("paid") or totals(folder).to_dict())
     held_out = result.get("after") or result.get("before")
     if held_out:
-        run.score = {"name": "accuracy", **held_out["scores"]["accuracy"], "n": held_out["counts"]["rows"]}
+        name = metric_name(said)
+        run.score = {"name": name, **held_out["scores"][name], "n": held_out["counts"]["rows"]}
 
 
 def _tuned(run: ListedRun, folder: Path, said: Document) -> None:

@@ -34,24 +34,26 @@ def price_plot(compared: Sequence[Compared]) -> Picture | None:
     Runs that failed are left out, as their failures would pass for cheap answers; None when all did.
     """
     runs = [run for run in compared if not run.failed]
-    if not runs:
+    if not runs or len({run.metric for run in runs}) > 1:
         return None
     price = price_axis(runs)
-    accuracies = [run.accuracy["value"] for run in runs]
+    accuracies = [run.score["value"] for run in runs]
+    is_rate = all(run.is_rate for run in runs)
+    scale = 100 if is_rate else 1
     best = front(price.each, accuracies)
 
     def draw(path: Path) -> bool:
         figure, [axes] = new_figure(6, 3.8 + 0.2 * len(runs), dpi=150)
         axes.plot(
             [price.each[place] for place in best],
-            [100 * accuracies[place] for place in best],
+            [scale * accuracies[place] for place in best],
             color="#bbbbbb",
             linewidth=2,
             drawstyle="steps-post",
             zorder=1,
         )
         for place, run in enumerate(runs):
-            value, low, high = (100 * run.accuracy[key] for key in ("value", "low", "high"))
+            value, low, high = (scale * run.score[key] for key in ("value", "low", "high"))
             axes.errorbar(
                 price.each[place],
                 value,
@@ -69,7 +71,9 @@ def price_plot(compared: Sequence[Compared]) -> Picture | None:
         else:
             axes.set_xlim(left=0)
         axes.margins(x=0.15)
-        axes.set(xlabel=f"{price.unit} a question", ylabel="right answers in %")
+        axes.set(
+            xlabel=f"{price.unit} a question", ylabel="right answers in %" if is_rate else runs[0].metric
+        )
         axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
         axes.set_axisbelow(True)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, fontsize=10)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import write_whole
+from ...modules.reading.metrics import ACCURACY
 from ..base.wording import counted, run_failed, run_notes
 from ..comparison.compare import compare, names_for, names_of
 from ..comparison.match_budget import is_match, run_or_match, with_matches
@@ -19,6 +20,7 @@ from ..comparison.recommend import MARGIN
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
+from ..runs.summary import score_words
 from ..tracking.tracker import add_to_runs
 from ..tracking.values import scrubbed
 from .page import Folder, RunGroup, page_of
@@ -202,11 +204,11 @@ def _headline(groups: Sequence[RunGroup], folders: Sequence[Folder], alone: bool
         return f"A {folders[0].kind}: {folders[0].name}"
     if groups[0].failure:
         return f"No verdict: {groups[0].failure}"
-    accuracy = groups[0].runs[0].summary.scores["accuracy"]
-    return (
-        f"{groups[0].names[0]} is right on {accuracy['value']:.1%} "
-        f"(95% interval {accuracy['low']:.1%} to {accuracy['high']:.1%})"
-    )
+    summary = groups[0].runs[0].summary
+    score, interval = score_words(summary.metric, summary.main)
+    right = summary.metric == ACCURACY
+    score = f"is right on {score.removesuffix(' right')}" if right else f"has {score}"
+    return f"{groups[0].names[0]} {score} (95% interval {interval})"
 
 
 def _warnings(group: RunGroup) -> list[str]:

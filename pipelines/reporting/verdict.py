@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ class PairVerdict:
     `worth` WORTH_IT, NOT_WORTH_IT, YOUR_CALL, OPEN or RUN_AGAIN. `headline` says which and by how much, and
     what else than the programs differs; `scores` how often each is right, `sure` how sure that is, `price`
     what it takes beside the other, `advice` what follows. `smallest` is the smallest difference (0 … 1) that
-    these questions could show, where none is shown; 1 if they are too few.
+    these questions could show, where none is shown; 1 if they are too few (None: of a score, not known).
     """
 
     outcome: str
@@ -54,9 +55,10 @@ def judged(
         return _without(pair)
     corrected = " after Holm's correction" if several else ""
     sure = (
-        f"{pair.spread} points; {pair.test}{corrected} is {_p(pair.p_adjusted)}, n = {pair.n:,}."
+        f"{pair.spread}{pair.unit}; {pair.test}{corrected} is {_p(pair.p_adjusted)}, n = {pair.n:,}."
         if pair.only_a or pair.only_b
-        else f"Not one of the {counted(pair.n, 'shared question')} was right in only one of the two."
+        else f"Not one of the {counted(pair.n, 'shared question')} was {pair.did_well} in only one of the "
+        "two."
     )
     dearer, smallest, headline = _dearer(pair), None, pair.headline
     if outcome == BETTER:
@@ -64,12 +66,14 @@ def judged(
     elif outcome == WORSE:
         worth, advice = _of_worse(pair, dearer)
     else:
-        headline = f"No difference shown between {pair.a} and {pair.b} ({100 * pair.difference:+.1f} points)"
+        headline = (
+            f"No difference shown between {pair.a} and {pair.b} ({pair.amount(pair.difference)}{pair.unit})"
+        )
         worth, advice = _of_unshown(pair, dearer)
-        smallest = pair.smallest
+        smallest = pair.smallest if math.isfinite(pair.smallest) else None
         sure += (
-            f" The smallest difference this sample could detect is about {100 * smallest:.0f} points."
-            if smallest < 1
+            f" The smallest difference this sample could detect is about {pair.detectable}."
+            if pair.detectable
             else f" {counted(pair.n, 'question').capitalize()} can show no difference at all."
         )
     if pair.differ:
@@ -77,14 +81,22 @@ def judged(
         if worth in (WORTH_IT, NOT_WORTH_IT):
             worth, advice = YOUR_CALL, "What else differs may be what made the difference, or hid one."
     advice += f" {pair.opponent}." if pair.opponent else ""
-    scores = f"{pair.accuracy_a:.1%} right ({pair.a}) against {pair.accuracy_b:.1%} ({pair.b})."
+    form, what = (".1%", " right") if pair.is_rate else (".3g", f" in {pair.metric}")
+    scores = f"{pair.score_a:{form}}{what} ({pair.a}) against {pair.score_b:{form}} ({pair.b})."
     return PairVerdict(outcome, worth, headline, scores, sure, price_of(pair), advice, smallest)
 
 
 def _without(pair: Pair) -> PairVerdict:
     """Of a pair on which there is no verdict: the cause, and what to do about it."""
     names = f"{pair.a} and {pair.b}"
-    if pair.failure is None:
+    if pair.other_metric:
+        said = (
+            f"No verdict on {names}: {pair.other_metric}",
+            "Not known: scores by different metrics have nothing in common.",
+            "Not at all.",
+            price_of(pair),
+        )
+    elif pair.failure is None:
         said = (
             f"{pair.unread}. No verdict on {names}",
             "Not known: answers that could not be read count as wrong.",
@@ -99,7 +111,7 @@ def _without(pair: Pair) -> PairVerdict:
             "Not at all: from half of the questions up, failures say nothing about a program.",
             "Not known: a question that failed is no answer for its price.",
         )
-    return PairVerdict(NO_VERDICT, RUN_AGAIN, *said, f"{pair.failure or pair.unread}.")
+    return PairVerdict(NO_VERDICT, RUN_AGAIN, *said, f"{pair.other_metric or pair.failure or pair.unread}.")
 
 
 class Lead(NamedTuple):
@@ -120,7 +132,7 @@ def lead_of(found: Comparison, verdicts: Sequence[PairVerdict]) -> Lead:
     if len(verdicts) == 1:
         return Lead(verdicts[0].headline, verdicts[0])
     if better:
-        best = max(better, key=lambda place: found.pairs[place].accuracy_a)
+        best = max(better, key=lambda place: found.pairs[place].score_a)
         return Lead(verdicts[best].headline, verdicts[best])
     left = "" if len(judged_ones) == len(verdicts) else " that did not fail"
     if len(judged_ones) == 1:
@@ -174,7 +186,8 @@ def _of_better(pair: Pair, a: Compared, b: Compared, dearer: int | None, matched
 def _of_worse(pair: Pair, dearer: int | None) -> tuple[str, str]:
     if dearer == -1:
         return YOUR_CALL, (
-            f"It is cheaper, and less often right: {pair.b} if the points matter, {pair.a} if the price does."
+            f"It is cheaper, and {'less often right' if pair.is_rate else 'worse'}: {pair.b} if the points "
+            f"matter, {pair.a} if the price does."
         )
     return NOT_WORTH_IT, f"It does worse{' and costs more' if dearer else ''}: keep {pair.b}."
 
@@ -198,7 +211,7 @@ def _of_unshown(pair: Pair, dearer: int | None) -> tuple[str, str]:
 def _extra(pair: Pair, a: Compared, b: Compared) -> str | None:
     """What one more right answer takes: dollars where they are known, else tokens; None if neither is."""
     gained = pair.difference * pair.n
-    if pair.paid < pair.n or gained <= 0:
+    if pair.paid < pair.n or gained <= 0 or not pair.is_rate:
         return None
     costs = [run.usage.get("cost_usd") for run in (a, b)]
     if costs[0] is not None and costs[1] is not None and costs[0] > costs[1]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...modules.reading.metrics import metric_name
 from ..base.wording import duration, percent, used
 
 SHOWN_ALWAYS = ("questions", "errors", "accuracy", "accuracy_excluding_errors")  # lines of every result
@@ -17,8 +18,9 @@ def result_lines(summary: Mapping[str, Any], seconds: float | None = None) -> di
         lines = {name.replace("_", " "): percent(score) for name, score in summary["scores"].items()}
     else:
         what = "every question failed" if counts["rows"] else "no question is finished"
-        lines = {"accuracy": f"not measured: {what}"}
-    lines["questions"] = f"{counts['correct']:,} right of {counts['rows']:,}"
+        lines = {metric_name(summary): f"not measured: {what}"}
+    right = f"{counts['correct']:,} right of " if counts["correct"] is not None else ""
+    lines["questions"] = f"{right}{counts['rows']:,}"
     if counts["rows"] < counts["questions"]:
         lines["questions"] += f" finished ({counts['questions']:,} asked for)"
     cut_off = f"; {counts['truncated']:,} cut off: raise --max-tokens" if counts.get("truncated") else ""

@@ -19,9 +19,10 @@ from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
+from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ..base.journal import as_json, parsed, read_object, write_json
-from ..base.typed import as_read, misfit
+from ..base.typed import Signed, as_read, misfit
 from ..data.load import fingerprint
 from ..lms.named import lm_identity, settings_of
 from ..lms.store import same_lms
@@ -29,6 +30,20 @@ from .folder import claimed, unwritable
 from .rows import RESULTS
 
 MANIFEST = "run.json"
+
+
+class MetricFields(TypedDict):
+    """How a run was scored; None in its place is accuracy, as in runs of earlier versions.
+
+    `spec` is the name by which it is found again, `code` a hash of what a function of the user's own does.
+    """
+
+    name: str
+    spec: str | None
+    code: str | None
+    low: float | None
+    high: float | None
+    rate: bool | None
 
 
 class RunFields(TypedDict):
@@ -40,6 +55,7 @@ class RunFields(TypedDict):
     lms: dict[str, Any]
     data_fingerprint: str
     questions: int
+    metric: MetricFields | None
     settings: dict[str, Any]
     versions: dict[str, str | None]
     git_commit: str | None
@@ -65,7 +81,14 @@ class _Settings(TypedDict):
 
 _NEEDED = ("program", "program_hash", "lms", "data_fingerprint", "questions", "settings")
 _LM = as_read(_LMFields, ("name",))
-_RUN = as_read(RunFields, _NEEDED, lms=dict[str, _LM], settings=as_read(_Settings))  # type: ignore[valid-type]
+_METRIC = as_read(MetricFields, ("name",), low=Signed | None, high=Signed | None)
+_RUN = as_read(
+    RunFields,
+    _NEEDED,
+    lms=dict[str, _LM],  # type: ignore[valid-type]
+    metric=_METRIC | None,
+    settings=as_read(_Settings),
+)
 PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy", "xllamacpp")
 
 
@@ -133,16 +156,21 @@ RUN = RunFolder(
         "program_hash": "its program differs",
         "lms": "its LM differs",
         "data_fingerprint": "its data differs",
+        "metric": "its metric differs",
     },
     {RESULTS: f"rows but not of which run ({MANIFEST} is missing)"},
 )
 
 
 def manifest_of(
-    program: Program, questions: Sequence[Question], lm: Any, settings: Mapping[str, Any]
+    program: Program,
+    questions: Sequence[Question],
+    lm: Any,
+    settings: Mapping[str, Any],
+    metric: Metric | None = None,
 ) -> dict[str, Any]:
     """What `run.json` says of a run: a JSON-able dict of program, program_hash, prompt_hash, lms (seat →
-    identity), data_fingerprint, questions, settings, versions and git_commit."""
+    identity), data_fingerprint, questions, metric (None: accuracy), settings, versions and git_commit."""
     found: dict[str, Any] = as_json(
         {
             "program": program.describe(),
@@ -150,6 +178,7 @@ def manifest_of(
             "lms": lms_of(program, lm),
             "data_fingerprint": fingerprint(questions),
             "questions": len(questions),
+            "metric": metric.identity() if metric is not None else None,
             "settings": settings,
             **made_with(),
         }
@@ -158,11 +187,16 @@ def manifest_of(
 
 
 def open_run(
-    folder: Path, program: Program, questions: Sequence[Question], lm: Any, settings: Mapping[str, Any]
+    folder: Path,
+    program: Program,
+    questions: Sequence[Question],
+    lm: Any,
+    settings: Mapping[str, Any],
+    metric: Metric | None = None,
 ) -> dict[str, Any]:
     """What a run is of that is to fill a folder, with the `mlflow_run_id` of an earlier attempt; see
     `manifest_of`. Writes nothing. Raises UserError when the folder holds another run."""
-    run = manifest_of(program, questions, lm, settings)
+    run = manifest_of(program, questions, lm, settings, metric)
     earlier = RUN.earlier(folder, run)
     return run | ({"mlflow_run_id": earlier.get("mlflow_run_id")} if earlier else {})
 

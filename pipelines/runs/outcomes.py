@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
+from ...modules.reading.metrics import metric_name
 from ...modules.reading.row import ResultRow
 from ..base.journal import read_object
 from .manifest import MANIFEST
@@ -308,6 +309,11 @@ def _of_result(
     if row.get("error"):
         table.errors += 1
         return
+    if run.get("metric"):
+        raise UserError(
+            f"{where} was scored by {metric_name(run)}: networks and weights learn from right and wrong "
+            "answers, of runs that are scored by accuracy"
+        )
     try:
         found = outcomes_of_row(cast(ResultRow, row), run)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ...modules.base.calls import Usage
-from ...modules.reading.row import ResultRow
+from ...modules.reading.metrics import ACCURACY
+from ...modules.reading.row import ResultRow, score_in
 from ...optimizers.statistics.statistics import wilson
 from ..base.display import ProgressLine
 from ..base.wording import counted, duration, money
@@ -14,7 +15,10 @@ from ..base.wording import counted, duration, money
 
 @dataclass
 class Progress:
-    """Where a running evaluation stands; handed to `progress` at the start and after every row."""
+    """Where a running evaluation stands; handed to `progress` at the start and after every row.
+
+    `score` is the sum of what the `metric` gave so far.
+    """
 
     total: int
     done: int = 0
@@ -23,6 +27,8 @@ class Progress:
     errors: int = 0
     seconds: float = 0.0
     usage: Usage = field(default_factory=Usage)
+    metric: str = ACCURACY
+    score: float = 0.0
 
     @property
     def seconds_left(self) -> float | None:
@@ -34,6 +40,7 @@ class Progress:
         self.done += 1
         self.resumed += resumed
         self.correct += bool(row["correct"])
+        self.score += score_in(row)
         self.errors += bool(row["error"])
         if not resumed:
             self.usage.add(Usage.of(row["usage"]))
@@ -44,9 +51,12 @@ def evaluation_line(label: str, state: Progress) -> ProgressLine:
 
 
 def progress_parts(state: Progress) -> Iterable[str]:
-    """Done, accuracy so far with the half-width of its 95% interval, errors, calls, cost, time left."""
+    """Done, accuracy so far with the half-width of its 95% interval, or the mean score, errors, calls, cost,
+    time left."""
     yield f"{state.done:,}/{state.total:,}"
-    if state.done:
+    if state.done and state.metric != ACCURACY:
+        yield f"{state.metric} {state.score / state.done:.3g}"
+    elif state.done:
         low, high = wilson(state.correct, state.done)
         yield f"accuracy {state.correct / state.done:.1%} ± {(high - low) / 2:.1%}"
     if state.errors:

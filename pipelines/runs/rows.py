@@ -15,12 +15,13 @@ from pydantic import Field
 from ...modules.base.calls import UsageFields
 from ...modules.base.errors import UserError
 from ...modules.base.files import cut_torn_line, open_regular
-from ...modules.reading.answers import read_number, score
+from ...modules.reading.answers import em_f1, read_number
+from ...modules.reading.metrics import Graded
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.html import SHOWN_ROWS, html_result, html_table
 from ..base.journal import Journal
-from ..base.typed import as_read, misfit
+from ..base.typed import Signed, as_read, misfit
 from ..base.wording import counted
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 RESULTS = "results.jsonl"
 MOST_RAW = 2_000
+MOST_FEEDBACK = 2_000  # characters of what a metric says
 NEEDED = frozenset(
     ("id", "kind", "question", "choices", "answer", "gold", "correct", "em", "f1", "decided_by", "rounds")
 ) | {"consensus_round", "transcript", "usage", "seconds", "error"}
@@ -52,23 +54,38 @@ class _Turn(TypedDict):
 
 _USAGE = as_read(UsageFields, more=False)
 _TURN = as_read(_Turn, ("agent", "round", "answer", "text"), usage=_USAGE)
-_ROW = as_read(ResultRow, NEEDED, usage=_USAGE, transcript=list[_TURN], em=Share | None, f1=Share | None)  # type: ignore[valid-type]
+_ROW = as_read(
+    ResultRow,
+    NEEDED,
+    usage=_USAGE,
+    metric_usage=_USAGE,
+    transcript=list[_TURN],  # type: ignore[valid-type]
+    em=Share | None,
+    f1=Share | None,
+    score=Signed | None,
+)
 
 
-def row_of(question: Question, prediction: dspy.Prediction, seconds: float) -> ResultRow:
-    """The row of an answered question; `answer` None (unreadable) is wrong, whatever the gold answer."""
-    judged = score(prediction.answer, question.answer or "", question.kind, question.choices)
-    row = _row(question, seconds, None, prediction.usage)
+def row_of(
+    question: Question, prediction: dspy.Prediction, graded: Graded | str, seconds: float
+) -> ResultRow:
+    """The row of an answered question with what its metric said, or, as text, why it gave no score."""
+    error = graded if isinstance(graded, str) else None
+    row = _row(question, seconds, error, prediction.usage)
     row["answer"] = prediction.answer
-    row["correct"] = judged.correct and question.answer is not None
-    row["em"], row["f1"] = judged.em, judged.f1
+    if not isinstance(graded, str):
+        row["correct"], row["score"] = graded.correct, graded.score
+        if graded.feedback is not None:
+            row["feedback"] = graded.feedback[:MOST_FEEDBACK]
+    if question.kind == "span":
+        row["em"], row["f1"] = em_f1(prediction.answer, question.answer or "")
     row["decided_by"], row["rounds"] = prediction.decided_by, prediction.rounds
     row["consensus_round"] = prediction.consensus_round
     row["transcript"] = prediction.transcript
     if (said := prediction.get("raw")) is not None:
         row["raw"] = str(said)[:MOST_RAW]
     if question.kind == "number":
-        row["strict"] = row["correct"] and _strict(prediction)
+        row["strict"] = bool(row["correct"]) and _strict(prediction)
     return row
 
 
@@ -89,6 +106,7 @@ def _row(question: Question, seconds: float, error: str | None, usage: UsageFiel
         "answer": None,
         "gold": cast(str, question.answer),
         "correct": False,
+        "score": None,
         "em": None,
         "f1": None,
         "decided_by": "error" if error else None,

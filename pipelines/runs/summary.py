@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ...modules.base.calls import Usage, UsageFields
-from ...modules.reading.row import ResultRow
+from ...modules.reading.metrics import ACCURACY, FAILURE_SCORE, metric_name
+from ...modules.reading.row import ResultRow, score_in
 from ...modules.reports.forensics import ForensicTally
 from ...optimizers.statistics.statistics import bootstrap_mean, wilson
 from ..base.html import html_result
@@ -24,17 +25,21 @@ BOOTSTRAP_SEED = 0
 
 @dataclass(repr=False)
 class Summary:
-    """`summary.json`: every rate as `{"value", "low", "high"}` with a 95% interval, in 0 … 1.
+    """`summary.json`: every score as `{"value", "low", "high", "n"}` with a 95% interval.
 
+    `scores` has that of the run's metric under its name: `accuracy` and other rates, in 0 … 1, have Wilson's
+    interval, other scores a bootstrap one of their mean (and `rate`, which is False); `counts["correct"]` is
+    None for those.
     Of questions whose `meta.pair_id` names a partner, `scores["pair_accuracy"]` is the share of whole pairs
     that are right in both.
     `forensics` is what dialogues did to answers, see `modules.forensics`; empty for one agent.
-    `usage` is that of the rows; `paid` sums up the ledger, and so has the calls of earlier, killed attempts.
+    `usage` is that of the rows, `metric_usage` that of the metric's own LM calls (None without any); `paid`
+    sums up the ledger, and so has the calls of earlier, killed attempts.
     `stopped` says why there are fewer rows than questions, where something ended the run early.
     """
 
     scores: dict[str, dict[str, float]]
-    counts: dict[str, int]
+    counts: dict[str, Any]
     usage: UsageFields
     seconds: dict[str, float]
     groups: dict[str, dict[str, dict[str, float]]]
@@ -42,7 +47,28 @@ class Summary:
     run: dict[str, Any]
     paid: UsageFields | None = None
     stopped: str | None = None
+    metric_usage: UsageFields | None = None
     forensics: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def metric(self) -> str:
+        """The name of what answers were scored by."""
+        return metric_name(self.run)
+
+    @property
+    def default_metric(self) -> bool:
+        """Whether that is accuracy, as where none is given."""
+        return not self.run.get("metric")
+
+    @property
+    def main(self) -> dict[str, float]:
+        """The score by the run's metric."""
+        return self.scores[self.metric]
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether that is a share of right answers."""
+        return self.counts.get("correct") is not None
 
     def to_dict(self) -> dict[str, Any]:
         found = asdict(self)
@@ -69,19 +95,20 @@ def summarise(
 
     Counts: `questions` asked for, `rows` finished, `correct`, `errors` (failed calls), `unreadable` (no
     answer could be read) and `truncated` (a reply was cut off at a token limit). Errors and unreadable
-    answers are wrong in every score.
+    answers are wrong in every score. What the protocol and its dialogues did to right and wrong answers is
+    known of accuracy alone: with another metric, `report` and `forensics` are empty.
     """
-    tally, forensic = _Tally(), ForensicTally(run.get("program"))
+    tally, forensic = _Tally(run.get("metric")), ForensicTally(run.get("program"))
     counted = tally.through(rows, forensic)
-    protocol = report(counted)
+    protocol = report(counted) if tally.default else {}
     for _ in counted:  # a report may stop early or look at nothing
         pass
     return Summary(
         scores=tally.scores(),
         counts={
             "questions": questions,
-            "rows": len(tally.correct),
-            "correct": sum(tally.correct),
+            "rows": len(tally.scored),
+            "correct": sum(map(bool, tally.scored)) if tally.is_rate else None,
             "errors": tally.errors,
             "unreadable": tally.unreadable,
             "truncated": tally.truncated,
@@ -91,7 +118,8 @@ def summarise(
         groups=tally.grouped(),
         report=protocol,
         run=dict(run),
-        forensics=forensic.report(),
+        metric_usage=tally.judging.to_dict() if tally.judging.calls else None,
+        forensics=forensic.report() if tally.default else {},
     )
 
 
@@ -101,30 +129,57 @@ def rate(successes: int, n: int) -> dict[str, float]:
     return {"value": successes / n if n else 0.0, "low": low, "high": high, "n": n}
 
 
+def mean_score(scores: Sequence[float], *, is_rate: bool) -> dict[str, float]:
+    """A share with its Wilson interval where scores are right or wrong, else a mean with a bootstrap one."""
+    if is_rate or not scores:
+        return rate(sum(map(bool, scores)), len(scores))
+    mean, low, high = bootstrap_mean(scores, seed=BOOTSTRAP_SEED)
+    return {"value": mean, "low": low, "high": high, "n": len(scores), "rate": False}
+
+
+def score_words(metric: str, score: Mapping[str, float]) -> tuple[str, str]:
+    """A score in words, and its interval: `62.0% right`, `52.1% to 70.9%`; `f1 0.521`, `0.43 to 0.611`."""
+    form = "{:.1%}" if score.get("rate", True) else "{:.3g}"
+    value, low, high = (form.format(score[name]) for name in ("value", "low", "high"))
+    return f"{value} right" if metric == ACCURACY else f"{metric} {value}", f"{low} to {high}"
+
+
 class _Tally:
-    def __init__(self) -> None:
-        self.correct: list[bool] = []
+    def __init__(self, metric: Mapping[str, Any] | None) -> None:
+        known = metric or {"name": ACCURACY, "rate": True}
+        self.default, self.name = not metric, str(known.get("name"))
+        self._rate, self._least = known.get("rate"), known.get("low") or FAILURE_SCORE
+        self.scored: list[float] = []
         self.em: list[float] = []
         self.f1: list[float] = []
         self.strict: list[bool] = []
         self.seconds: list[float] = []
-        self.usage = Usage()
+        self.usage, self.judging = Usage(), Usage()
         self.errors = 0
         self.unreadable = 0
         self.truncated = 0
-        self._pairs: dict[frozenset[str], list[bool]] = {}
-        self._groups: dict[str, dict[str, list[int]]] = {}
+        self._pairs: dict[frozenset[str], list[float]] = {}
+        self._groups: dict[str, dict[str, list[float]]] = {}
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether scores are right or wrong: said by the metric, or seen in all of them."""
+        return self._rate if self._rate is not None else set(self.scored) <= {0.0, 1.0}
 
     def through(self, rows: Iterable[ResultRow], forensic: ForensicTally) -> Iterator[ResultRow]:
         for row in rows:
             self._count(row)
-            forensic.count(row)
+            if self.default:
+                forensic.count(row)
             yield row
 
     def _count(self, row: ResultRow) -> None:
-        self.correct.append(bool(row["correct"]))
+        scored = score_in(row, self._least)
+        self.scored.append(scored)
         self.seconds.append(row["seconds"])
         self.usage.add(Usage.of(row["usage"]))
+        if "metric_usage" in row:
+            self.judging.add(Usage.of(row["metric_usage"]))
         self.errors += row["error"] is not None
         self.unreadable += row["error"] is None and row["answer"] is None
         self.truncated += bool(row.get("truncated"))
@@ -135,18 +190,14 @@ class _Tally:
             self.strict.append(bool(row.get("strict")))
         meta = row.get("meta") or {}
         if meta.get("pair_id") not in (None, row["id"]):
-            self._pairs.setdefault(frozenset((row["id"], str(meta["pair_id"]))), []).append(
-                bool(row["correct"])
-            )
+            self._pairs.setdefault(frozenset((row["id"], str(meta["pair_id"]))), []).append(scored)
         for name in GROUPS:
             value = _grade_band(meta) if name == "grade_band" else meta.get(name)
             if value is not None:
-                counts = self._groups.setdefault(name, {}).setdefault(str(value), [0, 0])
-                counts[0] += bool(row["correct"])
-                counts[1] += 1
+                self._groups.setdefault(name, {}).setdefault(str(value), []).append(scored)
 
     def scores(self) -> dict[str, dict[str, float]]:
-        scores = {"accuracy": rate(sum(self.correct), len(self.correct))}
+        is_rate, scores = self.is_rate, {}
         if self.em:
             scores["em"] = rate(int(sum(self.em)), len(self.em))
             mean, low, high = bootstrap_mean(self.f1, seed=BOOTSTRAP_SEED)
@@ -154,13 +205,18 @@ class _Tally:
         if self.strict:
             scores["accuracy_strict"] = rate(sum(self.strict), len(self.strict))
         whole = [all(pair) for pair in self._pairs.values() if len(pair) == 2]
-        if whole:
+        if whole and is_rate:
             scores["pair_accuracy"] = rate(sum(whole), len(whole))
-        return scores
+        return {
+            self.name: mean_score(self.scored, is_rate=is_rate),
+            **{name: one for name, one in scores.items() if name != self.name},
+        }
 
     def grouped(self) -> dict[str, dict[str, dict[str, float]]]:
         return {
-            name: {value: rate(*counts) for value, counts in sorted(values.items())}
+            name: {
+                value: mean_score(scored, is_rate=self.is_rate) for value, scored in sorted(values.items())
+            }
             for name, values in self._groups.items()
             if 1 < len(values) <= MOST_GROUPS
         }

@@ -19,6 +19,7 @@ from optuna.trial import FrozenTrial
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked, whole_lines
+from ...modules.reading.metrics import Metric, check_metric, metric_of
 from ...modules.reading.question import Question
 from ...optimizers.structure.search import DIRECTIONS, SAMPLERS, grid, parameters_of
 from ..base.budget import Account, Budget, open_account
@@ -35,6 +36,9 @@ from .network import check_networks, halves
 from .recovery import Crew
 from .space import TuneSpace, made_lm
 from .storage import open_storage, safe_url
+
+SCORE = "score"
+"""As an objective: what the study's metric gives, whatever its name."""
 
 SEARCH_SHARE = 0.8
 """The part of a budget that trials may spend; the rest is kept for the winner's evaluation."""
@@ -94,6 +98,7 @@ class Job:
     concurrency: int
     cache: bool
     settings: dict[str, Any] = field(default_factory=dict)
+    metric: Metric = field(default_factory=lambda: metric_of(None))
     own: optuna.Study | None = None  # the user's, as an object
     pruner: BasePruner | None = None
     callbacks: Sequence[Callable[[optuna.Study, FrozenTrial], None]] = ()
@@ -105,14 +110,17 @@ class Job:
         Where no price is known, or there is none, tokens take the place of the cost, with a warning. Raises
         UserError for what cannot be a study, before anything is spent.
         """
-        for name in self.objectives:
-            if name not in DIRECTIONS:
-                raise UserError(f"there is no objective {name!r}: choose among {', '.join(DIRECTIONS)}")
-            if self.objectives.count(name) > 1:
+        objectives = [self.metric.name if name == SCORE else name for name in self.objectives]
+        measured = ["accuracy", "f1"] if self.metric.default else [self.metric.name]
+        known = [*measured, *(name for name in DIRECTIONS if DIRECTIONS[name] == "minimize")]
+        for name in objectives:
+            if name not in known:
+                raise UserError(f"there is no objective {name!r}: choose among {', '.join(known)}")
+            if objectives.count(name) > 1:
                 raise UserError(f"the objective {name!r} is named twice: keep one of them")
-        quality = [name for name in self.objectives if DIRECTIONS[name] == "maximize"]
+        quality = [name for name in objectives if name in measured]
         if len(quality) != 1:
-            raise UserError("the objectives need accuracy or f1, one of them: add it")
+            raise UserError(f"the objectives need {' or '.join(measured)}, one of them: add it")
         if not isinstance(self.sampler, BaseSampler) and self.sampler not in SAMPLERS:
             raise UserError(f"there is no sampler {self.sampler!r}: choose among {', '.join(SAMPLERS)}")
         counts = {"trials": self.trials, "workers": workers, "concurrency": self.concurrency}
@@ -125,13 +133,23 @@ class Job:
             data.check_labelled(questions)
             data.check_contexts(questions)
             data.check_ids(questions)
-        if quality == ["f1"] and any(question.kind != "span" for question in (*self.train, *validation)):
+        for questions in (self.train, validation):
+            check_metric(self.metric, questions)
+        if not self.metric.default and self.space.trains:
+            raise UserError(
+                "a strategy network learns from right and wrong answers: tune it without a metric"
+            )
+        if (
+            quality == ["f1"]
+            and self.metric.default
+            and any(question.kind != "span" for question in (*self.train, *validation))
+        ):
             raise UserError("f1 is for short answers (kind span): take accuracy for these questions")
         for warning in check_train(self.train, validation):
             warnings.warn(warning, stacklevel=3)
         _, default = self.space.default()
         lms_of(default, self.lm)
-        small = self._countable([name for name in self.objectives if name not in quality])
+        small = self._countable([name for name in objectives if name not in quality])
         check_networks(self.space, self.train)
         found = replace(self, objectives=[*quality, *small])
         found._check_optuna(workers)
@@ -146,7 +164,7 @@ class Job:
             if not callable(one):
                 raise UserError(f"{one!r} is no callback: pass functions of a study and a trial")
         if self.own is not None:
-            wanted = [DIRECTIONS[name] for name in self.objectives]
+            wanted = [DIRECTIONS.get(name, "maximize") for name in self.objectives]
             has = [direction.name.lower() for direction in self.own.directions]
             if has != wanted:
                 raise UserError(
@@ -222,7 +240,7 @@ class Job:
         study = self.own or optuna.create_study(
             storage=kept,
             study_name=self.study,
-            directions=[DIRECTIONS[name] for name in self.objectives],
+            directions=[DIRECTIONS.get(name, "maximize") for name in self.objectives],
             load_if_exists=True,
         )
         mine, known = self.identity(), study.user_attrs.get("identity")
@@ -259,6 +277,7 @@ class Job:
             "sampler": self.sampler_name,
             "seed": self.seed,
             "lm": _lm_name(self.lm),
+            "metric": self.metric.identity(),
         }
 
     def planned(self) -> tuple[int, dict[int, dict[str, Any]]]:

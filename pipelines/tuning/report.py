@@ -12,10 +12,9 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from ...modules.base.space import key_of
-from ...optimizers.statistics.statistics import bootstrap_mean
 from ..base.html import html_table
 from ..base.wording import percent, used
-from ..runs.summary import rate
+from ..runs.summary import mean_score
 from .recovery import trials_tuned
 from .worker import scores_of
 
@@ -78,11 +77,8 @@ def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
 def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, dict[str, float]]:
     scores = [score or 0.0 for score in scores_of(trial)]
     n = len(scores)
-    if objectives[0] == "f1":
-        mean, low, high = bootstrap_mean(scores, seed=0)
-        found = {"f1": {"value": mean, "low": low, "high": high, "n": n}}
-    else:
-        found = {"accuracy": rate(int(sum(scores)), n)}
+    is_rate = objectives[0] != "f1" and set(scores) <= {0, 1}
+    found = {objectives[0]: mean_score(scores, is_rate=is_rate)}
     for name, known in json.loads(trial.user_attrs["took"]).items():
         ends = {end: known[end] for end in ("low", "high") if end in known}
         found[name] = {"value": known[str(n)], **ends, "n": n}

@@ -23,9 +23,10 @@ from ...modules.protocols.declaration import Replayed, Replays
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
-from ...modules.reading.answers import score
+from ...modules.reading.answers import em_f1
+from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import ResultRow, score_in
 from ..base.budget import BudgetSpent
 from ..base.wording import common_error
 from ..evaluation.answering import answer_row, lms_in, useful_concurrency
@@ -47,20 +48,21 @@ LATENCY = "latency"
 class Scored:
     """A setting with its score a question so far, None where it failed, and what each took by objective.
 
-    Scores are accuracy or F1, 0 to 1; `cost` is in USD (NaN where a price is unknown), `latency` in seconds,
-    `calls` (always there) and `tokens` are counts, each of what the setting takes on its own, whatever other
-    trials had paid for. `problem` says why no question has an answer.
+    Scores are what the metric gives, or F1, `least` the worst; `cost` is in USD (NaN where a price is
+    unknown), `latency` in seconds, `calls` (always there) and `tokens` are counts, each of what the setting
+    takes on its own, whatever other trials had paid for. `problem` says why no question has an answer.
     """
 
     setting: Setting
     scores: tuple[float | None, ...]
     took: Mapping[str, tuple[float, ...]]
     problem: str | None = None
+    least: float = 0.0
 
     def mean(self, objective: str, questions: int | None = None) -> float:
-        """A failed question counts as a score of 0."""
+        """A failed question counts as `least`."""
         values = self.took.get(objective, self.scores)[:questions]
-        return sum(value or 0.0 for value in values) / len(values)
+        return sum(self.least if value is None else value for value in values) / len(values)
 
     @property
     def errors(self) -> int:
@@ -98,7 +100,7 @@ class Scorer:
                 self._program(branch, parameters, lms)
             except Unanswered as problem:
                 return Scored(setting, (None,) * questions, {}, f"training: {problem.what}"), []
-        replays = branch.protocol.replays if branch.protocol else None
+        replays = self._replays(branch)
         others: dict[str, tuple[Setting, dict[str, Any]]] = {}
         found: list[Scored] = []
         own_rows: list[ResultRow] | None = None
@@ -112,10 +114,11 @@ class Scorer:
             if others or replays.tell([], parameters) is not None:
                 rows = self._rows(branch, recorded, lms, questions)
                 outcomes = replays.tell(rows, parameters)
-                own_rows = None if outcomes is None else _replayed(rows, outcomes)
+                own_rows = None if outcomes is None else _replayed(rows, outcomes, self.job.metric)
                 for full, given in others.values():
                     with suppress(UserError):  # the recorded run is too short for this one
-                        found.append(self._scored(full, _replayed(rows, replays.tell(rows, given) or [])))
+                        told = replays.tell(rows, given) or []
+                        found.append(self._scored(full, _replayed(rows, told, self.job.metric)))
         if own_rows is None:
             own_rows = self._rows(branch, parameters, lms, questions)
         return self._scored(setting, own_rows), found
@@ -130,11 +133,16 @@ class Scorer:
     def family(self, setting: Setting) -> str | None:
         """A key of all settings that one recorded run answers; None where a run answers only its own."""
         branch, own, lms = self.space.own(setting)
-        replays = branch.protocol.replays if branch.protocol else None
+        replays = self._replays(branch)
         if replays is None or not self.shares:
             return None
         fixed = {name: value for name, value in own.items() if not _is_free(branch, name, replays)}
         return key_of({"": branch.label, **lms, **fixed})
+
+    def _replays(self, branch: Branch) -> Replays | None:
+        """What a recorded run answers beside its own setting; a metric of the user's own may want to see
+        more of a prediction than its answer."""
+        return branch.protocol.replays if branch.protocol and self.job.metric.builtin else None
 
     def program(self, setting: Setting) -> Program:
         """The program of a setting, fitted where it has something to fit."""
@@ -175,17 +183,17 @@ class Scorer:
         return self.job.folder / RUNS / digest[:16]
 
     def _scored(self, setting: Setting, rows: Sequence[ResultRow]) -> Scored:
-        f1 = "f1" in self.objectives
+        f1 = self.job.metric.default and "f1" in self.objectives
         why = common_error(rows)
         scores = tuple(
-            None if row["error"] else float(row["f1"] or 0.0) if f1 else float(row["correct"]) for row in rows
+            None if row["error"] else float(row["f1"] or 0.0) if f1 else score_in(row) for row in rows
         )
         counted = dict.fromkeys((*self.objectives[1:], "calls"))
         took = {name: tuple(_took(row, name) for row in rows) for name in counted}
         problem = (
             f"every question failed: {why[0]}" if why and not any(s is not None for s in scores) else None
         )
-        return Scored(setting, scores, took, problem)
+        return Scored(setting, scores, took, problem, self.job.metric.least)
 
     def _rows(
         self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any], questions: int
@@ -196,7 +204,7 @@ class Scorer:
         asked = self.questions[:questions]
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / "lock"), ExitStack() as held:
-            known = open_run(folder, program, self.questions, self.job.lm, self.job.settings)
+            known = open_run(folder, program, self.questions, self.job.lm, self.job.settings, self.job.metric)
             file = held.enter_context(closing(RowFile(folder)))
             if not (folder / MANIFEST).exists():
                 save_run(folder, known)
@@ -208,12 +216,14 @@ class Scorer:
                     dspy.context(lm=self.job.lm, disable_history=True, trace=None),
                     metering(lms_in(program, self.job.lm)),
                 ):
-                    run_sync(_answer_all, program, waiting, file, in_flight)
+                    run_sync(_answer_all, program, self.job.metric, waiting, file, in_flight)
             rows = {row["id"]: row for row in read_rows(folder / RESULTS)}
         return [rows[question.id] for question in asked]
 
 
-async def _answer_all(program: Program, questions: Sequence[Question], file: RowFile, in_flight: int) -> None:
+async def _answer_all(
+    program: Program, metric: Metric, questions: Sequence[Question], file: RowFile, in_flight: int
+) -> None:
     """Questions in order, so many at once. A spent budget lets those finish that need no further call."""
     waiting = iter(questions)
     stopped: list[BudgetSpent] = []
@@ -222,7 +232,7 @@ async def _answer_all(program: Program, questions: Sequence[Question], file: Row
         for question in waiting:
             try:
                 with tallied() as calls:
-                    row = await answer_row(program, question)
+                    row = await answer_row(program, question, metric)
             except BudgetSpent as problem:
                 stopped.append(problem)
             else:
@@ -241,17 +251,21 @@ async def _answer_all(program: Program, questions: Sequence[Question], file: Row
         raise stopped[0]
 
 
-def _replayed(rows: Sequence[ResultRow], outcomes: Sequence[Replayed | None]) -> list[ResultRow]:
+def _replayed(
+    rows: Sequence[ResultRow], outcomes: Sequence[Replayed | None], metric: Metric
+) -> list[ResultRow]:
     """The rows as they would be with other outcomes, and with the calls that those take."""
     found = []
     for row, outcome in zip(rows, outcomes, strict=True):
         if outcome is None:
             found.append(row)
             continue
-        judged = score(outcome.answer, row["gold"], row["kind"], row["choices"])
+        graded = metric.regrade(outcome.answer, row)
         changed = row.copy()
-        changed["answer"], changed["correct"] = outcome.answer, judged.correct
-        changed["em"], changed["f1"] = judged.em, judged.f1
+        changed["answer"], changed["correct"] = outcome.answer, graded.correct
+        changed["score"] = graded.score
+        if row["kind"] == "span":
+            changed["em"], changed["f1"] = em_f1(outcome.answer, row["gold"])
         changed["worth"] = row["worth"][: outcome.calls]
         found.append(changed)
     return found

@@ -16,6 +16,7 @@ from optuna.trial import FrozenTrial
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
+from ...modules.reading.metrics import metric_of
 from ...modules.reading.question import Question
 from ..base.budget import Budget, BudgetSpent
 from ..base.display import ProgressLine, displayed
@@ -36,7 +37,7 @@ from ..runs.manifest import lms_of, made_with, versions
 from ..tracking.context import caller_place
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import ModelUpload, Tracker
-from .job import Job
+from .job import SCORE, Job
 from .logged import study_uploads, trials_of
 from .network import training_calls
 from .report import (
@@ -137,7 +138,8 @@ def tune(
     *,
     lm: Any = None,
     trials: int = 50,
-    objectives: Sequence[str] = ("accuracy",),
+    metric: Any = None,
+    objectives: Sequence[str] = (SCORE,),
     sampler: str | BaseSampler | None = None,
     pruner: BasePruner | None = None,
     callbacks: Sequence[Callable[[optuna.Study, FrozenTrial], None]] = (),
@@ -166,7 +168,9 @@ def tune(
         validation: labelled questions for the winner and the default alone; none of them is in `train`.
         lm: the LM of every seat that has none of its own; None takes DSPy's configured one.
         trials: settings to try; those that a finished run answers without a call are extra.
-        objectives: `accuracy` or `f1`, and any of `cost`, `latency`, `calls`, `tokens` to be made small. With
+        metric: how answers are scored, as `evaluate` takes it.
+        objectives: `score`, which is the metric's (with its name, such as `accuracy`, it is the same), or
+            `f1` of span questions, and any of `cost`, `latency`, `calls`, `tokens` to be made small. With
             `latency`, trials share no calls: an answer that is not asked for again takes no time.
         sampler: `tpe` (the default), `nsga2`, `gp`, `random` or `grid`, or one of Optuna's objects.
         pruner: one of Optuna's, which stops trials of a single objective in place of the paired test.
@@ -201,6 +205,7 @@ def tune(
         space=space if isinstance(space, TuneSpace) else space_of(space, make_lm=make_lm),
         train=data.listed(train, "train"),
         lm=lm_given(lm),
+        metric=metric_of(metric),
         objectives=[objectives] if isinstance(objectives, str) else list(objectives),
         folder=Path(),
         storage=storage,
@@ -365,6 +370,7 @@ def _validated(
             program,
             validation,
             lm=job.lm,
+            metric=job.metric,
             concurrency=job.concurrency,
             out=job.folder / VALIDATION / name,
             cache=job.cache,
@@ -381,7 +387,8 @@ def _validated(
     found: dict[str, Any] = {"same": same, "n": len(validation), "winner": scores[0], "default": scores[-1]}
     if not same:
         pair = compare(evaluations[1], evaluations[0], names=("default", "winner")).pairs[0]
-        difference = pair.f1 if objective == "f1" and pair.f1 is not None else pair
+        spans = objective == "f1" and job.metric.default
+        difference = pair.f1 if spans and pair.f1 is not None else pair
         found |= {
             "difference": {"value": difference.difference, "low": difference.low, "high": difference.high},
             "p": pair.p,

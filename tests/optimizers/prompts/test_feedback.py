@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import folkmoot as fm
 from folkmoot.optimizers.prompts.feedback import feedback, quoted
-from folkmoot.optimizers.prompts.metric import DEMONSTRABLE_F1, Metric, demonstrable, value
+from folkmoot.optimizers.prompts.metric import DEMONSTRABLE_F1, OptimizerMetric, demonstrable, value
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 WHERE = fm.Question(id="1", question="Where?", choices=CHOICES, answer="B")
@@ -169,7 +169,7 @@ def test_only_good_answers_may_be_shown() -> None:
 
 def test_each_way_of_asking_the_metric() -> None:
     seen: list[Any] = []
-    metric = Metric(
+    metric = OptimizerMetric(
         lambda question, said, score: seen.append((question.id, score)), {"program.seat": "judge"}
     )
     said = {"answer": "A", "decided_by": "judge", "transcript": [turn("judge", 1, "A", "so")]}

@@ -47,6 +47,7 @@ KEYS = [
     "answer",
     "gold",
     "correct",
+    "score",
     "em",
     "f1",
     "decided_by",

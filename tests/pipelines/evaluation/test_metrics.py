@@ -1,0 +1,371 @@
+"""Metrics: DSPy's own kind, named ones, free text; what they say in rows, comparisons and studies."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+import folkmoot as fm
+
+
+def asked(n: int = 12) -> list[fm.Question]:
+    return [
+        fm.Question(
+            id=str(i),
+            question=f"Why {i}?",
+            answer=f"since {i} apples fell from the tree",
+            kind="open",
+            meta={"rubric": f"apples {i}"},
+        )
+        for i in range(1, n + 1)
+    ]
+
+
+def says(answer: Callable[[int], str]) -> Callable[[dict[str, Any]], str]:
+    def reply(body: dict[str, Any]) -> str:
+        number = int(body["messages"][-1]["content"].split("Why ")[1].split("?")[0])
+        return json.dumps({"reasoning": "so", "answer": answer(number)})
+
+    return reply
+
+
+@pytest.fixture
+def run(scripted: Any) -> Any:
+    """An evaluation of open questions, of which every third has another answer than the gold one."""
+    scripted.reply = says(lambda i: f"since {i} apples fell" if i % 3 else "no idea")
+
+    def evaluate(metric: Any, program: Any = None, **more: Any) -> Any:
+        lm = fm.lm("openai/scripted", api_base=scripted.url)
+        program = program or fm.SingleAgent()
+        return fm.evaluate(program, more.pop("asked", asked()), lm=lm, metric=metric, tracking=False, **more)
+
+    return evaluate
+
+
+def overlap(example: Any, prediction: Any, trace: Any = None) -> float:
+    assert example.rubric.startswith("apples")  # what meta holds is a field of its own
+    gold = set(example.answer.split())
+    return len(gold & set(prediction.answer.split())) / len(gold)
+
+
+def long_enough(example: Any, prediction: Any, trace: Any = None) -> bool:
+    return len(prediction.answer) > 10
+
+
+def test_a_score_of_ones_own_is_in_rows_and_summary(run: Any) -> None:
+    found = run(overlap)
+    row = found.rows[0]
+    assert (row["score"], row["correct"], row["error"]) == (4 / 7, None, None)
+    score = found.summary.scores["overlap"]
+    assert math.isclose(score["value"], 8 / 12 * 4 / 7)
+    assert score["low"] < score["value"] < score["high"]
+    assert list(found.summary.scores) == ["overlap"]
+    assert found.summary.counts["correct"] is None
+    assert found.score == score["value"]
+    with pytest.raises(fm.UserError, match="take score"):
+        _ = found.accuracy
+    assert "overlap 0.381" in repr(found)
+
+
+def test_a_metric_that_says_right_or_wrong_is_a_rate(run: Any) -> None:
+    found = run(long_enough)
+    assert [row["correct"] for row in found.rows[:3]] == [True, True, False]
+    score = found.summary.scores["long_enough"]
+    from folkmoot.optimizers.statistics.statistics import wilson
+
+    assert (score["low"], score["high"]) == tuple(wilson(8, 12))
+    assert found.accuracy == 8 / 12
+    assert found.summary.counts["correct"] == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("exact", {"A b": True, "a b": False}),
+        ("contains", {"so: A  B.": True, "b": False}),
+        ("em", {"the a b!": True, "a": False}),
+        ("f1", {"b c": 0.5}),
+        (r"regex:^[ab ]+$", {"a b": True, "c": False}),
+    ],
+)
+def test_named_metrics(scripted: Any, name: str, right: dict[str, Any]) -> None:
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    for number, (answer, wanted) in enumerate(right.items()):
+        scripted.reply = says(lambda _, said=answer: said)  # type: ignore[misc]
+        question = fm.Question(
+            id="1", question=f"Why {number}?", answer="A b" if name != "f1" else "b d", kind="open"
+        )
+        (row,) = fm.evaluate(
+            fm.SingleAgent(), [question], lm=lm, metric=name, tracking=False, cache=False
+        ).rows
+        assert row["score"] == float(wanted), (name, answer)
+        assert row["correct"] == (wanted if name != "f1" else None)
+
+
+def test_open_questions_need_a_metric_before_the_first_call(run: Any, scripted: Any) -> None:
+    for metric in (None, "accuracy"):
+        with pytest.raises(fm.UserError, match=r"question '1' is open.*give a metric"):
+            run(metric)
+    train = asked(4)
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    with pytest.raises(fm.UserError, match="give a metric"):
+        fm.compile(fm.SingleAgent(), train, asked(9)[5:], lm=lm, tracking=False)
+    with pytest.raises(fm.UserError, match="give a metric"):
+        fm.tune("single", train, asked(9)[5:], lm=lm, tracking=False)
+    assert scripted.bodies == []
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (None, "returned None"),
+        (math.nan, "returned nan"),
+        (math.inf, "returned inf"),
+        ("0.7", "returned a str"),
+        ([1], "returned a list"),
+        (1j, "returned a complex"),
+        (dspy.Prediction(score=None), "returned None"),
+        (ValueError("bad\nthing"), r"raised ValueError \(bad thing\)"),
+    ],
+)
+def test_what_is_no_score_is_an_error_that_says_so(run: Any, returned: Any, said: str) -> None:
+    def broken(example: Any, prediction: Any, trace: Any = None) -> Any:
+        if isinstance(returned, Exception):
+            raise returned
+        return returned
+
+    found = run(broken, asked=asked(2))
+    for row in found.rows:
+        assert row["score"] is None
+        assert row["correct"] is False
+        assert row["answer"] == f"since {row['id']} apples fell"  # what there was to score
+    import re
+
+    assert re.search(f"the metric broken {said}", found.rows[0]["error"])
+    assert found.summary.counts["errors"] == 2
+
+
+def test_a_declared_metric_stays_within_its_limits(run: Any) -> None:
+    metric = fm.Metric(
+        lambda example, prediction: -3 if "no idea" in prediction.answer else 7, "stars", low=1, high=10
+    )
+    found = run(metric, asked=asked(3))
+    assert [row["error"] for row in found.rows] == [
+        None,
+        None,
+        "the metric stars returned -3, outside 1 to 10",
+    ]
+    assert found.summary.scores["stars"]["value"] == (7 + 7 + 1) / 3  # an error counts as the worst there is
+    with pytest.raises(fm.UserError, match="must be less"):
+        fm.Metric(overlap, low=1, high=1)
+
+
+def test_forms_of_metrics(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gepa(gold: Any, pred: Any, trace: Any, pred_name: Any, pred_trace: Any) -> Any:
+        return dspy.Prediction(score=0.25, feedback="say more")
+
+    async def waiting(example: Any, prediction: Any) -> bool:
+        return True
+
+    class Judge(dspy.Module):
+        def forward(self, example: Any, pred: Any, trace: Any = None) -> float:
+            return 0.5
+
+    found = run(gepa, asked=asked(1)).rows[0]
+    assert (found["score"], found["feedback"], found["correct"]) == (0.25, "say more", None)
+    assert run(waiting, asked=asked(1)).rows[0]["correct"] is True
+    assert run(Judge(), asked=asked(1)).summary.scores["Judge"]["value"] == 0.5
+    (tmp_path / "her_metric.py").write_text("def half(example, prediction, trace=None):\n    return 0.5\n")
+    monkeypatch.chdir(tmp_path)
+    assert run("her_metric:half", asked=asked(1)).summary.scores["half"]["value"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("f2", r"no metric 'f2' \(did you mean 'f1'\?\)"),
+        ("regex:(", "no regular expression"),
+        ("regex:", "needs a pattern"),
+        ("regex:" + "a" * 2_000, "1 to 1,000 characters"),
+        (3, "int is no metric"),
+        (lambda example: 1, "cannot be called with an example and a prediction"),
+        (lambda a, b, *, key: 1, "cannot be called"),
+        ("math:nothing", "has no 'nothing'"),
+    ],
+)
+def test_what_is_no_metric_is_refused_before_the_first_call(
+    run: Any, scripted: Any, given: Any, said: str
+) -> None:
+    with pytest.raises(fm.UserError, match=said):
+        run(given)
+    assert scripted.bodies == []
+
+
+def test_a_pattern_that_takes_for_ever_is_an_error(run: Any, scripted: Any) -> None:
+    scripted.reply = says(lambda _: "a" * 40 + "b")
+    began = time.monotonic()
+    (row,) = run(r"regex:^(?:a|a|a?)+$", asked=asked(1)).rows
+    assert row["error"] is not None
+    assert "took more than" in row["error"]
+    assert time.monotonic() - began < 10
+
+
+def test_another_metric_is_another_run(run: Any, tmp_path: Path) -> None:
+    def graded(times: float) -> Any:
+        def half(example: Any, prediction: Any, trace: Any = None) -> float:
+            return times * 0.5
+
+        return half
+
+    first = run(graded(1.0), asked=asked(2), out=tmp_path)
+    assert run(graded(1.0), asked=asked(2), out=tmp_path).score == first.score  # the same code and values
+    for other in (graded(2.0), overlap, "f1"):
+        with pytest.raises(fm.UserError, match="its metric differs"):
+            run(other, asked=asked(2), out=tmp_path)
+
+
+def test_scores_are_compared_by_means_and_a_paired_t_test(run: Any, scripted: Any) -> None:
+    good = run(overlap, asked=asked(30))
+    scripted.reply = says(lambda i: f"since {i}" if i % 7 else f"since {i} apples fell")
+    other = run(overlap, fm.SingleAgent("zero_shot"), asked=asked(30), cache=False)
+    found = fm.compare(other, good, names=("other", "good"))
+    (pair,) = found
+    from scipy import stats
+
+    a, b = ([row["score"] for row in one.rows] for one in (good, other))
+    assert pair.test == "paired t-test"
+    assert math.isclose(pair.p, stats.ttest_rel(a, b).pvalue)
+    assert math.isclose(pair.difference, sum(a) / 30 - sum(b) / 30)
+    assert pair.low < pair.difference < pair.high
+    assert (pair.accuracy_a, pair.accuracy_b, pair.odds) == (None, None, None)
+    assert f"by {pair.difference:.3g} in overlap" in pair.verdict or pair.outcome == "undecided"
+    assert pair.to_dict()["score_a"] == pair.score_a
+    assert found.recommendation is not None
+    assert " in overlap" in found.recommendation.sentence
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_zeros_and_ones_are_tested_as_right_and_wrong(run: Any, scripted: Any) -> None:
+    def whole(example: Any, prediction: Any, trace: Any = None) -> float:
+        return float("apples" in prediction.answer)
+
+    good = run(whole)
+    assert good.rows[0]["correct"] is None  # a number, which only all of them together show to be 0 or 1
+    scripted.reply = says(lambda _: "none")
+    bad = run(whole, fm.SingleAgent("zero_shot"), cache=False)
+    (pair,) = fm.compare(bad, good)
+    assert pair.test == "McNemar's mid-p"
+    assert pair.odds is not None
+    assert pair.outcome == "a"
+    assert pair.accuracy_a == 8 / 12
+
+
+def test_runs_with_other_metrics_are_not_compared(run: Any) -> None:
+    found = fm.compare(
+        run("f1"), run("contains"), run("f1", fm.SingleAgent("zero_shot")), names=("a", "b", "c")
+    )
+    outcomes = {(pair.a, pair.b): pair.outcome for pair in found}
+    assert outcomes == {("b", "a"): "not_comparable", ("c", "a"): "undecided", ("c", "b"): "not_comparable"}
+    assert "scored by different metrics, b by contains and a by f1" in found[0].verdict
+    assert found[0].to_dict()["difference"] is None
+    assert found.recommendation is None
+
+
+def test_a_metrics_own_calls_are_billed_apart(run: Any, scripted: Any) -> None:
+    asker = fm.lm("openai/judge", api_base=scripted.url)
+    plain = scripted.reply
+
+    def graded(example: Any, prediction: Any, trace: Any = None) -> float:
+        said = asker(messages=[{"role": "user", "content": "grade"}])
+        return float(len(said) == 1)
+
+    scripted.reply = lambda body: "fine" if body["model"] == "judge" else plain(body)
+    found = run(graded, asked=asked(2), cache=False)
+    for row in found.rows:
+        assert row["usage"]["calls"] == 1
+        assert row["metric_usage"]["calls"] == 1
+    assert found.summary.usage["calls"] == 2
+    assert found.summary.metric_usage["calls"] == 2
+    assert found.summary.paid is not None
+    assert found.summary.paid["calls"] == 4
+
+
+def test_programs_answer_open_questions(run: Any) -> None:
+    for program in (
+        fm.SingleAgent("few_shot"),
+        fm.SingleAgent("self_consistency"),
+        fm.Deliberation(("intuitive", "reasoner")),
+        fm.Ensemble(["cot", "zero_shot"]),
+    ):
+        found = run("f1", program, asked=asked(2))
+        assert found.rows[0]["answer"] == "since 1 apples fell"
+        assert found.rows[0]["kind"] == "open"
+
+
+def test_a_compilation_goes_by_the_metric(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = says(lambda i: f"since {i} apples fell")
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    train, held_out = asked(8), asked(14)[8:]
+    compiled = fm.compile(
+        fm.SingleAgent(),
+        train,
+        held_out,
+        optimizer="bootstrap",
+        metric=overlap,
+        lm=lm,
+        tracking=False,
+        out=tmp_path,
+    )
+    result = compiled.compilation
+    assert result.before["scores"]["overlap"]["value"] == pytest.approx(4 / 7)
+    assert result.selection["given"]["value"] == pytest.approx(4 / 7)
+    with pytest.raises(fm.UserError, match="its metric differs"):
+        fm.compile(
+            fm.SingleAgent(),
+            train,
+            held_out,
+            optimizer="bootstrap",
+            metric="f1",
+            lm=lm,
+            tracking=False,
+            out=tmp_path,
+        )
+
+
+def test_a_metric_that_breaks_ends_a_compilation_with_its_sentence(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = says(lambda i: f"since {i} apples fell")
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+
+    def lame(example: Any, prediction: Any, trace: Any = None) -> Any:
+        return None
+
+    with pytest.raises(fm.UserError, match="the metric lame returned None"):
+        fm.compile(fm.SingleAgent(), asked(8), optimizer="bootstrap", metric=lame, lm=lm, tracking=False)
+
+
+def test_a_study_goes_by_the_metric(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = says(lambda i: f"since {i} apples fell" if i % 2 else f"since {i}")
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    study = fm.tune(
+        "single:cot", asked(8), asked(14)[8:], metric=overlap, lm=lm, trials=2, tracking=False, out=tmp_path
+    )
+    best = study.report["best"]
+    assert 0 < best["scores"]["overlap"]["value"] < 1
+    assert study.report["objectives"] == ["overlap"]
+    with pytest.raises(fm.UserError, match="no objective 'accuracy'"):
+        fm.tune(
+            "single:cot",
+            asked(8),
+            asked(14)[8:],
+            metric=overlap,
+            objectives="accuracy",
+            lm=lm,
+            tracking=False,
+        )
