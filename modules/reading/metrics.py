@@ -30,7 +30,7 @@ FAILURE_SCORE = 0.0
 
 REGEX = "regex:"
 MOST_PATTERN = 1_000  # characters
-REGEX_SECONDS = 1.0
+REGEX_SECONDS = 0.25
 
 _PLAIN = (str, int, float, bool, type(None))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,7 +80,8 @@ def _parts(state: Compiling) -> Iterator[str]:
 class Work:
     """One attempt at a compilation, from the comparison before to the one after.
 
-    `about` is what `compile.json` says of it, but for the result.
+    `about` is what `compile.json` says of it, but for the result; `whole` has the training questions by id
+    with all that a metric may look at, which no LM is shown.
     """
 
     program: Program
@@ -91,6 +92,7 @@ class Work:
     task_lm: Any
     prompt_lm: Any
     metric: Metric
+    whole: Mapping[str, Question]
     chosen: PromptOptimizer
     about: dict[str, Any]
     folder: Path
@@ -216,9 +218,9 @@ class Work:
         seats = {id(seat.predict): name for name, seat in student.program.seats().items()}
         names = {name: seats.get(id(one), name) for name, one in student.named_predictors()}
 
-        def grade(*told: Any) -> Graded:
+        def grade(gold: Question, *told: Any) -> Graded:
             with control.working(), asking(seat=METRIC):  # a metric that gives no score ends the compilation
-                return self.metric.grade_now(*told)
+                return self.metric.grade_now(self.whole[gold.id], *told)
 
         metric = OptimizerMetric(self._scored, names, None if self.metric.default else grade)
         threads = max(1, useful_concurrency(self.concurrency, given, self.lm))

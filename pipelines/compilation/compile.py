@@ -172,6 +172,7 @@ def compile(
             task_lm=task_lm,
             prompt_lm=prompt_lm,
             metric=scored,
+            whole={question.id: question for question in train},
             chosen=chosen,
             about=about,
             folder=folder,

@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ...modules.base.space import key_of
 from ..base.html import html_table
-from ..base.wording import percent, used
+from ..base.wording import difference_text, percent, used
 from ..runs.summary import mean_score
 from .recovery import trials_tuned
 from .worker import scores_of
@@ -151,8 +151,9 @@ def conclusion(found: Mapping[str, Any] | None, objective: str) -> str:
     if found.get("unread"):
         return f"{found['unread']}: whether the winner is better than the default is not known"
     difference = found["difference"]
-    points = f"{100 * difference['value']:+.1f} points"
-    ends = f"[{100 * difference['low']:+.1f}, {100 * difference['high']:+.1f}]"
+    is_rate = found["winner"].get("rate", True)
+    said, low, high = (difference_text(difference[end], is_rate) for end in ("value", "low", "high"))
+    points, ends = f"{said}{' points' if is_rate else ''}", f"[{low}, {high}]"
     of = f"on {found['n']:,} questions that no trial saw: {objective} {points} {ends}, p = {found['p']:.3g}"
     if difference["value"] > 0 and found["p"] < 0.05:
         return f"the winner is better than the default {of}"

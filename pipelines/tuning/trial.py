@@ -214,7 +214,7 @@ class Scorer:
                 in_flight = useful_concurrency(self.job.concurrency, program, self.job.lm)
                 with (
                     dspy.context(lm=self.job.lm, disable_history=True, trace=None),
-                    metering(lms_in(program, self.job.lm)),
+                    metering(lms_in(program, self.job.lm), everywhere=not self.job.metric.builtin),
                 ):
                     run_sync(_answer_all, program, self.job.metric, waiting, file, in_flight)
             rows = {row["id"]: row for row in read_rows(folder / RESULTS)}
