@@ -19,7 +19,8 @@ def declared(name: str, made_by: Any) -> Protocol:
 
     Raises UserError for what is none of these.
     """
-    if not callable(made_by):
+    makes = isinstance(made_by, type) and not any("__call__" in vars(kind) for kind in made_by.__mro__)
+    if makes or not callable(made_by):
         raise UserError(f"{name} is no program: name a dspy.Module, a class, or a function of a question")
     if not isinstance(made_by, type) or not issubclass(made_by, Program):
         return Protocol(name, name, program=made_by if isinstance(made_by, type) else lambda: made_by)
