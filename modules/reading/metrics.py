@@ -18,12 +18,13 @@ import regex
 from ..base.calls import FatalCallError
 from ..base.errors import UserError, did_you_mean, said_by
 from ..base.registry import Registry
-from ..base.sync import in_thread
+from ..base.sync import in_thread, run_sync
 from .answers import em_f1, score
 from .question import Question
 from .row import ResultRow
 
 ACCURACY = "accuracy"
+JUDGE = "judge"
 
 FAILURE_SCORE = 0.0
 """What counts for a question without an answer where a metric has no lowest score, as in `dspy.Evaluate`."""
@@ -142,9 +143,7 @@ class Metric:
         if self.builtin:
             return self.graded(lambda: self.function(question, prediction))
         if self._async:
-            raise UserError(
-                f"the metric {self.name} is async, which optimizers cannot wait for: make it sync"
-            )
+            return run_sync(self.grade, question, prediction)
         return self.graded(partial(self.function, *self._given(question, prediction, *told)))
 
     def regrade(self, answer: str | None, row: ResultRow) -> Graded:
@@ -158,9 +157,7 @@ class Metric:
         """What a metric returned, checked. Raises MetricError, and what ends a run."""
         try:
             returned = scored()
-        except FatalCallError:
-            raise
-        except MetricError:
+        except (FatalCallError, MetricError):
             raise
         except Exception as problem:
             raise MetricError(
@@ -218,9 +215,13 @@ def metric_of(given: Any) -> Metric:
         return Metric(given)
     if given.startswith(REGEX):
         return _regex(given.removeprefix(REGEX))
+    if given == JUDGE:
+        raise UserError(
+            "the metric judge needs an LM that grades: give judge_lm (on the command line --judge-lm)"
+        )
     found = METRICS.spec(given)
     if found is None or found.rest:
-        known = [*METRICS.names(), "regex:PATTERN"]
+        known = [*METRICS.names(), JUDGE, "regex:PATTERN"]
         raise UserError(
             f"there is no metric {given!r}{did_you_mean(given, known)}: take {', '.join(known)}, or name "
             "your own as module:function"

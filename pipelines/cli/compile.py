@@ -8,7 +8,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
-from ...modules.reading.metrics import check_metric, metric_of
+from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import optimizer_of
 from ..base.journal import read_object
@@ -18,6 +18,7 @@ from ..compilation.compile import advice, check_input, split
 from ..compilation.compile import compile as compile_program
 from ..compilation.outcome import compiled_lines
 from ..data import load as data
+from ..evaluation.judging import metric_given
 from ..evaluation.plan import Forecast, account_of, forecast
 from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import LMOptions
@@ -59,6 +60,7 @@ class CompilationPlan:
     program: Program
     lm: Any
     prompt_lm: Any
+    metric: Metric
     train: list[Question]
     validation: list[Question]
     settings: dict[str, Any]
@@ -110,8 +112,9 @@ def plan(options: CompileOptions) -> CompilationPlan:
     held_out = (options.validation_split, options.validation_limit, options.seed)
     validation, validation_split = data.load_part(str(options.validation), "validation", *held_out, **read)
     found = check_input(program, train, validation, chosen, options.concurrency)
+    metric = metric_given(options.metric, lms.make(options.judge_lm) if options.judge_lm else None)
     for questions in (train, validation):
-        check_metric(metric_of(options.metric), questions)
+        check_metric(metric, questions)
     learn, select = split(train, chosen, options.preset, options.seed)
     language_model = lms.seat(program)
     lms_of(program, language_model)
@@ -147,7 +150,8 @@ def plan(options: CompileOptions) -> CompilationPlan:
         **({"columns": options.columns} if options.columns else {}),
     }
     return CompilationPlan(
-        options, out, program, language_model, prompt_lm, train, validation, settings, work, expected, found
+        *(options, out, program, language_model, prompt_lm, metric, train, validation),
+        *(settings, work, expected, found),
     )
 
 
@@ -163,11 +167,12 @@ def run(planned: CompilationPlan) -> tuple[dict[str, Any], int]:
                 planned.validation,
                 lm=planned.lm,
                 prompt_lm=planned.prompt_lm,
+                metric=planned.metric,
                 out=out,
                 tracking=options.track,
                 settings=planned.settings,
                 progress=options.progress,
-                **options.named("metric", "optimizer", "preset", "budget", "seed", "concurrency", "cache"),
+                **options.named("optimizer", "preset", "budget", "seed", "concurrency", "cache"),
             )
         result = compiled.compilation.to_dict()
     except KeyboardInterrupt:

@@ -19,7 +19,7 @@ from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.protocols.team.team import SupervisedTeam
-from ...modules.reading.metrics import Metric, check_metric, metric_of
+from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
 from ..base.budget import Account, BudgetSpent
@@ -36,6 +36,7 @@ from ..evaluation.check import (
     check_writable,
 )
 from ..evaluation.evaluate import evaluate as evaluate_program
+from ..evaluation.judging import metric_given
 from ..evaluation.plan import Forecast, account_of, forecast, left_of
 from ..evaluation.step_limits import PICTURE, deepest_first, folder_of, write_curve
 from ..programs.resolve import parse_sets, program_given, program_of
@@ -78,6 +79,7 @@ class EvaluationPlan:
     options: EvaluateOptions
     program: Program
     lm: Any
+    metric: Metric
     questions: list[Question]
     train: list[Question]
     out: Path
@@ -180,7 +182,8 @@ def plan(options: EvaluateOptions) -> EvaluationPlan:
         raise UserError(
             "no training questions are left to fit weights on: take fewer --demos or more training data"
         )
-    metric = metric_of(options.metric)
+    judge_lm = lms.make(options.judge_lm) if options.judge_lm else None
+    metric = metric_given(options.metric, judge_lm, options.judge_sample)
     check_metric(metric, questions)
     language_model = lms.seat(program)
     seated = lms_of(program, language_model)
@@ -213,7 +216,7 @@ def plan(options: EvaluateOptions) -> EvaluationPlan:
         out=out,
     )
     planned = EvaluationPlan(
-        options, program, language_model, questions, train, out, settings, seated, expected, warnings
+        options, program, language_model, metric, questions, train, out, settings, seated, expected, warnings
     )
     planned.account()  # refused now rather than after a question
     return planned
@@ -224,8 +227,8 @@ def run(plan: EvaluationPlan) -> EvaluationOutcome:
     options, program = plan.options, plan.program
     began = time.monotonic()
     started = _Started()
-    names = ("metric", "concurrency", "engine", "workers", "record", "max_failures", "retry_errors", "cache")
-    shared: dict[str, Any] = {"lm": plan.lm, **options.named(*names)}
+    names = ("concurrency", "engine", "workers", "record", "max_failures", "retry_errors", "cache")
+    shared: dict[str, Any] = {"lm": plan.lm, "metric": plan.metric, **options.named(*names)}
     account = plan.account()
     stopped, code, training = None, 0, None
     try:
@@ -239,6 +242,7 @@ def run(plan: EvaluationPlan) -> EvaluationOutcome:
                 result = evaluate_program(
                     program,
                     plan.questions,
+                    judge_sample=options.judge_sample,
                     out=plan.out,
                     tracking=options.track,
                     traces=options.traces,

@@ -103,9 +103,11 @@ Scored = Annotated[
     Text,
     Option(
         metavar="NAME",
-        help="accuracy (the default), em, f1, exact, contains, regex:PATTERN, or your own module:function.",
+        help="accuracy (the default), em, f1, exact, contains, regex:PATTERN, judge, or your own "
+        "module:function.",
     ),
 ]
+JudgeLM = Annotated[Text, Option(metavar="NAME", help="LM that grades, for --metric judge.")]
 Runs = Annotated[list[str], Argument(metavar="RUN...", help="Folders that evaluate wrote.")]
 RunNames = Annotated[
     list[str], Option("--names", metavar="A,B,…", help="What to call the runs. Default: what they ran.")
@@ -311,6 +313,10 @@ class EvaluateOptions(Columned, LMs, Confirmed):
         list[str], Option(metavar="FILE", help="For network:DIR instead: recorded answers.")
     ] = field(default_factory=list)
     metric: Scored = None
+    judge_lm: JudgeLM = None
+    judge_sample: Annotated[
+        Text, source("Answers that people graded: columns question, answer (the reference), given, verdict.")
+    ] = None
     split: Annotated[Text, Option(help="Split of the data set.")] = None
     limit: Annotated[Whole, Option(help="Only so many questions.")] = None
     seed: Annotated[
@@ -420,6 +426,7 @@ class CompileOptions(Columned, LMs, Confirmed):
     train: Annotated[Text, source("Questions that the optimizer learns from.")] = None
     validation: Annotated[Text, source("Held-out questions, to compare before and after on.")] = None
     metric: Scored = None
+    judge_lm: JudgeLM = None
     optimizer: Annotated[
         str,
         Option(metavar="NAME", help=f"{', '.join(OPTIMIZERS)}.", autocompletion=completed_optimizers),
@@ -605,6 +612,7 @@ class TuneOptions(Columned, LMs, Confirmed):
         Option(metavar="NAME,…", help="score (the metric's) or f1, and any of cost, latency, calls, tokens."),
     ] = field(default_factory=lambda: ["score"])
     metric: Scored = None
+    judge_lm: JudgeLM = None
     sampler: Annotated[str, Option(metavar="tpe|nsga2|gp|random|grid", help="How to draw them.")] = "tpe"
     seed: Annotated[int, Option(help="Of the sampler and the order of questions.")] = 0
     storage: Annotated[

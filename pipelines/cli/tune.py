@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ...modules.reading.metrics import metric_of
 from ...modules.reading.question import Question
 from ..base.budget import Budget
 from ..data import load as data
+from ..evaluation.judging import metric_given
 from ..evaluation.plan import Forecast, forecast
 from ..programs.resolve import parse_sets
 from ..programs.seats import EVERY, LMOptions, parse_prices
@@ -144,7 +144,7 @@ def planned_study(options: TuneOptions) -> StudyPlan:
         space=space,
         train=_load(options, options.train, options.train_split, options.train_limit),
         lm=language_model,
-        metric=metric_of(options.metric),
+        metric=metric_given(options.metric, lms.make(options.judge_lm) if options.judge_lm else None),
         objectives=listed(options.objective),
         folder=options.out or Path(),
         budget=Budget.parse(options.budget) if options.budget else None,

@@ -30,6 +30,7 @@ from ...optimizers.statistics.statistics import (
 from ..base.wording import counted, run_notes
 from ..data import catalogue
 from ..evaluation.earlier import Evaluation
+from ..runs.lines import judge_words
 from ..runs.summary import mean_score
 from ..tracking.values import run_name
 from .compared import Compared
@@ -108,6 +109,7 @@ def compare(
             _pair(ids, names, shared[a], shared[b], test, seed),
             p_adjusted=adjusted,
             metric=compared[a].metric,
+            judged=_unchecked(both),
             other_metric=_metrics_differ(titles, metrics, a, b) if len(pairs) in unlike else "",
             confounds=tuple(confounds(names, both)),
             opponent=fair_opponent(names, both),
@@ -143,6 +145,8 @@ def compare(
         recommendation = recommend(seen, [scores[place] for place in usable], margin, seed=seed)
     notes = _notes(compared, [run.summary.counts["errors"] for run in runs], len(ids))
     notes += [few] if (few := pairs[0].few_clusters) else []
+    judges = {one.name: run.summary.run.get("judge") for one, run in zip(compared, runs, strict=True)}
+    notes += [f"The judge of {name} is {judge_words(judge)}." for name, judge in judges.items() if judge]
     return Comparison(compared, pairs, notes, named, recommendation)
 
 
@@ -283,6 +287,7 @@ def _compared(name: str, run: Evaluation, rows: int, shared: Sequence[_Answered]
         seconds=float(np.mean([one.seconds for one in shared])),
         metric=run.summary.metric,
         is_rate=run.summary.is_rate,
+        metric_usage=run.summary.metric_usage,
     )
 
 
@@ -297,6 +302,13 @@ def _limits(metric: Mapping[str, Any] | None, scores: Sequence[Scores]) -> tuple
     known = (metric or {"low": 0.0, "high": 1.0}).get
     low, high = known("low"), known("high")
     return seen[0] if low is None else low, seen[1] if high is None else high
+
+
+def _unchecked(runs: Iterable[Evaluation]) -> str:
+    """What to say of a judge that nobody has checked, without a full stop; empty without one."""
+    judges = [judge for run in runs if (judge := run.summary.run.get("judge"))]
+    alone = any(not judge.get("checked") for judge in judges)
+    return "The judge was not checked against people" if alone else ""
 
 
 def _same_metric(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:

@@ -21,7 +21,8 @@ class Compared:
     share of right answers (`is_rate`) or a mean, and `f1` (None without span questions) are
     `{"value", "low", "high", "n"}` with a 95% interval. On `cut_off` of the questions a reply ended at the
     token limit, and `unread` are those and the `unreadable` ones. Tokens and cost in `usage` are those of
-    calls really made; `seconds` is the mean of a question.
+    calls really made; `metric_usage` is what the metric itself asked for, over all its rows; `seconds` is the
+    mean of a question.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Compared:
     unread: int = 0
     metric: str = ACCURACY
     is_rate: bool = True
+    metric_usage: UsageFields | None = None
 
     @property
     def accuracy(self) -> dict[str, float] | None:

@@ -89,6 +89,7 @@ class Pair:
     metric: str = ACCURACY
     is_rate: bool = True
     other_metric: str = ""
+    judged: str = ""
 
     @property
     def accuracy_a(self) -> float | None:
@@ -151,8 +152,7 @@ class Pair:
         found = [cause for cause in (self.other_metric, self.unread) if cause]
         if self.confounds:
             found.append(f"{self.a} and {self.b} differ in {' and '.join(self.confounds)}")
-        if self.opponent:
-            found.append(self.opponent)
+        found += [more for more in (self.opponent, self.judged) if more]
         return [f"{note}." for note in found] + ([self.few_clusters] if self.few_clusters else [])
 
     @property
@@ -213,7 +213,7 @@ class Pair:
         if self.unread:
             return f"{self.unread}. There is no verdict on {self.a} and {self.b}."
         differ = f" {self.differ[:1].upper()}{self.differ[1:]}." if self.differ else ""
-        differ += f" {self.opponent}." if self.opponent else ""
+        differ += "".join(f" {more}." for more in (self.opponent, self.judged) if more)
         if self.outcome != UNDECIDED:
             return f"{self.headline} ({self.spread}, n = {self.n}).{differ}"
         found = (

@@ -13,11 +13,12 @@ from typing import Any
 import dspy
 
 from ...modules.agents.adapter import profile_of
+from ...modules.agents.judge import JudgeMetric
 from ...modules.base.errors import UserError, checked_whole
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes, predictors_of
-from ...modules.reading.metrics import check_metric, metric_of
+from ...modules.reading.metrics import check_metric
 from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import PromptOptimizer, optimizer_of
 from ..base.budget import Budget
@@ -26,6 +27,7 @@ from ..base.journal import as_json, write_json
 from ..data import load as data
 from ..evaluation.answering import CONCURRENCY, seat_engines
 from ..evaluation.check import check_concurrency, check_train, noted
+from ..evaluation.judging import metric_given
 from ..lms.foreign import billed_as
 from ..lms.named import lm_given, lm_identity
 from ..programs.resolve import program_given
@@ -72,6 +74,7 @@ def compile(
     lm: Any = None,
     prompt_lm: Any = None,
     metric: Any = None,
+    judge_lm: Any = None,
     budget: str | Budget | None = None,
     out: str | Path | None = None,
     seed: int = 0,
@@ -96,6 +99,7 @@ def compile(
         metric: what candidates are chosen and compared by, as `evaluate` takes it. What it says of an answer
             with a trace decides whether that may be shown as a demonstration (a number: from 0.8 up), and
             what it says to GEPA's five arguments may have `feedback`. None: accuracy, of spans their F1.
+        judge_lm: the LM that grades, for the metric `judge`.
         budget: ceilings such as `"2 USD, 500 calls"` over everything, and over all attempts at a folder.
         out: folder of the compilation; the same call with the same folder goes on where it was stopped, and
             asks nothing again that was answered. None uses a temporary folder.
@@ -122,7 +126,7 @@ def compile(
     train = data.listed(train, "train")
     validation = data.listed(() if validation is None else validation, "validation")
     checked_whole("the seed", seed, 0)
-    scored = metric_of(metric)
+    scored = metric_given(metric, judge_lm)
     warned = noted(program, [*train, *validation])
     warned += check_input(program, train, validation, chosen, concurrency)
     for questions in (train, validation):
@@ -151,7 +155,8 @@ def compile(
             **made_with(),
         }
     )
-    engines = [*seat_engines(program, language_model), billed_as(prompt_lm)]
+    judges = [billed_as(scored.lm)] if isinstance(scored, JudgeMetric) else []
+    engines = [*seat_engines(program, language_model), billed_as(prompt_lm), *judges]
     with (
         out_folder(out) as (folder, keep),
         COMPILATION.opened(folder, about),

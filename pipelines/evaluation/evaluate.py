@@ -14,26 +14,27 @@ from typing import Any
 
 import dspy
 
+from ...modules.agents.judge import JudgeMetric
 from ...modules.agents.seat import Seat
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import awaitable, run_sync
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
-from ...modules.reading.metrics import Metric, check_metric, metric_of
+from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.budget import ACCOUNTS, Budget, BudgetSpent
 from ..base.display import displayed
-from ..base.journal import write_json
+from ..base.journal import read_object, write_json
 from ..base.wording import counted
-from ..lms.foreign import metering
+from ..lms.foreign import billed_as, metering
 from ..lms.named import SAMPLING, lm_given
 from ..lms.seen import SeenCall
 from ..lms.store import ACTIVE
 from ..programs.resolve import program_given
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
-from ..runs.manifest import RUN, manifest_of, save_run
+from ..runs.manifest import MANIFEST, RUN, manifest_of, save_run
 from ..runs.progress import Progress, evaluation_line
 from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY, summarise
@@ -44,6 +45,7 @@ from ..tracking.uploads import ModelUpload, Tracker
 from .answering import CONCURRENCY, answer_row, each_in_turn, lms_in, seat_engines, useful_concurrency
 from .check import ASYNCIO, RAY, check_concurrency, check_engine, checked, noted
 from .earlier import Evaluation
+from .judging import agreement_with_people, metric_given, sample_of, unchecked
 from .logged import evaluation_uploads, standing
 from .push import push_others
 from .ray_engine import answer_on_ray
@@ -56,6 +58,8 @@ def evaluate(
     inputs: Mapping[str, str] | None = None,
     lm: Any = None,
     metric: Any = None,
+    judge_lm: Any = None,
+    judge_sample: Any = None,
     concurrency: int = CONCURRENCY,
     out: str | Path | None = None,
     record: str | Path | None = None,
@@ -81,7 +85,10 @@ def evaluate(
         lm: the LM of every seat that has none of its own, or its name; None takes DSPy's configured one.
         metric: how answers are scored: a function as DSPy has them, `(example, prediction, trace=None)` to
             True, False or a number, an `fm.Metric`, or a name: `accuracy` (the default), `em`, `f1`, `exact`,
-            `contains`, `regex:PATTERN`, `module:function`.
+            `contains`, `regex:PATTERN`, `module:function`, `judge`.
+        judge_lm: the LM that grades, or its name, for the metric `judge`. Its calls are billed apart.
+        judge_sample: answers that people graded, as `fm.load` takes them, with the reference as `answer`, and
+            the columns `given` and `verdict`: how far the judge agrees with people is in the summary.
         concurrency: most questions in flight. An LM that takes fewer calls at once (the embedded one takes
             one) lowers it.
         out: folder for `results.jsonl` (a row a question), `summary.json` and `calls.jsonl`. The same command
@@ -114,8 +121,9 @@ def evaluate(
     program = program_given(program, inputs)
     check_concurrency(concurrency)
     questions = checked(questions)
-    scored = metric_of(metric)
+    scored = metric_given(metric, judge_lm, judge_sample)
     check_metric(scored, questions)
+    sample = None if judge_sample is None else sample_of(judge_sample)
     language_model = lm_given(lm)
     for warning in noted(program, questions):
         warnings.warn(warning, stacklevel=2)
@@ -124,7 +132,13 @@ def evaluate(
     _warn_of_sampling(program, language_model)
     wanted = traced_ids([question.id for question in questions], traces) if tracking else frozenset()
     engines = seat_engines(program, language_model)
+    lms = lms_in(program, language_model)
+    if isinstance(scored, JudgeMetric):
+        engines, lms = [*engines, billed_as(scored.lm)], [*lms, scored.lm]
     run = manifest_of(program, questions, language_model, settings or {}, scored) | caller_place(parent)
+    if isinstance(scored, JudgeMetric):
+        known = None if out is None else read_object(Path(out) / MANIFEST)
+        run["judge"] = (known or {}).get("judge") or unchecked(scored)
     with (
         out_folder(out) as (folder, keep),
         RUN.opened(folder, run),
@@ -153,11 +167,16 @@ def evaluate(
             with (
                 dspy.context(lm=language_model, disable_history=True, trace=None, callbacks=callbacks),
                 metering(
-                    lms_in(program, language_model),
+                    lms,
                     everywhere=isinstance(program, Foreign) or not scored.builtin,
                 ),
                 displayed(progress, "evaluate", partial(evaluation_line, "evaluate")) as job.progress,
             ):
+                if isinstance(scored, JudgeMetric) and sample is not None:
+                    run["judge"] = run_sync(
+                        agreement_with_people, scored, sample, min(concurrency, CONCURRENCY)
+                    )
+                    save_run(folder, run)
                 if engine == RAY:
                     job.tell()
                     answer_on_ray(

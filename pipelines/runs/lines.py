@@ -27,6 +27,10 @@ def result_lines(summary: Mapping[str, Any], seconds: float | None = None) -> di
     lines["unreadable"] = f"{counts['unreadable']:,}{cut_off}"
     lines["errors"] = f"{counts['errors']:,}"
     lines["used"] = used(usage)
+    if judging := summary.get("metric_usage"):
+        lines["used by the metric"] = used(judging)
+    if judge := summary.get("judge"):
+        lines["the judge"] = judge_words(judge)
     paid = summary.get("paid")
     if paid and paid["calls"] != usage["calls"] - usage["cached_calls"]:
         lines["paid in all"] = used(paid)
@@ -35,6 +39,17 @@ def result_lines(summary: Mapping[str, Any], seconds: float | None = None) -> di
     times += [f"a question takes {duration(latency['p50'])} (median)"] if latency else []
     lines |= {"time": "; ".join(times)} if times else {}
     return lines | (highlights(summary.get("report") or {}) if counts["errors"] < counts["rows"] else {})
+
+
+def judge_words(judge: Mapping[str, Any]) -> str:
+    """How far a judge can be trusted."""
+    if not judge.get("checked"):
+        return f"{judge['lm']}, not checked against people: give a sample that people graded"
+    agreement, kappa = judge["agreement"], judge["kappa"]
+    return (
+        f"{judge['lm']}, which agrees with people on {percent(agreement)} of {agreement['n']:,} answers "
+        f"(Cohen's kappa {kappa['value']:.2f} [{kappa['low']:.2f}, {kappa['high']:.2f}])"
+    )
 
 
 def highlights(report: Mapping[str, Any]) -> dict[str, str]:

@@ -16,7 +16,6 @@ from optuna.trial import FrozenTrial
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
-from ...modules.reading.metrics import metric_of
 from ...modules.reading.question import Question
 from ..base.budget import Budget, BudgetSpent
 from ..base.display import ProgressLine, displayed
@@ -26,6 +25,7 @@ from ..comparison.compare import compare
 from ..data import load as data
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
+from ..evaluation.judging import metric_given
 from ..lms.ledger import totals
 from ..lms.named import lm as make
 from ..lms.named import lm_given
@@ -139,6 +139,7 @@ def tune(
     lm: Any = None,
     trials: int = 50,
     metric: Any = None,
+    judge_lm: Any = None,
     objectives: Sequence[str] = (SCORE,),
     sampler: str | BaseSampler | None = None,
     pruner: BasePruner | None = None,
@@ -168,7 +169,7 @@ def tune(
         validation: labelled questions for the winner and the default alone; none of them is in `train`.
         lm: the LM of every seat that has none of its own; None takes DSPy's configured one.
         trials: settings to try; those that a finished run answers without a call are extra.
-        metric: how answers are scored, as `evaluate` takes it.
+        metric: how answers are scored, as `evaluate` takes it; `judge_lm` is the LM that grades, for `judge`.
         objectives: `score`, which is the metric's (with its name, such as `accuracy`, it is the same), or
             `f1` of span questions, and any of `cost`, `latency`, `calls`, `tokens` to be made small. With
             `latency`, trials share no calls: an answer that is not asked for again takes no time.
@@ -205,7 +206,7 @@ def tune(
         space=space if isinstance(space, TuneSpace) else space_of(space, make_lm=make_lm),
         train=data.listed(train, "train"),
         lm=lm_given(lm),
-        metric=metric_of(metric),
+        metric=metric_given(metric, judge_lm),
         objectives=[objectives] if isinstance(objectives, str) else list(objectives),
         folder=Path(),
         storage=storage,

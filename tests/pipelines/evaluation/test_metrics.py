@@ -11,21 +11,9 @@ from typing import Any
 
 import dspy
 import pytest
+from open_questions import asked
 
 import folkmoot as fm
-
-
-def asked(n: int = 12) -> list[fm.Question]:
-    return [
-        fm.Question(
-            id=str(i),
-            question=f"Why {i}?",
-            answer=f"since {i} apples fell from the tree",
-            kind="open",
-            meta={"rubric": f"apples {i}"},
-        )
-        for i in range(1, n + 1)
-    ]
 
 
 def says(answer: Callable[[int], str]) -> Callable[[dict[str, Any]], str]:

@@ -1,0 +1,61 @@
+"""A judge as a metric: an LM says whether a free answer is right, given the reference and a rubric."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import dspy
+
+from ...signatures.judging import GIVEN, REFERENCE, RUBRIC, Judging
+from ..reading.metrics import JUDGE, Metric, MetricError
+from ..reading.question import Question
+from .adapter import ProfileAdapter
+from .prompt import MAX_NOTE_CHARS
+from .seat import Seat
+from .transcript import Task
+
+_SAMPLING = ("temperature", "top_p", "seed")
+
+
+class JudgeMetric(Metric):
+    """An LM grades each answer as right or wrong. Its prompt is `signatures.judging`; a question's own rubric
+    is in `meta.rubric`. Answer, reference and rubric are quoted in fences, as what agents say is.
+
+    Args:
+        lm: the LM that grades; its calls are billed as the metric's.
+    """
+
+    def __init__(self, lm: Any) -> None:
+        self.lm = lm
+        self.seat = Seat("metric", Judging, lm=lm)
+        super().__init__(self._judged, JUDGE, rate=True)
+        self.spec = JUDGE
+
+    def __reduce__(self) -> Any:
+        return JudgeMetric, (self.lm,)
+
+    def identity(self) -> dict[str, Any]:
+        known = getattr(self.lm, "kwargs", {})
+        asked = [Judging.instructions, str(self.lm.model), [known.get(name) for name in _SAMPLING]]
+        code = hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
+        return {"name": JUDGE, "spec": JUDGE, "code": code, "low": 0.0, "high": 1.0, "rate": True}
+
+    async def _judged(self, question: Question, prediction: Any) -> dspy.Prediction:
+        rubric = question.meta.get("rubric")
+        notes = [
+            {"title": REFERENCE, "text": str(question.answer)},
+            *([{"title": RUBRIC, "text": str(rubric)}] if rubric else []),
+            {"title": GIVEN, "text": str(prediction.answer)},
+        ]
+        if any(len(note["text"]) > MAX_NOTE_CHARS for note in notes):
+            raise MetricError(
+                f"the judge reads texts of {MAX_NOTE_CHARS:,} characters at most: shorten what is longer"
+            )
+        with dspy.context(adapter=ProfileAdapter()):
+            turn = await self.seat.ask(Task(question.question, kind="boolean"), notes=notes)
+        if turn.answer is None:
+            raise MetricError(
+                "the judge's verdict could not be read: look at its replies, or take another LM"
+            )
+        return dspy.Prediction(score=turn.answer == "yes", feedback=turn.text)

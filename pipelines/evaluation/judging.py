@@ -1,0 +1,105 @@
+"""The judge of a run: which LM it is, and how far its verdicts agree with those of people."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+import dspy
+
+from ...modules.agents.judge import JudgeMetric
+from ...modules.base.calls import asking, metered, tallied
+from ...modules.base.errors import UserError
+from ...modules.reading.metrics import JUDGE, Metric, MetricError, metric_of
+from ...modules.reading.question import Question
+from ...optimizers.statistics.statistics import Estimate, cohens_kappa
+from ..data.load import load
+from ..lms.named import lm_given
+from ..runs.summary import rate
+from .answering import METRIC
+
+GIVEN, VERDICT = "given", "verdict"
+"""Columns of a sample: an answer, and whether people found it right."""
+
+_VERDICTS = {"true": True, "yes": True, "1": True, "right": True}
+_VERDICTS |= {"false": False, "no": False, "0": False, "wrong": False}
+
+
+def metric_given(metric: Any, judge_lm: Any = None, judge_sample: Any = None) -> Metric:
+    """As `metric_of`, and the judge with its LM. Raises UserError for an LM or a sample without a judge."""
+    if metric == JUDGE and judge_lm is not None:
+        lm = lm_given(judge_lm)
+        if not isinstance(lm, dspy.BaseLM):
+            raise UserError(f"judge_lm is a {type(lm).__name__} and no LM: pass fm.lm('…') or its name")
+        return JudgeMetric(lm)
+    found = metric_of(metric)
+    for name, given in (("judge_lm", judge_lm), ("judge_sample", judge_sample)):
+        if given is not None and not isinstance(found, JudgeMetric):
+            raise UserError(
+                f"{name} is given, but the metric is {found.name}: take metric='judge', or drop it"
+            )
+    return found
+
+
+def sample_of(given: Any) -> list[Question]:
+    """What people graded: anything that `fm.load` takes, with the reference as `answer`, the answer that was
+    graded as `given`, and `verdict`, right or wrong. Raises UserError for a row without one of these."""
+    rows = load(given, kind="open")
+    for row in rows:
+        if row.answer is None:
+            raise UserError(f"the judge's sample: {row.id!r} has no reference: put it into the column answer")
+        if not str(row.meta.get(GIVEN) or "").strip():
+            raise UserError(
+                f"the judge's sample: {row.id!r} has no answer that was graded: add a column {GIVEN}"
+            )
+        if _verdict(row) is None:
+            raise UserError(
+                f"the judge's sample: {row.id!r} has the {VERDICT} {row.meta.get(VERDICT)!r}: give true "
+                "or false"
+            )
+    return rows
+
+
+async def agreement_with_people(
+    judge: JudgeMetric, sample: Iterable[Question], at_once: int
+) -> dict[str, Any]:
+    """How far the judge agrees with people: share and Cohen's kappa, each with its interval, the questions on
+    which it is too kind, too strict or could not be read (which is no agreement), and what asking it took."""
+    rows, places = list(sample), asyncio.Semaphore(at_once)
+
+    async def verdict(row: Question) -> bool | None:
+        async with places:
+            with asking(seat=METRIC, question=row.id), suppress(MetricError):
+                return (await judge.grade(row, dspy.Prediction(answer=row.meta[GIVEN]))).correct
+        return None
+
+    with tallied(), metered() as usage:
+        said = await asyncio.gather(*map(verdict, rows))
+    people = [bool(_verdict(row)) for row in rows]
+    pairs = list(zip(rows, said, people, strict=True))
+    read = [(one, other) for _, one, other in pairs if one is not None]
+    kappa = cohens_kappa(*zip(*read, strict=True), seed=0) if read else Estimate(0.0, 0.0, 0.0)
+    return {
+        **_described(judge),
+        "checked": True,
+        "agreement": rate(sum(one == other for _, one, other in pairs), len(pairs)),
+        "kappa": {"value": kappa.mean, "low": kappa.low, "high": kappa.high, "n": len(read)},
+        "too_kind": [row.id for row, one, other in pairs if one and not other],
+        "too_strict": [row.id for row, one, other in pairs if other and one is False],
+        "unreadable": [row.id for row, one, _ in pairs if one is None],
+        "usage": usage.to_dict(),
+    }
+
+
+def unchecked(judge: JudgeMetric) -> dict[str, Any]:
+    return {**_described(judge), "checked": False}
+
+
+def _described(judge: JudgeMetric) -> dict[str, Any]:
+    return {"lm": str(judge.lm.model)}
+
+
+def _verdict(row: Question) -> bool | None:
+    return _VERDICTS.get(str(row.meta.get(VERDICT)).strip().casefold().removesuffix(".0"))
