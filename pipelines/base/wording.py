@@ -103,8 +103,10 @@ def smallest_differences(n: int, apart: Apart | None = None) -> tuple[float, flo
     return smallest_difference(n, low), smallest_difference(n, high)
 
 
-def shows(n: int, apart: Apart | None = None) -> str:
+def shows(n: int, apart: Apart | None = None, *, is_rate: bool = True) -> str:
     """What so many questions can show, before anybody has answered them."""
+    if not is_rate:
+        return f"what {counted(n, 'question')} can show depends on how far scores spread: compare says it"
     low, high = smallest_differences(n, apart)
     if low >= 1:
         return (

@@ -70,7 +70,7 @@ class CompilationPlan:
 
     def lines(self) -> list[str]:
         work, options = self.work, self.options
-        shows = forecast_lines(self.forecast, None)[-1]
+        shows = forecast_lines(self.forecast, None, is_rate=self.metric.rate is True)[-1]
         return [
             f"{counted(len(self.train), 'training question')} ({work['learn']:,} to learn from, "
             f"{work['select']:,} to select by), {len(self.validation):,} held out",

@@ -106,7 +106,7 @@ class EvaluationPlan:
         return [
             f"{counted(len(self.questions), 'question')} ({kinds}) from {self.settings['data']}{yet}",
             f"program {self.options.program}; {lms}",
-            *forecast_lines(self.forecast, self.options.budget),
+            *forecast_lines(self.forecast, self.options.budget, is_rate=self.metric.rate is True),
         ]
 
     def to_dict(self) -> dict[str, Any]:

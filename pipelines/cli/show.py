@@ -95,10 +95,14 @@ def plain_table(*columns: str, last_left: bool = False, no_wrap: bool = False) -
 UNTOLD = "what a program of your own takes is not known before it has run"
 
 
-def forecast_lines(plan: Forecast, budget: str | None) -> list[str]:
+def forecast_lines(plan: Forecast, budget: str | None, *, is_rate: bool = True) -> list[str]:
     """What a run would take, and what its sample can show."""
     if plan.prompt_tokens is None or plan.completion_tokens is None:
-        return [UNTOLD, *([f"budget: {budget}"] if budget else []), shows(plan.questions, plan.apart)]
+        return [
+            UNTOLD,
+            *([f"budget: {budget}"] if budget else []),
+            shows(plan.questions, plan.apart, is_rate=is_rate),
+        ]
     prompt, completion = (
         f"{low:,} to {high:,}" for low, high in (plan.prompt_tokens, plan.completion_tokens)
     )
@@ -124,7 +128,7 @@ def forecast_lines(plan: Forecast, budget: str | None) -> list[str]:
         f"completion tokens; {cost}; {time}",
         *([f"a run of {PILOT} questions (--limit {PILOT}) beside it narrows that"] if wide else []),
         *([f"budget: {budget}"] if budget else []),
-        shows(plan.questions, plan.apart),
+        shows(plan.questions, plan.apart, is_rate=is_rate),
     ]
 
 

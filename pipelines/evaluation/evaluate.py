@@ -274,7 +274,7 @@ class _Job:
         self.traced.keep(row, seen)  # first: a row on disk is never answered, and so never traced, again
         self.rows.append(row)
         self.state.count(row)
-        self.tracker.live(lambda: standing(self.state, self.metric.name))
+        self.tracker.live(lambda: standing(self.state))
         self.tell()
         if self.max_failures is not None and self.state.errors >= self.max_failures and row["error"]:
             raise UserError(

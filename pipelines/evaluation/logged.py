@@ -26,9 +26,13 @@ _COUNTS = ("rows", "errors", "unreadable", "truncated")
 COLUMNS = ["id", "question", "answer", "gold", "correct", "decided_by", "rounds", "calls", "seconds", "error"]
 
 
-def standing(state: Progress, metric: str) -> Upload:
+def standing(state: Progress) -> Upload:
     """How a running evaluation stands after so many rows."""
-    figures = {metric: state.score / state.done, "errors": float(state.errors), "rows": float(state.done)}
+    figures = {
+        state.metric: state.score / state.done,
+        "errors": float(state.errors),
+        "rows": float(state.done),
+    }
     return Upload(metrics=figures, step=state.done)
 
 
@@ -55,7 +59,7 @@ def _tables(summary: Summary, folder: Path, tracker: Tracker) -> Upload:
         "summary.json": summary.to_dict(),
         TABLE: TableUpload(COLUMNS, table),
     }
-    if best:
+    if best and summary.default_metric:  # its marks are those of accuracy
         files["dialogues.html"] = dialogues_page(best, run_name(scrubbed(run)), total)
     kind = str(run["program"].get("program"))
     if (plot := plot_of(kind)) is not None:

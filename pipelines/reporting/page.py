@@ -17,13 +17,15 @@ from markupsafe import Markup
 from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
+from ...modules.reading.metrics import ACCURACY
 from ...optimizers.statistics.statistics import mcnemar_exact, wilson
-from ..base.wording import counted, run_failed
+from ..base.wording import counted, percent, run_failed
 from ..comparison.compare import compared_alone
 from ..comparison.confounds import unread_cause
 from ..comparison.pairs import Comparison
 from ..comparison.recommend import price_axis
 from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
+from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY
 from ..tracking.values import params_of, scrubbed
 from .dialogues import FEW, MOST, Picked, ShownDialogue, shown
@@ -163,8 +165,12 @@ def page_of(
     few = FEW if len(evaluations) > 2 else MOST
     runs = [
         [
-            # One agent's answers are no dialogue: they are shown where there is nothing else to read.
-            _shown(name, run, f"run-{place}-{number}", few if run.summary.forensics or not talked else 0)
+            # One agent's answers are no dialogue: they are shown where there is nothing else to read. What a
+            # dialogue did to right and wrong answers is known of accuracy alone.
+            _shown(
+                *(name, run, f"run-{place}-{number}"),
+                few if run.summary.forensics or (run.summary.default_metric and not talked) else 0,
+            )
             for number, (name, run) in enumerate(zip(group.names, group.runs, strict=True))
         ]
         for place, group in enumerate(groups)
@@ -180,6 +186,9 @@ def page_of(
             price_axis=price_axis,
             runs=everything,
             counted=counted,
+            scored=lambda metric: "is right on" if metric == ACCURACY else f"has {metric}",
+            titles={"accuracy": "right", "em": "exact match", "f1": "F1"},
+            judge_words=judge_words,
             folders=[(folder, list(_leaves(scrubbed(folder.content)))) for folder in folders],
             settings=_settings(everything),
             notes=[scrubbed(note) for note in notes],
@@ -229,7 +238,8 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "percent": lambda share: f"{100 * share:.1f}%",
-        "interval": lambda score: f"{100 * score['low']:.1f} to {100 * score['high']:.1f}%",
+        "value": lambda score: percent(score).partition(" ")[0],
+        "interval": _interval,
         "points": lambda share: f"{100 * share:+.1f}",
         "number": _number,
         "tokens": lambda used: "unknown tokens" if (n := tokens_of(used)) is None else f"{n:,} tokens",
@@ -241,6 +251,12 @@ def _environment() -> Environment:
         ),
     }
     return environment
+
+
+def _interval(score: Mapping[str, float]) -> str:
+    if score.get("rate", True):
+        return f"{100 * score['low']:.1f} to {100 * score['high']:.1f}%"
+    return f"{score['low']:.3g} to {score['high']:.3g}"
 
 
 def _number(value: Any) -> str:

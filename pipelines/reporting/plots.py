@@ -81,7 +81,8 @@ def price_plot(compared: Sequence[Compared]) -> Picture | None:
         return True
 
     listed = "; ".join(
-        f"{run.name}: {100 * value:.1f}% right for {each:,.4g} {price.unit} a question"
+        f"{run.name}: {f'{100 * value:.1f}% right' if is_rate else f'{value:.3g}'} for {each:,.4g} "
+        f"{price.unit} a question"
         for run, value, each in zip(runs, accuracies, price.each, strict=True)
     )
     on_it = f"{'is' if len(best) == 1 else 'are'} {' and '.join(runs[place].name for place in best)}"
@@ -89,9 +90,10 @@ def price_plot(compared: Sequence[Compared]) -> Picture | None:
     failed = [run.name for run in compared if run not in runs]
     if failed:
         others += f" Left out, as most of their questions failed: {', '.join(failed)}."
+    better = "more often right" if is_rate else "better"
     caption = (
-        f"Up is more often right, left is cheaper; bars are 95% intervals. On the front {on_it}: no other "
-        f"run here is both cheaper and more often right.{others}"
+        f"Up is {better}, left is cheaper; bars are 95% intervals. On the front {on_it}: no other "
+        f"run here is both cheaper and {better}.{others}"
     )
     return Picture(_png(draw) or "", f"Accuracy against price. {listed}.", caption)
 

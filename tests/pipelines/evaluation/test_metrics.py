@@ -357,3 +357,18 @@ def test_a_study_goes_by_the_metric(scripted: Any, tmp_path: Path) -> None:
             lm=lm,
             tracking=False,
         )
+
+
+def test_a_report_shows_scores_as_what_they_are(run: Any, scripted: Any, tmp_path: Path) -> None:
+    good = run(overlap, out=tmp_path / "good")
+    scripted.reply = says(lambda i: f"since {i}")
+    other = run(overlap, fm.SingleAgent("zero_shot"), out=tmp_path / "other", cache=False)
+    page = fm.report([good, other], out=tmp_path / "r.html", tracking=False).path.read_text()
+    assert "has overlap 0.381" in page or "in overlap" in page
+    assert "paired t-test" in page
+    assert "✗ Wrong" not in page
+    alone = fm.report(good, out=tmp_path / "alone.html", tracking=False).path.read_text()
+    assert "has overlap 0.381" in alone
+    both = run("contains", out=tmp_path / "third")
+    mixed = fm.report([good, both], out=tmp_path / "mixed.html", tracking=False).path.read_text()
+    assert "scored by different metrics" in mixed

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def finish(tracker: Tracker, summary: Summary, folder: Path, status: str = "FINI
 
 
 def progress(tracker: Tracker, state: Progress) -> None:
-    tracker.live(lambda: standing(state.done, state.correct, state.errors))
+    tracker.live(lambda: standing(replace(state, score=float(state.correct))))
 
 
 def track_badly(folder: Path, match: str, run: dict[str, Any] | None = None) -> tuple[Tracker, str]:
