@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from .pipelines.evaluation.evaluate import aevaluate as aevaluate
     from .pipelines.evaluation.evaluate import evaluate as evaluate
     from .pipelines.lms.named import lm as lm
+    from .pipelines.logs.import_log import Imported as Imported
+    from .pipelines.logs.import_log import import_log as import_log
     from .pipelines.programs.saved import load_program as load_program
     from .pipelines.reporting.report import report as report
     from .pipelines.reproduction.reproduce import reproduce as reproduce
@@ -67,6 +69,7 @@ _WHERE = {
     "Embedder": ".pipelines.data.embeddings",
     "Ensemble": ".modules.protocols.ensemble",
     "Evaluation": ".pipelines.evaluation.earlier",
+    "Imported": ".pipelines.logs.import_log",
     "Metric": ".modules.reading.metrics",
     "NetworkConfig": ".modules.network.config",
     "Pair": ".pipelines.comparison.pairs",
@@ -93,6 +96,7 @@ _WHERE = {
     "compile": ".pipelines.compilation.compile",
     "distil": ".pipelines.distillation.distil",
     "evaluate": ".pipelines.evaluation.evaluate",
+    "import_log": ".pipelines.logs.import_log",
     "labelled_demos": ".optimizers.prompts.demos",
     "lm": ".pipelines.lms.named",
     "load": ".pipelines.data.load",

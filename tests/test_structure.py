@@ -28,8 +28,8 @@ ROOMS = {
     "modules": ["base", "reading", "environment", "network", "agents", "reports", "protocols"],
     "optimizers": ["statistics", "prompts", "structure", "policy"],
     "pipelines": [
-        *("base", "lms", "data", "runs", "programs", "tracking", "plots", "evaluation", "comparison"),
-        *("compilation", "tuning", "training", "distillation", "reproduction", "reporting"),
+        *("base", "lms", "data", "runs", "programs", "tracking", "plots", "evaluation", "logs"),
+        *("comparison", "compilation", "tuning", "training", "distillation", "reproduction", "reporting"),
         *("testing", "cli"),
     ],
 }

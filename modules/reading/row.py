@@ -33,7 +33,7 @@ class ResultRow(TypedDict):
     question: str
     choices: dict[str, str] | None
     answer: str | None
-    gold: str
+    gold: str | None
     correct: bool | None
     em: float | None
     f1: float | None
@@ -42,7 +42,7 @@ class ResultRow(TypedDict):
     consensus_round: int | None
     transcript: list[Mapping[str, Any]]
     usage: UsageFields
-    seconds: float
+    seconds: float | None
     error: str | None
     meta: dict[str, Any]
     finish_reason: NotRequired[str | None]

@@ -96,7 +96,7 @@ class Reading:
         if answer not in self._scores:
             row = self._row
             try:
-                found = score(answer, row["gold"], row.get("kind", "span"), row.get("choices"))
+                found = score(answer, row["gold"] or "", row.get("kind", "span"), row.get("choices"))
             except (ValueError, TypeError, AttributeError, KeyError):
                 found = _WRONG
             self._scores[answer] = found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import MISSING, Field, fields
 from importlib import import_module
+from keyword import iskeyword
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -18,7 +19,8 @@ from .stdin import take_piped
 
 COMMANDS = (
     *(of.AskOptions, of.EvaluateOptions, of.CompareOptions, of.CompileOptions, of.ReportOptions),
-    *(of.TrainOptions, of.ReproduceOptions, of.DistilOptions, of.TuneOptions, of.RunsOptions),
+    *(of.TrainOptions, of.ReproduceOptions, of.DistilOptions, of.TuneOptions),
+    *(of.ImportOptions, of.RunsOptions),
     *(of.DatasetsOptions, of.DoctorOptions, of.PushOptions, of.UiOptions),
 )
 
@@ -100,7 +102,8 @@ def command(app: typer.Typer, options: type[of.Options], module: str | None = No
             if chosen.verbose and not isinstance(chosen, of.Spending):  # their plans say it
                 for line in default_lines(chosen):
                     say(f"defaults: {line}")
-            getattr(import_module(module or f".{name}", __package__), name)(chosen)
+            called = f"{name}_" if iskeyword(name) else name
+            getattr(import_module(module or f".{called}", __package__), called)(chosen)
 
     callback.__doc__ = options.__doc__
     callback.__annotations__ = {"ctx": typer.Context, **{field: hints[field] for field in ordered}}

@@ -217,7 +217,7 @@ def _prices(found: Comparison) -> Table:
             *(run.name, f"{run.usage['calls']:,}", calls),
             *("unknown" if (spent := tokens_of(run.usage)) is None else f"{spent:,}", tokens),
             *(money(run.usage["cost_usd"]), cost),
-            *(duration(run.seconds), seconds),
+            *("unknown" if run.seconds is None else duration(run.seconds), seconds),
         )
     return table
 

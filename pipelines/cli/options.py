@@ -645,6 +645,21 @@ class RunsOptions(Options):
 
 
 @dataclass(kw_only=True)
+class ImportOptions(Options):
+    """Read what others measured as runs, one an agent, and as an outcome table; no LM is called.
+
+    Reads logs of Inspect (.eval), samples of lm-eval, rows of Every Eval Ever, results of promptfoo,
+    evaluation tables of MLflow, and plain tables with the columns question_id, agent, answer, correct. The
+    same import again changes nothing.
+    """
+
+    example = "import logs/ --out runs/imported"
+
+    logs: Annotated[list[str], Argument(metavar="LOG...", help="Files, or folders of files.")]
+    out: Annotated[Path, folder("Where the runs go: DIR/AGENT for each agent, and DIR/outcomes.jsonl.")]
+
+
+@dataclass(kw_only=True)
 class CheckOptions(Columned):
     """Show what a file of questions is understood as, and list everything that is wrong with it.
 

@@ -191,7 +191,7 @@ class _Answered(NamedTuple):
     unreadable: bool
     cut_off: bool
     usage: Usage
-    seconds: float
+    seconds: float | None
     asked: int  # hash of everything that makes the question what it is
     cluster: Hashable
 
@@ -206,12 +206,12 @@ def _answered(row: ResultRow, field: str | None, least: float = FAILURE_SCORE) -
     ended = row.get("truncated") or row.get("finish_reason") in ("length", "max_tokens")
     return _Answered(
         score=score_in(row, least),
-        f1=float(row.get("f1") or 0.0) if row["kind"] == "span" else None,
+        f1=row.get("f1") if row["kind"] == "span" else None,
         failed=row["error"] is not None,
         unreadable=unreadable,
         cut_off=row["error"] is None and bool(ended or row["usage"].get("truncated_calls")),
         usage=Usage.of(row["usage"]),
-        seconds=float(row["seconds"]),
+        seconds=row["seconds"],
         asked=hash(json.dumps(asked, sort_keys=True)),
         cluster=(row.get("meta") or {}).get(field) if field else None,
     )
@@ -284,7 +284,7 @@ def _compared(name: str, run: Evaluation, rows: int, shared: Sequence[_Answered]
         cut_off=sum(one.cut_off for one in shared),
         unread=sum(one.unread for one in shared),
         usage=_used(shared).to_dict(),
-        seconds=float(np.mean([one.seconds for one in shared])),
+        seconds=_seconds(shared, float(len(shared))),
         metric=run.summary.metric,
         is_rate=run.summary.is_rate,
         metric_usage=run.summary.metric_usage,
@@ -339,6 +339,12 @@ def _used(answers: Iterable[_Answered]) -> Usage:
     return usage
 
 
+def _seconds(answers: Iterable[_Answered], of: float = 1.0) -> float | None:
+    """The sum, divided; None where one is not known."""
+    known = [one.seconds for one in answers]
+    return None if None in known else math.fsum(one for one in known if one is not None) / of
+
+
 class _Test(NamedTuple):
     """How two runs are tested: McNemar's test, for scores the paired t-test, or with clusters the
     cluster-robust one."""
@@ -381,7 +387,7 @@ def _pair(
     spans = [(one.f1, other.f1) for _, one, other in found if one.f1 is not None and other.f1 is not None]
     paid = [(one, other) for _, one, other in found if not one.usage.cached_calls + other.usage.cached_calls]
     bought = [_used(pair[side] for pair in paid) for side in (0, 1)]
-    seconds = [math.fsum(pair[side].seconds for pair in paid) for side in (0, 1)]
+    seconds = [_seconds(pair[side] for pair in paid) for side in (0, 1)]
     p, _ = test._replace(clusters=None).of(np.array(scores_a), np.array(scores_b))
     return Pair(
         a=names[0],

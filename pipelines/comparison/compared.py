@@ -22,7 +22,7 @@ class Compared:
     `{"value", "low", "high", "n"}` with a 95% interval. On `cut_off` of the questions a reply ended at the
     token limit, and `unread` are those and the `unreadable` ones. Tokens and cost in `usage` are those of
     calls really made; `metric_usage` is what the metric itself asked for, over all its rows; `seconds` is the
-    mean of a question.
+    mean of a question, None where a log of others does not say it.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Compared:
     errors: int
     unreadable: int
     usage: UsageFields
-    seconds: float
+    seconds: float | None
     cut_off: int = 0
     unread: int = 0
     metric: str = ACCURACY

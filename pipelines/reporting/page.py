@@ -232,6 +232,12 @@ def _cut(text: str) -> str:
     return text if more <= 0 else f"{text[:LONGEST_SETTING]}… ({more:,} more characters)"
 
 
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:.2g} s" if value < 10 else f"{value:,.0f} s"
+
+
 def _environment() -> Environment:
     environment = Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_cleaned
@@ -245,7 +251,7 @@ def _environment() -> Environment:
         "tokens": lambda used: "unknown tokens" if (n := tokens_of(used)) is None else f"{n:,} tokens",
         "money": lambda cost: "unknown" if cost is None else f"${cost:,.4f}" if cost else "$0",
         "times": lambda ratio: "" if ratio is None else f"{ratio:.2f}×",
-        "seconds": lambda value: f"{value:.2g} s" if value < 10 else f"{value:,.0f} s",
+        "seconds": _seconds,
         "wilson": lambda rate: "{:.0f} to {:.0f}%".format(
             *(100 * end for end in wilson(rate["count"], rate["chances"]))
         ),

@@ -166,7 +166,7 @@ def _agreement(figure: str, runs: Sequence[Evaluation]) -> Measured | None:
 
 
 def _right(row: ResultRow, answer: str | None) -> bool:
-    return score(answer, row["gold"], row["kind"], row.get("choices")).correct
+    return score(answer, row["gold"] or "", row["kind"], row.get("choices")).correct
 
 
 _IN_ONE: dict[str, Callable[[Evaluation, ResultRow], Count | None]] = {

@@ -33,6 +33,7 @@ def outcomes_of_row(row: ResultRow, run: Mapping[str, Any]) -> list[dict[str, An
     """
     kind, choices = row["kind"], row.get("choices")
     last = {turn["agent"]: turn for turn in row["transcript"] if turn.get("step") is None}
+    alone = len(last) == 1 and "imported" in run  # scored by who measured it
     found: dict[tuple[str, str | None], dict[str, Any]] = {}
     for name, turn in last.items():
         said = row["answer"] if len(last) == 1 else turn["answer"]
@@ -47,15 +48,15 @@ def outcomes_of_row(row: ResultRow, run: Mapping[str, Any]) -> list[dict[str, An
             "group": _group(row, run),
             "agent": agent,
             "strategy": strategy,
-            "answer": None if said is None else answer_key(said, kind),
-            "correct": score(said, row["gold"], kind, choices).correct,
+            "answer": said if said is None or alone else answer_key(said, kind),
+            "correct": row["correct"] if alone else score(said, row["gold"] or "", kind, choices).correct,
         }
     return list(found.values())
 
 
 def _agent(name: str, turn: Mapping[str, Any], run: Mapping[str, Any]) -> tuple[str, str | None]:
-    if turn.get("strategy") is not None:
-        return name, turn["strategy"]
+    if turn.get("strategy") is not None or "imported" in run:
+        return name, turn.get("strategy")
     strategy = re.sub(r"\.\d+$", "", name)
     if STRATEGIES.find(strategy) is None:
         return name, None

@@ -176,15 +176,16 @@ class _Tally:
     def _count(self, row: ResultRow) -> None:
         scored = score_in(row, self._least)
         self.scored.append(scored)
-        self.seconds.append(row["seconds"])
+        if row["seconds"] is not None:
+            self.seconds.append(row["seconds"])
         self.usage.add(Usage.of(row["usage"]))
         if "metric_usage" in row:
             self.judging.add(Usage.of(row["metric_usage"]))
         self.errors += row["error"] is not None
         self.unreadable += row["error"] is None and row["answer"] is None
         self.truncated += bool(row.get("truncated"))
-        if row["kind"] == "span":
-            self.em.append(row["em"] or 0.0)
+        if row["kind"] == "span" and row["em"] is not None:
+            self.em.append(row["em"])
             self.f1.append(row["f1"] or 0.0)
         if row["kind"] == "number":
             self.strict.append(bool(row.get("strict")))

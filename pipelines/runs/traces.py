@@ -91,7 +91,7 @@ class TraceFile:
             return
         ended = time.time_ns()
         # The row's seconds are rounded: no call was made before its question was asked.
-        began = min([ended - int(row["seconds"] * 1e9), *(call.began for call in seen or ())])
+        began = min([ended - int((row["seconds"] or 0.0) * 1e9), *(call.began for call in seen or ())])
         calls = _calls(seen or [], row["transcript"])
         with suppress(UserError):
             self._journal.append({"row": row, "began": began, "ended": ended, "calls": calls})

@@ -265,7 +265,7 @@ def _replayed(
         changed["answer"], changed["correct"] = outcome.answer, graded.correct
         changed["score"] = graded.score
         if row["kind"] == "span":
-            changed["em"], changed["f1"] = em_f1(outcome.answer, row["gold"])
+            changed["em"], changed["f1"] = em_f1(outcome.answer, row["gold"] or "")
         changed["worth"] = row["worth"][: outcome.calls]
         found.append(changed)
     return found
@@ -273,7 +273,7 @@ def _replayed(
 
 def _took(row: ResultRow, objective: str) -> float:
     if objective == LATENCY:
-        return float(row["seconds"])
+        return float(row["seconds"] or 0.0)
     if objective == "calls":
         return float(len(row["worth"]))
     if objective == "tokens":

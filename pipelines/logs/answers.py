@@ -1,0 +1,161 @@
+"""One answer in a log of others, checked, and the JSON that such logs are made of."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...modules.base.errors import UserError
+from ...modules.base.files import open_regular
+from ..base.wording import shortened
+from ..data.tables import DECODER, MOST_ROW
+
+MOST_DOCUMENT = 2**28  # bytes of a JSON document, which is read log_count
+MOST_NAME = 200
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_RIGHT = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+
+
+class LogAnswer(NamedTuple):
+    """What a log says of one answer to one question; `where` is its file and line.
+
+    None is what the log does not say. `task` tells questions with the same id in different tasks apart.
+    `choices` are labelled. `turns` has the dialogue of several agents as (round, agent, answer, text).
+    """
+
+    where: str
+    question_id: str
+    agent: str
+    answer: str | None
+    correct: bool
+    question: str | None = None
+    strategy: str | None = None
+    gold: str | None = None
+    choices: dict[str, str] | None = None
+    group: str | None = None
+    task: str | None = None
+    text: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
+    error: str | None = None
+    turns: tuple[tuple[int, str, str | None, str], ...] = ()
+
+
+def log_fault(where: str, said: str) -> UserError:
+    return UserError(f"{where}: {said}")
+
+
+def log_name(value: Any, what: str, where: str) -> str:
+    """A name on one line, from a text or a whole number. Raises UserError for anything else."""
+    text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if not text:
+        shown = "missing" if value is None else shortened(repr(value), 60)
+        raise log_fault(where, f"{what!r} is {shown}; give a text that is not blank")
+    if len(text) > MOST_NAME or _CONTROL.search(text):
+        raise log_fault(
+            where, f"{what!r} is longer than {MOST_NAME} letters or has control characters; shorten it"
+        )
+    return text
+
+
+def log_text(value: Any) -> str | None:
+    """A text; of numbers their digits, of anything else its JSON; None for null and blanks."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if text.strip() else None
+
+
+def right(value: Any, what: str, where: str) -> bool:
+    """Whether an answer is right, said as true or false, 1 or 0. Raises UserError for anything between."""
+    found = _RIGHT.get(str(value).strip().lower())
+    if found is None:
+        shown = "missing" if value is None else shortened(repr(value), 60)
+        raise log_fault(where, f"{what!r} is {shown}, neither right nor wrong; give true or false, 1 or 0")
+    return found
+
+
+def log_amount(value: Any, what: str, where: str) -> float | None:
+    """A number of at least 0, or None. Raises UserError for anything else."""
+    if (text := log_text(value)) is None:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise log_fault(
+            where, f"{what!r} is {shortened(repr(value), 60)}; give a number of at least 0, or none"
+        )
+    return number
+
+
+def log_count(value: Any, what: str, where: str) -> int | None:
+    """A count, or None. Raises UserError for anything else."""
+    number = log_amount(value, what, where)
+    return None if number is None else int(number)
+
+
+def log_object(value: Any, what: str, where: str) -> Mapping[str, Any]:
+    """An object; an empty one for null. Raises UserError for anything else."""
+    if value is not None and not isinstance(value, Mapping):
+        raise log_fault(where, f"{what!r} is no JSON object; export the log again")
+    return value or {}
+
+
+def lettered(choices: Any) -> dict[str, str] | None:
+    """Options as A, B, …; None where there are none to label."""
+    if isinstance(choices, Mapping) and isinstance(choices.get("text"), Sequence):
+        choices = choices["text"]
+    if not isinstance(choices, Sequence) or isinstance(choices, str) or not 2 <= len(choices) <= 26:
+        return None
+    return {chr(ord("A") + place): log_text(one) or "" for place, one in enumerate(choices)}
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a JSONL file, each with its file and line. Raises UserError for a line that is none."""
+    try:
+        file = open(open_regular(path), "rb")  # noqa: SIM115
+    except OSError as problem:
+        raise UserError(f"{path} cannot be read ({problem.strerror}): name a log") from None
+    with file:
+        for number, line in enumerate(iter(lambda: file.readline(MOST_ROW + 1), b""), 1):
+            where = f"{path}, line {number}"
+            if len(line) > MOST_ROW:
+                raise log_fault(where, f"longer than {MOST_ROW // 2**20} MB; shorten the row")
+            if line.strip():
+                yield where, json_object(line, where)
+
+
+def json_object(raw: bytes, where: str) -> dict[str, Any]:
+    """The object that bytes hold. Raises UserError for anything else."""
+    try:
+        found = DECODER.decode(raw.decode("utf-8-sig").strip())
+    except (ValueError, RecursionError) as problem:
+        raise log_fault(
+            where, f"not readable as JSON ({shortened(str(problem))}); export the log again"
+        ) from None
+    if not isinstance(found, dict):
+        raise log_fault(where, "no JSON object; export the log again")
+    return found
+
+
+def json_document(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises UserError for anything else, and for one too large to be held."""
+    try:
+        with open(open_regular(path), "rb") as file:
+            raw = file.read(MOST_DOCUMENT + 1)
+    except OSError as problem:
+        raise UserError(f"{path} cannot be read ({problem.strerror}): name a log") from None
+    if len(raw) > MOST_DOCUMENT:
+        raise UserError(
+            f"{path} is larger than {MOST_DOCUMENT // 2**20} MB: export JSONL, which is read line by line"
+        )
+    return json_object(raw, str(path))

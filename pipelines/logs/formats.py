@@ -1,0 +1,77 @@
+"""The formats of logs: which file is of which, and what reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...modules.base.errors import UserError
+from .answers import LogAnswer, json_document, json_lines
+from .dialogues import dialogues
+from .every_eval_ever import every_eval_ever
+from .inspect_logs import inspect_log
+from .lm_eval import lm_eval
+from .plain import plain
+from .promptfoo import promptfoo
+from .split_tables import split_table
+
+
+class Format(NamedTuple):
+    """A kind of log: its files' endings, keys that its first object has, and its reader."""
+
+    name: str
+    endings: tuple[str, ...]
+    keys: frozenset[str]
+    read: Callable[[Path], Iterator[LogAnswer]]
+
+
+_LINES = (".jsonl", ".ndjson")
+FORMATS = (
+    Format("inspect", (".eval",), frozenset(), inspect_log),
+    Format("lm-eval", _LINES, frozenset({"doc_id", "filtered_resps"}), lm_eval),
+    Format("every-eval-ever", _LINES, frozenset({"sample_id", "model_id", "evaluation"}), every_eval_ever),
+    Format("dialogues", _LINES, frozenset({"question_id", "run", "turns"}), dialogues),
+    Format("dialogues", _LINES, frozenset({"header"}), dialogues),
+    Format("promptfoo", _LINES, frozenset({"testIdx", "provider", "success"}), promptfoo),
+    Format("promptfoo", (".json",), frozenset({"results"}), promptfoo),
+    Format("evaluation-table", (".json",), frozenset({"columns", "data"}), split_table),
+    Format("table", (*_LINES, ".json", ".csv", ".tsv", ".parquet"), frozenset(), plain),
+)
+"""In the order in which they are tried."""
+
+
+def format_of(path: Path) -> Format:
+    """The format of a file, by its ending and first object. Raises UserError for a file of none."""
+    suffix = path.suffix.casefold()
+    ours = [one for one in FORMATS if suffix in one.endings]
+    if not path.is_file():
+        raise UserError(f"there is no file {path}: name a log, or a folder of logs")
+    if not ours:
+        endings = ", ".join(dict.fromkeys(ending for one in FORMATS for ending in one.endings))
+        raise UserError(f"{path} is of no known type: give {endings}")
+    first: dict[str, Any] = {}
+    if suffix in _LINES:
+        first = next((row for _, row in json_lines(path)), {})
+    elif suffix == ".json" and _begins_as_object(path):
+        first = json_document(path)
+    return next(one for one in ours if one.keys <= first.keys())
+
+
+def logs_in(given: Path) -> list[Path]:
+    """The file itself, or the logs in a folder, not through links; of samples and other files the samples."""
+    if not given.is_dir():
+        return [given]
+    files = sorted(one for one in given.rglob("*") if one.is_file() and not one.is_symlink())
+    endings = {ending for one in FORMATS for ending in one.endings} - {".json"}
+    found = [one for one in files if one.suffix.casefold() in endings]
+    found = [one for one in found if one.name.startswith("samples_")] or found
+    found = found or [one for one in files if one.suffix.casefold() == ".json"]
+    if not found:
+        raise UserError(f"{given} holds no log: name a file, or a folder with logs in it")
+    return found
+
+
+def _begins_as_object(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"

@@ -1,0 +1,342 @@
+"""Makes run folders and an outcome table of what others measured; no LM is called."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.calls import UsageFields
+from ...modules.base.errors import UserError
+from ...modules.base.files import open_regular
+from ...modules.reading.row import ResultRow
+from ..base.journal import read_object, to_json, write_json
+from ..base.wording import counted, percent, points
+from ..evaluation.earlier import Evaluation, earlier
+from ..runs.folder import claimed, out_folder, unwritable
+from ..runs.manifest import made_with, save_run
+from ..runs.rows import RESULTS, read_rows
+from ..runs.summary import SUMMARY, summarise
+from .answers import LogAnswer
+from .formats import format_of, logs_in
+from .gains import Gains
+
+IMPORT, OUTCOMES = "import.json", "outcomes.jsonl"
+_STAGE = ".importing"
+_BUFFER = 2**16  # bytes of a file's lines that are held
+_RANGE = 2**256
+
+
+@dataclass
+class Imported:
+    """What an import made: a run folder an agent in `folder`, and the outcome table `outcomes`."""
+
+    folder: Path
+    agents: dict[str, str]
+    answers: int
+    questions: int
+    _keep: Any = field(default=None, repr=False)
+
+    @property
+    def outcomes(self) -> Path:
+        return self.folder / OUTCOMES
+
+    @property
+    def gains(self) -> dict[str, dict[str, dict[str, float]]]:
+        """Of each agent that is a team: how often one first answer is right, what a vote of first answers
+        gains over it, and what the talk gains over that vote; see `Gains`."""
+        found = {name: read_object(self.folder / of / SUMMARY) or {} for name, of in self.agents.items()}
+        return {name: told["report"] for name, told in found.items() if told.get("report")}
+
+    @cached_property
+    def runs(self) -> dict[str, Evaluation]:
+        """Each agent's run, as `fm.compare` and `fm.report` take it."""
+        found = {name: earlier(self.folder / of) for name, of in self.agents.items()}
+        return {name: Evaluation(run.folder, run.summary, self._keep) for name, run in found.items()}
+
+
+def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = None) -> Imported:
+    """Read logs of others into run folders and an outcome table, without a call.
+
+    Args:
+        log: files, or folders of files: logs of Inspect (`.eval`), samples of lm-eval, rows of Every Eval
+            Ever, results of promptfoo, evaluation tables of MLflow, dialogues, and plain tables with the
+            columns `question_id, agent, answer, correct` (CSV, JSONL or Parquet).
+        out: the folder to write to: `AGENT/results.jsonl` for each agent, and `outcomes.jsonl`. The same
+            import again changes nothing. None writes to a folder that goes with the result.
+
+    What a log does not say (tokens, cost, seconds, gold answers) is None. Right is what the log calls right.
+
+    Raises:
+        UserError: no log, a damaged or unknown one, the same answer twice, an answer neither right nor
+            wrong, a folder that holds something else; with file and line.
+    """
+    given = [log] if isinstance(log, str | Path) else list(log)
+    paths = list(dict.fromkeys(path for one in given for path in logs_in(Path(one).expanduser())))
+    if not paths:
+        raise UserError("no log is given: name at least one file")
+    formats = [format_of(path) for path in paths]
+    with out_folder(out) as (folder, keep), claimed(folder):
+        sources = [
+            {"name": path.name, "format": kind.name, "sha256": _digest(path)}
+            for path, kind in zip(paths, formats, strict=True)
+        ]
+        known = _known(folder, sources)
+        if known is None:
+            try:
+                answers = (one for path, kind in zip(paths, formats, strict=True) for one in kind.read(path))
+                known = _written(folder, answers, sources)
+            except OSError as problem:
+                raise unwritable(problem, folder) from None
+            finally:
+                shutil.rmtree(folder / _STAGE, ignore_errors=True)
+    return Imported(folder, known["agents"], known["answers"], known["questions"], keep)
+
+
+def _known(folder: Path, sources: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """What the folder says of an earlier import of the same; None for a new folder.
+
+    An import that was killed while its files were put in place is finished: they were whole by then.
+    """
+    stage, found = folder / _STAGE, read_object(folder / IMPORT)
+    if found is None:
+        if others := [one.name for one in folder.iterdir() if one.name != _STAGE]:
+            raise UserError(f"{folder} holds {others[0]} and no import: choose another --out")
+        shutil.rmtree(stage, ignore_errors=True)
+        return None
+    if found.get("sources") != sources:
+        raise UserError(
+            f"{folder} holds another import (its logs differ): choose another --out, or delete it"
+        )
+    _put_in_place(folder)
+    return found
+
+
+def _put_in_place(folder: Path) -> None:
+    stage = folder / _STAGE
+    if stage.is_dir():
+        for one in stage.iterdir():
+            os.replace(one, folder / one.name)
+        stage.rmdir()
+
+
+def _digest(path: Path) -> str:
+    with open(open_regular(path), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class _Lines:
+    """A file that is appended to now and then: hundreds of them are open at no time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._held = bytearray()
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        self._held += to_json(row) + b"\n"
+        if len(self._held) > _BUFFER:
+            self.flush()
+
+    def flush(self) -> None:
+        with self.path.open("ab") as file:
+            file.write(self._held)
+        self._held.clear()
+
+
+class _Run:
+    """A run in the making: its rows, and what identifies it."""
+
+    def __init__(self, folder: Path, answered: LogAnswer) -> None:
+        self.agent, self.strategy = answered.agent, answered.strategy
+        self.folder = folder
+        self.rows, self.asked = 0, 0
+        folder.mkdir()
+        self.lines = _Lines(folder / RESULTS)
+        self.done: set[int] = set()
+        self.gains = Gains()
+
+    def add(self, answered: LogAnswer, row: ResultRow, place: int, asked: int) -> None:
+        self.gains.add(answered)
+        self.done.add(place)
+        self.rows += 1
+        self.asked = (self.asked + asked) % _RANGE  # the same whatever the order of questions
+        self.lines.add(row)
+
+    def finish(self, sources: Sequence[Mapping[str, Any]]) -> None:
+        self.lines.flush()
+        origin = {"agent": self.agent, "strategy": self.strategy, "sources": list(sources)}
+        run: dict[str, Any] = {
+            "program": {"program": "imported", "agent": self.agent},
+            "program_hash": hashlib.sha256(json.dumps(origin).encode()).hexdigest(),
+            "prompt_hash": "",
+            "lms": {"*": {"name": self.agent, "endpoint": "", "profile": {}, "settings": {}}},
+            "data_fingerprint": f"{self.asked:064x}",
+            "questions": self.rows,
+            "settings": {"run_name": " ".join(filter(None, (self.agent, self.strategy)))},
+            **made_with(),
+            "mlflow_run_id": None,
+            "imported": origin,
+        }
+        save_run(self.folder, run)
+        report: dict[str, Any] = dict(self.gains.report())
+        summary = summarise(read_rows(self.folder / RESULTS), self.rows, lambda _: report, run)
+        summary.paid = summary.usage
+        write_json(self.folder / SUMMARY, summary.to_dict())
+
+
+def _written(
+    folder: Path, answers: Iterable[LogAnswer], sources: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    stage = folder / _STAGE
+    stage.mkdir()
+    table = _Lines(stage / OUTCOMES)
+    runs: dict[tuple[str, str | None], _Run] = {}
+    questions: dict[str, tuple[int, int]] = {}
+    folders = _Folders()
+    first_task: str | None = None
+    total = 0
+    for answered in answers:
+        first_task = first_task or answered.task
+        plain = answered.task == first_task
+        name = answered.question_id if plain else f"{answered.task}/{answered.question_id}"
+        run = runs.get((answered.agent, answered.strategy))
+        if run is None:
+            home = folders.name(answered.agent, answered.strategy)
+            run = runs[answered.agent, answered.strategy] = _Run(stage / home, answered)
+        row = _row(answered, name)
+        asked = _asked(row, answered)
+        place, text = questions.setdefault(name, (len(questions), asked))
+        if text != asked:
+            raise UserError(
+                f"{answered.where}: the question {name!r} has another text, options, gold answer or group "
+                "than before; give each question its own id"
+            )
+        if place in run.done:
+            raise UserError(
+                f"{answered.where}: {answered.agent!r} has answered {name!r} before; keep one row"
+            )
+        if answered.correct and answered.answer is None:
+            raise UserError(
+                f"{answered.where}: no answer, and yet it is called right; correct one of the two"
+            )
+        run.add(answered, row, place, asked)
+        for outcome in () if answered.error else (_outcome(answered, name, row["question"]),):
+            table.add(outcome)
+        total += 1
+    if not total:
+        raise UserError(f"{sources[0]['name']} holds no answer: give a log with at least one")
+    table.flush()
+    for run in runs.values():
+        run.finish(sources)
+    known = {
+        "agents": {" ".join(filter(None, key)): run.folder.name for key, run in runs.items()},
+        "answers": total,
+        "questions": len(questions),
+        "sources": list(sources),
+    }
+    write_json(stage / IMPORT, known)
+    os.replace(stage / IMPORT, folder / IMPORT)
+    _put_in_place(folder)
+    return known
+
+
+class _Folders:
+    """Names of folders, none of which is another's on any file system."""
+
+    def __init__(self) -> None:
+        self._taken = {IMPORT, OUTCOMES, _STAGE}
+
+    def name(self, agent: str, strategy: str | None) -> str:
+        wanted = re.sub(r"[^\w.+@-]+", "_", ".".join(filter(None, (agent, strategy)))).strip("._")
+        wanted = wanted.encode()[:100].decode(errors="ignore") or "agent"
+        if wanted.casefold() in self._taken:
+            told = json.dumps([agent, strategy]).encode()
+            wanted += f"-{hashlib.sha256(told).hexdigest()[:8]}"
+        self._taken.add(wanted.casefold())
+        return wanted
+
+
+def _asked(row: ResultRow, answered: LogAnswer) -> int:
+    told = [row["id"], row["question"], row["choices"], row["gold"], answered.group]
+    return int.from_bytes(hashlib.sha256(to_json(told)).digest(), "big")
+
+
+def _row(answered: LogAnswer, name: str) -> ResultRow:
+    turns: list[Mapping[str, Any]] = [
+        {"agent": agent, "round": round, "answer": answer, "text": text}
+        for round, agent, answer, text in answered.turns
+    ]
+    alone: dict[str, Any] = {
+        "agent": answered.agent,
+        "round": 0,
+        "answer": answered.answer,
+        "text": answered.text or "",
+    }
+    choices = answered.choices
+    usage: UsageFields = {
+        "calls": len(turns) or 1,
+        "prompt_tokens": answered.prompt_tokens,
+        "completion_tokens": answered.completion_tokens,
+        "cached_calls": 0,
+        "cost_usd": answered.cost,
+    }
+    meta = {"topic": answered.group, "task": answered.task, "tokens": answered.tokens}
+    return {
+        "id": name,
+        "kind": "choice" if choices and answered.gold in choices else "span",
+        "question": answered.question or name,
+        "choices": choices if choices and answered.gold in choices else None,
+        "answer": answered.answer,
+        "gold": answered.gold,
+        "correct": answered.correct,
+        "em": None,
+        "f1": None,
+        "decided_by": "error" if answered.error else None,
+        "rounds": len({turn["round"] for turn in turns}) or 1,
+        "consensus_round": None,
+        "transcript": turns or [alone | ({"strategy": answered.strategy} if answered.strategy else {})],
+        "usage": usage,
+        "seconds": answered.seconds,
+        "error": answered.error,
+        "meta": {key: value for key, value in meta.items() if value is not None},
+    }
+
+
+def _outcome(answered: LogAnswer, name: str, question: str) -> dict[str, Any]:
+    """The answer as a row of the outcome table."""
+    return {
+        "question_id": name,
+        "question": question,
+        "group": answered.group,
+        "agent": answered.agent,
+        "strategy": answered.strategy,
+        "answer": answered.answer,
+        "correct": answered.correct,
+    }
+
+
+def _gained(report: Mapping[str, Mapping[str, float]]) -> str:
+    first = percent(report["first_answer"])
+    vote, talk = (
+        points(one["value"], one["low"], one["high"]) for one in (report["vote_gain"], report["talk_gain"])
+    )
+    return f"one first answer {first}; a vote of them {vote} points; the talk over that vote {talk} points"
+
+
+def imported_lines(found: Imported) -> dict[str, str]:
+    """The figures of an import that are worth a line each."""
+    return {
+        "answers": f"{found.answers:,} of {counted(len(found.agents), 'agent')} to "
+        f"{counted(found.questions, 'question')}",
+        **{name: _gained(report) for name, report in found.gains.items()},
+        "runs": ", ".join(list(found.agents.values())[:8]) + (", …" if len(found.agents) > 8 else ""),
+        "outcomes": str(found.outcomes),
+        "folder": str(found.folder),
+    }

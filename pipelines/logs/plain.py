@@ -1,0 +1,47 @@
+"""Plain tables of answers: CSV, JSONL or Parquet with a row an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..data.tables import read
+from .answers import LogAnswer, lettered, log_amount, log_count, log_fault, log_name, log_text, right
+
+NEEDED = ("question_id", "agent", "answer", "correct")
+
+
+def plain(path: Path) -> Iterator[LogAnswer]:
+    """`question_id, agent, answer, correct[, strategy, question, group, gold, choices, text, tokens,
+    prompt_tokens, completion_tokens, cost, seconds, error]`, in any order; other columns are left."""
+    for row in read(path, wanted=NEEDED).rows:
+        where, cells = f"{path}, {row.where}", row.fields
+        if row.fault:
+            raise log_fault(where, row.fault)
+        for name in NEEDED:
+            if name not in cells:
+                raise log_fault(where, f"there is no {name!r}; a table of answers has {', '.join(NEEDED)}")
+        choices, strategy, group = cells.get("choices"), cells.get("strategy"), cells.get("group")
+        yield LogAnswer(
+            where,
+            log_name(cells["question_id"], "question_id", where),
+            log_name(cells["agent"], "agent", where),
+            log_text(cells["answer"]),
+            right(cells["correct"], "correct", where),
+            question=log_text(cells.get("question")),
+            strategy=None if log_text(strategy) is None else log_name(strategy, "strategy", where),
+            gold=log_text(cells.get("gold")),
+            choices=choices if _texts(choices) else lettered(choices),
+            group=None if log_text(group) is None else log_name(group, "group", where),
+            text=log_text(cells.get("text")),
+            prompt_tokens=log_count(cells.get("prompt_tokens"), "prompt_tokens", where),
+            completion_tokens=log_count(cells.get("completion_tokens"), "completion_tokens", where),
+            tokens=log_count(cells.get("tokens"), "tokens", where),
+            cost=log_amount(cells.get("cost"), "cost", where),
+            seconds=log_amount(cells.get("seconds"), "seconds", where),
+            error=log_text(cells.get("error")),
+        )
+
+
+def _texts(choices: object) -> bool:
+    return isinstance(choices, dict) and all(isinstance(one, str) for one in choices.values())

@@ -1,0 +1,82 @@
+"""Results of promptfoo: the JSON or JSONL that `promptfoo eval --output` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .answers import (
+    LogAnswer,
+    json_document,
+    json_lines,
+    log_amount,
+    log_count,
+    log_fault,
+    log_name,
+    log_object,
+    log_text,
+    right,
+)
+
+_QUESTIONS = ("question", "query", "input", "prompt")
+_GOLDS = ("answer", "expected", "gold", "target", "reference")
+FAILED_CALL = 2
+"""`failureReason` of a result that is an error; 1 is an assertion that failed."""
+
+
+def promptfoo(path: Path) -> Iterator[LogAnswer]:
+    """An agent a provider; where there are several prompts, each of them with each provider."""
+    if path.suffix.casefold() != ".json":
+        yield from _results(json_lines(path))
+        return
+    found: Any = json_document(path)
+    for _ in range(2):
+        found = found.get("results") if isinstance(found, dict) else found
+    if not isinstance(found, list):
+        raise log_fault(str(path), "there is no list of 'results'; write it with promptfoo eval --output")
+    rows = (
+        (f"{path}, result {place}", log_object(one, "results", str(path)))
+        for place, one in enumerate(found, 1)
+    )
+    yield from _results(rows)
+
+
+def _results(
+    rows: Iterator[tuple[str, Mapping[str, Any]]] | Iterator[tuple[str, dict[str, Any]]],
+) -> Iterator[LogAnswer]:
+    for where, row in rows:
+        provider: Any = row.get("provider")
+        if isinstance(provider, Mapping):
+            provider = log_text(provider.get("label")) or provider.get("id")
+        case = log_object(row.get("testCase"), "testCase", where)
+        said = log_object(row.get("response"), "response", where)
+        values = {**log_object(case.get("vars"), "vars", where), **log_object(row.get("vars"), "vars", where)}
+        usage = log_object(row.get("tokenUsage") or said.get("tokenUsage"), "tokenUsage", where)
+        prompt = row.get("prompt")
+        asked = prompt.get("raw") if isinstance(prompt, Mapping) else prompt
+        failed = row.get("failureReason") == FAILED_CALL or said.get("error")
+        number = log_count(row.get("promptIdx"), "promptIdx", where) or 0
+        agent = log_name(provider, "provider", where)
+        latency = log_amount(row.get("latencyMs"), "latencyMs", where)
+        answer = log_text(said.get("output"))
+        cost = said.get("cost") if row.get("cost") in (None, 0) else row.get("cost")
+        yield LogAnswer(
+            where,
+            log_name(row.get("testIdx"), "testIdx", where),
+            agent if number == 0 else f"{agent} prompt {number + 1}",
+            None if failed else answer,
+            right(row.get("success"), "success", where) and not failed and answer is not None,
+            question=next((values[name] for name in _QUESTIONS if isinstance(values.get(name), str)), None)
+            or log_text(values)
+            or log_text(asked),
+            gold=next((log_text(values[name]) for name in _GOLDS if name in values), None),
+            text=answer,
+            prompt_tokens=log_count(usage.get("prompt"), "prompt", where) if usage.get("prompt") else None,
+            completion_tokens=log_count(usage.get("completion"), "completion", where)
+            if usage.get("prompt")
+            else None,
+            cost=log_amount(cost, "cost", where),
+            seconds=None if latency is None else latency / 1000,
+            error=log_text(row.get("error") or said.get("error") or "the call failed") if failed else None,
+        )

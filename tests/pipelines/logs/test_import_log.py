@@ -1,0 +1,345 @@
+"""Logs of others become runs and an outcome table: each format, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from outcome_tables import embed_words
+from typer.testing import CliRunner
+
+import folkmoot as fm
+from folkmoot.pipelines.cli.app import app
+from folkmoot.pipelines.runs.outcomes import read_outcomes
+
+SAVED = Path(__file__).parents[2] / "saved" / "logs"
+TABLE = """question_id,agent,answer,correct,question,tokens,cost
+q1,alpha,4,true,2+2?,10,0.001
+q2,alpha,5,false,2+4?,10,
+q1,beta,4,1,2+2?,,
+q2,beta,6,1,2+4?,,
+"""
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "t.csv"
+    path.write_text(TABLE)
+    return path
+
+
+def accuracies(found: fm.Imported) -> dict[str, float]:
+    return {name: run.accuracy for name, run in found.runs.items()}
+
+
+def test_a_plain_table_becomes_a_run_an_agent(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    found = fm.import_log(table, out)
+    assert accuracies(found) == {"alpha": 0.5, "beta": 1.0}
+    assert {path.parent for path in out.rglob("results.jsonl")} == {out / "alpha", out / "beta"}
+    row = found.runs["beta"].rows[0]
+    assert (row["gold"], row["seconds"], row["usage"]["prompt_tokens"], row["usage"]["cost_usd"]) == (
+        None,
+    ) * 4
+    assert found.runs["alpha"].rows[0]["usage"]["cost_usd"] == 0.001
+    run = json.loads((out / "alpha" / "run.json").read_text())
+    assert run["imported"]["sources"][0]["name"] == "t.csv"
+    assert json.loads((out / "alpha" / "summary.json").read_text())["imported"]["agent"] == "alpha"
+    first = json.loads(found.outcomes.read_text().splitlines()[0])
+    assert first == {
+        "question_id": "q1",
+        "question": "2+2?",
+        "group": None,
+        "agent": "alpha",
+        "strategy": None,
+        "answer": "4",
+        "correct": True,
+    }
+
+
+def test_jsonl_and_parquet_say_the_same(table: Path, tmp_path: Path) -> None:
+    import pandas as pd
+
+    frame = pd.read_csv(table)
+    frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    frame.to_parquet(tmp_path / "t.parquet")
+    found = [fm.import_log(tmp_path / name) for name in ("t.csv", "t.jsonl", "t.parquet")]
+    assert len({one.outcomes.read_text() for one in found}) == 1
+
+
+def test_the_same_import_again_changes_nothing(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def state() -> dict[Path, tuple[int, bytes]]:
+        return {
+            path: (path.stat().st_mtime_ns, path.read_bytes()) for path in out.rglob("*") if path.is_file()
+        }
+
+    fm.import_log(table, out)
+    before = state()
+    fm.import_log(table, out)
+    assert state() == before
+    table.write_text(TABLE.replace("q2,beta,6,1", "q2,beta,6,0"))
+    with pytest.raises(fm.UserError, match="holds another import"):
+        fm.import_log(table, out)
+    assert state() == before
+
+
+def test_a_killed_import_is_finished(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    fm.import_log(table, out)
+    (out / ".importing").mkdir()
+    os.replace(out / "beta", out / ".importing" / "beta")
+    assert accuracies(fm.import_log(table, out)) == {"alpha": 0.5, "beta": 1.0}
+    assert not (out / ".importing").exists()
+
+
+def test_agents_with_hostile_names_stay_in_the_folder(tmp_path: Path) -> None:
+    names = ["../../up", "org/model", "org_model", "ORG_MODEL", "import.json", "."]
+    path = lines(
+        tmp_path / "t.jsonl",
+        [{"question_id": "q", "agent": name, "answer": "x", "correct": True} for name in names],
+    )
+    found = fm.import_log(path, tmp_path / "in" / "out")
+    assert list(found.runs) == names
+    assert len(list((tmp_path / "in" / "out").glob("*/results.jsonl"))) == len(names)
+    assert len({name.casefold() for name in found.agents.values()}) == len(names)
+    assert not (tmp_path / "up").exists()
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"correct": 0.5}, "line 2: 'correct' is 0.5, neither right nor wrong"),
+        ({"correct": None}, "line 2: 'correct' is missing"),
+        ({"agent": ""}, "line 2: 'agent' is ''"),
+        ({"agent": "a\x1b[2Jb"}, "control characters"),
+        ({"answer": None, "correct": True}, "called right"),
+        ({"question": "other"}, "another text"),
+        ({"question_id": "q1", "question": "one"}, "has answered 'q1' before"),
+        ({"cost": -1}, "'cost' is -1"),
+    ],
+)
+def test_faults_name_file_and_line_and_leave_nothing(row: dict[str, Any], said: str, tmp_path: Path) -> None:
+    good = {"question_id": "q1", "agent": "a", "answer": "x", "correct": True, "question": "one"}
+    other = {"question_id": "q1" if row.get("question") else "q2"}
+    path = lines(tmp_path / "t.jsonl", [good, good | other | row])
+    with pytest.raises(fm.UserError, match=r"t\.jsonl") as problem:
+        fm.import_log(path, tmp_path / "out")
+    assert said in str(problem.value)
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_compare_report_and_training_need_no_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {
+            "question_id": f"q{n}",
+            "agent": agent,
+            "answer": "yes" if right else "no",
+            "correct": right,
+            "question": f"{'red' if n % 2 else 'blue'} {n}",
+        }
+        for n in range(40)
+        for agent, right in (("odd", bool(n % 2)), ("even", not n % 2), ("most", n % 5 > 0))
+    ]
+    found = fm.import_log(lines(tmp_path / "t.jsonl", rows), tmp_path / "out")
+    comparison = fm.compare(found.runs["most"], found.runs["odd"])
+    assert comparison.runs[0].usage["prompt_tokens"] is None
+    assert comparison.runs[0].seconds is None
+    result = CliRunner().invoke(app, ["compare", str(tmp_path / "out/most"), str(tmp_path / "out/odd")])
+    assert result.exit_code == 0
+    assert "unknown" in result.output
+    report = fm.report([found.folder / name for name in ("most", "odd", "even")], tracking=False)
+    assert "unknown" in report.path.read_text()
+    by_folders = read_outcomes([found.folder / name for name in ("odd", "even", "most")])
+    by_table = read_outcomes(found.outcomes)
+    assert (by_folders.correct == by_table.correct).all()
+    embed_words(monkeypatch)
+    fm.train(found.outcomes, out=tmp_path / "network")
+
+
+def test_the_command_says_what_it_made(table: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["import", str(table), "--out", str(tmp_path / "out"), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["runs"] == {
+        name: str(tmp_path / "out" / name) for name in ("alpha", "beta")
+    }
+
+
+# Formats ---------------------------------------------------------------------------------------------
+
+
+def test_inspect_logs_give_the_accuracy_that_inspect_gave() -> None:
+    found = fm.import_log([SAVED / "alpha.eval", SAVED / "beta.eval"])
+    assert accuracies(found) == {"mockllm/alpha": 0.75, "mockllm/beta": 0.5}
+    row = found.runs["mockllm/alpha"].rows[0]
+    assert (row["id"], row["question"], row["gold"], row["answer"]) == ("q0", "What is 0+0?", "0", "0")
+    assert (row["usage"]["prompt_tokens"], row["usage"]["completion_tokens"]) == (9, 2)
+
+
+def test_inspect_options_are_labelled() -> None:
+    found = fm.import_log(SAVED / "choices.eval")
+    rows = found.runs["mockllm/alpha"].rows
+    assert [row["correct"] for row in rows] == [True, False]
+    assert (rows[1]["choices"], rows[1]["gold"], rows[1]["answer"]) == ({"A": "pink", "B": "green"}, "B", "A")
+
+
+def test_inspect_logs_packed_with_zstd() -> None:
+    pytest.importorskip("zipfile_zstd")
+    assert accuracies(fm.import_log(SAVED / "alpha-zstd.eval")) == {"mockllm/alpha": 0.75}
+
+
+def test_hostile_zips_are_refused(tmp_path: Path) -> None:
+    bomb, torn, other = (tmp_path / f"{name}.eval" for name in ("bomb", "torn", "other"))
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("header.json", b" " * 2**26)
+    torn.write_bytes((SAVED / "alpha.eval").read_bytes()[:2000])
+    with zipfile.ZipFile(other, "w") as packed:
+        packed.writestr("../../evil", "x")
+    for path, said in ((bomb, "far larger"), (torn, "not readable"), (other, "no log of Inspect")):
+        with pytest.raises(fm.UserError, match=said):
+            fm.import_log(path)
+
+
+def test_samples_of_lm_eval(tmp_path: Path) -> None:
+    common = {"arguments": {"gen_args_0": {"arg_0": "Q: 2+2?", "arg_1": {}}}, "metrics": ["exact_match"]}
+    sums = [
+        {"doc_id": n, "doc": {"question": f"{n}+{n}?"}, "target": str(2 * n), "resps": [[f"It is {said}"]]}
+        | {"filtered_resps": [said], "filter": "strict-match", "exact_match": float(said == str(2 * n))}
+        | common
+        for n, said in enumerate(("0", "2", "5"))
+    ]
+    picks = [
+        {"doc_id": 0, "doc": {"query": "Sky?", "choices": ["red", "blue"]}, "target": 1, "metrics": ["acc"]}
+        | {"filtered_resps": [["-2.5", "False"], ["-0.5", "True"]], "resps": [], "filter": "none", "acc": 1.0}
+    ]
+    home = tmp_path / "results" / "org__model"
+    lines(home / "samples_gsm8k_2026-01-02T03-04-05.678.jsonl", sums)
+    lines(home / "samples_sky_2026-01-02T03-04-05.678.jsonl", picks)
+    (home / "results_2026-01-02T03-04-05.678.json").write_text("{}")
+    found = fm.import_log(tmp_path / "results")
+    assert accuracies(found) == {"org/model strict-match": pytest.approx(2 / 3), "org/model": 1.0}
+    row = found.runs["org/model"].rows[0]
+    assert (row["id"], row["answer"], row["gold"], row["choices"]) == (
+        *("sky/0", "B", "B"),
+        {"A": "red", "B": "blue"},
+    )
+
+
+def test_rows_of_every_eval_ever(tmp_path: Path) -> None:
+    row = {
+        "schema_version": "instance_level_eval_0.2.1",
+        "evaluation_id": "e",
+        "model_id": "org/model",
+        "evaluation_name": "gsm8k",
+        "sample_id": "7",
+        "interaction_type": "single_turn",
+        "input": {"raw": "2+2?", "reference": ["4"]},
+        "output": {"raw": ["It is 4"]},
+        "answer_attribution": [
+            {
+                "turn_idx": 0,
+                "source": "output.raw",
+                "extracted_value": "4",
+                "extraction_method": "regex",
+                "is_terminal": True,
+            }
+        ],
+        "evaluation": {"score": 1.0, "is_correct": True},
+        "token_usage": {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8},
+        "performance": {"latency_ms": 250.0},
+    }
+    path = lines(tmp_path / "model_samples.jsonl", [row])
+    found = fm.import_log(path).runs["org/model"].rows[0]
+    assert (found["id"], found["answer"], found["gold"], found["correct"]) == ("7", "4", "4", True)
+    assert (found["usage"]["prompt_tokens"], found["seconds"]) == (5, 0.25)
+
+
+def test_results_of_promptfoo(tmp_path: Path) -> None:
+    def result(provider: str, test: int, output: str | None, success: bool, **more: Any) -> dict[str, Any]:
+        return {
+            "promptIdx": 0,
+            "testIdx": test,
+            "provider": {"id": provider, "label": ""},
+            "prompt": {"raw": f"Answer {test}", "label": "Answer {{question}}"},
+            "vars": {"question": f"Q{test}", "expected": "yes"},
+            "response": {"output": output, "tokenUsage": {"total": 8, "prompt": 5, "completion": 3}},
+            "success": success,
+            "score": int(success),
+            "latencyMs": 120,
+            "cost": 0.002,
+            **more,
+        }
+
+    results = [
+        result("openai:gpt", 0, "yes", True),
+        result("openai:gpt", 1, "no", False, failureReason=1, error="Expected yes"),
+        result("echo", 0, None, False, failureReason=2, error="API error"),
+    ]
+    path = tmp_path / "out.json"
+    path.write_text(json.dumps({"evalId": "e", "results": {"version": 3, "results": results}, "config": {}}))
+    found = fm.import_log(path)
+    assert accuracies(found) == {"openai:gpt": 0.5, "echo": 0.0}
+    good, wrong = found.runs["openai:gpt"].rows
+    assert (good["question"], good["gold"], good["usage"]["cost_usd"], good["seconds"]) == (
+        "Q0",
+        "yes",
+        0.002,
+        0.12,
+    )
+    assert (wrong["answer"], wrong["error"]) == ("no", None)
+    assert found.runs["echo"].rows[0]["error"] == "API error"
+    again = lines(tmp_path / "out.jsonl", results)
+    by_line = fm.import_log(again)
+    assert by_line.outcomes.read_text() == found.outcomes.read_text()
+
+
+def test_evaluation_tables_of_mlflow(tmp_path: Path) -> None:
+    home = tmp_path / "abc" / "artifacts"
+    home.mkdir(parents=True)
+    columns = ["inputs", "ground_truth", "outputs", "exact_match/score"]
+    data = [["2+2?", "4", "4", 1], ["2+3?", "5", "4", 0]]
+    (home / "eval_results_table.json").write_text(json.dumps({"columns": columns, "data": data}))
+    found = fm.import_log(home / "eval_results_table.json")
+    assert accuracies(found) == {"abc": 0.5}
+    assert [row["gold"] for row in found.runs["abc"].rows] == ["4", "5"]
+
+
+def test_a_file_of_no_known_kind(tmp_path: Path) -> None:
+    (tmp_path / "x.pkl").write_bytes(b"")
+    with pytest.raises(fm.UserError, match="of no known type"):
+        fm.import_log(tmp_path / "x.pkl")
+    with pytest.raises(fm.UserError, match="holds no log"):
+        fm.import_log(tmp_path)
+
+
+# Recorded answers ------------------------------------------------------------------------------------
+
+
+def test_what_votes_and_talk_gained_in_recorded_dialogues(data_dir: Path, tmp_path: Path) -> None:
+    path = data_dir.parent / "recorded" / "dylan_mmlu.threads.jsonl"
+    if not path.is_file():
+        pytest.skip("there are no recorded answers beside FOLKMOOT_DATA")
+    shutil.copy(path, tmp_path / "threads.jsonl")
+    found = fm.import_log(tmp_path / "threads.jsonl")
+    figures = {
+        name: (
+            report["vote_gain"]["n"],
+            *(round(100 * report[key]["value"], 1) for key in ("vote_gain", "talk_gain")),
+        )
+        for name, report in found.gains.items()
+    }
+    assert figures == {"3agents": (2504, 4.8, 1.0), "4agents": (2495, 5.0, 1.0), "7agents": (636, 10.0, 0.0)}
+    low, high = (100 * found.gains["4agents"]["talk_gain"][end] for end in ("low", "high"))
+    assert (low, high) == (pytest.approx(0.2, abs=0.1), pytest.approx(1.8, abs=0.1))
