@@ -56,7 +56,7 @@ class Metric:
             returns True or False, a number, or a `dspy.Prediction` with `score` and, maybe, `feedback`.
             The example is the question, with what its `meta` holds as fields of their own.
         name: what its scores are called; None takes the function's name.
-        low: the least that it can be, or None.
+        low: the least that it can be, which a question without an answer scores; None is 0 or more.
         high: the most that it can be, or None. A score outside is an error.
         rate: True says that every answer is right (1) or wrong (0), False that scores are numbers; None: an
             answer is right or wrong where True, False or a whole 0 or 1 is returned.
@@ -179,6 +179,11 @@ class Metric:
                 "∞" if self.high is None else f"{self.high:g}",
             ]
             raise MetricError(f"the metric {self.name} returned {value:g}, outside {ends[0]} to {ends[1]}")
+        if self.low is None and value < FAILURE_SCORE:
+            raise MetricError(
+                f"the metric {self.name} returned {value:g}, less than a question without an answer scores "
+                "(0): say what its least is by fm.Metric(function, low=…)"
+            )
         if self.rate and value not in (0, 1):
             raise MetricError(
                 f"the metric {self.name} returned {value:g}: it is to be right (1) or wrong (0)"
@@ -253,6 +258,10 @@ def metric_of_run(run: Mapping[str, Any]) -> Metric:
     known = run.get("metric")
     if not known:
         return METRICS[ACCURACY]
+    if known.get("spec") == JUDGE:
+        raise UserError(
+            "the run was graded by a judge: evaluate the other program with the same judge yourself"
+        )
     if not known.get("spec"):
         raise UserError(
             f"the run was scored by {known['name']}, a function that is not known by name: score it by "

@@ -118,6 +118,7 @@ def test_open_questions_need_a_metric_before_the_first_call(run: Any, scripted: 
         (math.inf, "returned inf"),
         ("0.7", "returned a str"),
         ([1], "returned a list"),
+        (-0.5, r"returned -0.5, less than a question without an answer scores \(0\)"),
         (1j, "returned a complex"),
         (dspy.Prediction(score=None), "returned None"),
         (ValueError("bad\nthing"), r"raised ValueError \(bad thing\)"),
