@@ -96,7 +96,8 @@ def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = 
             except OSError as problem:
                 raise unwritable(problem, folder) from None
             finally:
-                shutil.rmtree(folder / _STAGE, ignore_errors=True)
+                if not (folder / IMPORT).exists():  # else it is whole, and the next import puts it in place
+                    shutil.rmtree(folder / _STAGE, ignore_errors=True)
     return Imported(folder, known["agents"], known["answers"], known["questions"], keep)
 
 
@@ -204,8 +205,8 @@ def _written(
     total = 0
     for answered in answers:
         first_task = first_task or answered.task
-        plain = answered.task == first_task
-        name = answered.question_id if plain else f"{answered.task}/{answered.question_id}"
+        own = answered.task not in (None, first_task)
+        name = f"{answered.task}/{answered.question_id}" if own else answered.question_id
         run = runs.get((answered.agent, answered.strategy))
         if run is None:
             home = folders.name(answered.agent, answered.strategy)

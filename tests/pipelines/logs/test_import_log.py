@@ -188,6 +188,19 @@ def test_inspect_logs_give_the_accuracy_that_inspect_gave() -> None:
     assert (row["usage"]["prompt_tokens"], row["usage"]["completion_tokens"]) == (9, 2)
 
 
+def test_logs_of_several_kinds_and_tasks_make_one_table(tmp_path: Path) -> None:
+    rows = [
+        {"question_id": f"q{n}", "agent": "mine", "answer": "0", "correct": n == 0, "gold": str(2 * n)}
+        | {"question": f"What is {n}+{n}?"}
+        for n in range(4)
+    ]
+    mine = lines(tmp_path / "mine.jsonl", rows)
+    found = fm.import_log([SAVED / "alpha.eval", SAVED / "choices.eval", mine])
+    assert [row["id"] for row in found.runs["mine"].rows] == ["q0", "q1", "q2", "q3"]
+    assert [row["id"] for row in found.runs["mockllm/alpha"].rows][-2:] == ["mc/1", "mc/2"]
+    assert fm.compare(found.runs["mockllm/alpha"], found.runs["mine"])[0].n == 4
+
+
 def test_inspect_options_are_labelled() -> None:
     found = fm.import_log(SAVED / "choices.eval")
     rows = found.runs["mockllm/alpha"].rows
