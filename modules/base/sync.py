@@ -74,6 +74,14 @@ class _Cancelling:
             call.cancel()
 
 
+class _CarriedError(Exception):
+    """Brings what is no `Exception` out of the shared loop, which ends by those that reach it."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 _CANCELLING: ContextVar[_Cancelling | None] = ContextVar("_CANCELLING", default=None)
 
 
@@ -90,6 +98,10 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
         started.set()
         try:
             return await function(*args)
+        except (Exception, asyncio.CancelledError, GeneratorExit):
+            raise
+        except BaseException as error:  # let through, such as a budget's end, it would end the shared loop
+            raise _CarriedError(error) from error
         finally:
             ended.set()
 
@@ -100,6 +112,8 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
         cancelling.watch(future)
     try:
         return future.result()
+    except _CarriedError as carried:
+        raise carried.error from carried.error.__cause__
     except BaseException:
         cancelled = future.cancelled()
         if not future.done():

@@ -365,6 +365,22 @@ def test_a_budget_ends_a_program_that_catches_everything(server: ScriptedServer,
         assert (done.accuracy, done.summary.counts["rows"]) == (1, 12)
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_after_what_is_no_exception_everything_goes_on(inside: bool) -> None:
+    class Halt(BaseException):
+        pass
+
+    async def waiting(question: fm.Question) -> str:
+        raise Halt
+
+    def halting(question: fm.Question) -> str:
+        raise Halt
+
+    with pytest.raises(Halt):
+        run(waiting if inside else halting, lm=None)
+    assert run(lambda question: "A", lm=None).accuracy is not None
+
+
 def test_it_works_inside_a_running_loop(server: ScriptedServer) -> None:
     async def notebook() -> Any:
         return run(Rag(), lm=plain(server))
