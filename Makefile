@@ -50,6 +50,7 @@ lint: $(VENV)/.installed-test
 types: $(VENV)/.installed-test
 	mkdir -p $(MYPY_ROOT) && ln -sfn "$(CURDIR)" $(MYPY_ROOT)/folkmoot
 	MYPYPATH=$(MYPY_ROOT) $(BIN)/mypy --strict -p folkmoot
+	MYPYPATH=$(MYPY_ROOT) $(BIN)/mypy $(foreach folder,benchmarks docs examples tools,$(MYPY_ROOT)/folkmoot/$(folder)/*.py)
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/throughput.py

@@ -108,7 +108,7 @@ def folkmoot_traced(url: str, questions: int) -> Callable[[], dict[str, float]]:
 def dspy_evaluate(url: str, questions: int) -> None:
     import dspy
 
-    class Turn(dspy.Signature):  # type: ignore[misc]
+    class Turn(dspy.Signature):
         """Weigh every option and answer with the label of the best one."""
 
         question: str = dspy.InputField()
@@ -117,7 +117,7 @@ def dspy_evaluate(url: str, questions: int) -> None:
         argument: str = dspy.OutputField()
         answer: str = dspy.OutputField()
 
-    class Two(dspy.Module):  # type: ignore[misc]
+    class Two(dspy.Module):
         def __init__(self) -> None:
             super().__init__()
             self.first, self.second = dspy.Predict(Turn), dspy.Predict(Turn)

@@ -210,7 +210,10 @@ def test_the_parts_are_apart_and_the_team_is_never_asked(solved: tuple[Team, Dis
     cot, found = solved
     parts = found.report["parts"]
     ids = {
-        name: {json.loads(line)["id"] for line in (found.folder / name / "cot/results.jsonl").open()}
+        name: {
+            json.loads(line)["id"]
+            for line in (found.folder / name / "cot/results.jsonl").read_text().splitlines()
+        }
         for name in ("selection", "held-out")
     }
     assert not ids["selection"] & ids["held-out"]
@@ -239,7 +242,7 @@ def test_answers_on_record_are_not_paid_again(solved: tuple[Team, Distilled]) ->
     cot, found = solved
     folder = found.folder / "selection/role-intuitive"
     assert totals(folder).calls == 0
-    rows = [json.loads(line) for line in (folder / "results.jsonl").open()]
+    rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     assert all(row["usage"]["cached_calls"] == 1 for row in rows)
     (price,) = [one["tokens"] for one in found.report["candidates"] if one["name"] == "role-intuitive"]
     asked = [body for body in cot.server.bodies if "explanation" in str(body["response_format"])]

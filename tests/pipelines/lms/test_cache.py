@@ -10,6 +10,7 @@ import stat
 import threading
 import time
 import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -43,6 +44,11 @@ def run(
 
 def key(number: int) -> str:
     return f"{number:064x}"
+
+
+def kept_in(cache: CallCache) -> int:
+    with closing(sqlite3.connect(cache.path)) as base:
+        return int(base.execute("SELECT count(*) FROM entries").fetchone()[0])
 
 
 def test_a_warm_rerun_makes_no_call(scripted: ScriptedServer, tmp_path: Path) -> None:
@@ -97,8 +103,7 @@ def test_refusals_and_errors_are_not_kept(scripted: ScriptedServer, tmp_path: Pa
         run(scripted, tmp_path / f"{number}", n=1)
     with open_cache() as cache:
         assert cache is not None
-        known = sqlite3.connect(cache.path).execute("SELECT count(*) FROM entries").fetchone()
-    assert known == (0,)
+        assert kept_in(cache) == 0
 
 
 def test_it_can_be_left_out(
@@ -145,7 +150,7 @@ def test_embedded_lms_and_records_have_no_part_in_it(tmp_path: Path, scripted: S
     fm.evaluate(fm.SingleAgent(), questions(5), lm=fm.lm(f"replay/{tmp_path / 'a'}"), tracking=False)
     with open_cache() as cache:
         assert cache is not None
-        assert sqlite3.connect(cache.path).execute("SELECT count(*) FROM entries").fetchone() == (0,)
+        assert kept_in(cache) == 0
 
 
 def test_cached_answers_take_nothing_from_a_budget(scripted: ScriptedServer, tmp_path: Path) -> None:
@@ -252,7 +257,7 @@ def test_threads_share_it(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     cache.close()
-    assert sqlite3.connect(cache.path).execute("SELECT count(*) FROM entries").fetchone() == (500,)
+    assert kept_in(cache) == 500
 
 
 def test_the_first_answer_to_a_request_stays(tmp_path: Path) -> None:
