@@ -59,14 +59,16 @@ def main() -> None:
 
     questions = fm.load(table())
     train, held_out = questions[:16], questions[16:]
-    mine = {"inputs": {"query": "question"}}  # the module calls a question by another name
+    named = {"query": "question"}  # the module calls a question by another name
 
-    rag = fm.evaluate(Rag(), held_out, out=f"{OUT}/rag", **mine)
+    rag = fm.evaluate(Rag(), held_out, out=f"{OUT}/rag", inputs=named)
     panel = fm.Deliberation(["intuitive", "critic"], max_rounds=1)
     team = fm.evaluate(panel, held_out, out=f"{OUT}/team")
     print(fm.compare(rag, team, names=["my module", "a deliberation"]))
 
-    better = fm.compile(Rag(), train, held_out, optimizer="labeled_few_shot", out=f"{OUT}/compiled", **mine)
+    better = fm.compile(
+        Rag(), train, held_out, optimizer="labeled_few_shot", out=f"{OUT}/compiled", inputs=named
+    )
     print(f"compiled: {better.compilation.verdict}")
 
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=0))

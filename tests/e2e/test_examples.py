@@ -44,10 +44,11 @@ def asked(how: str, name: str, server: ScriptedServer, *words: Any) -> str:
 
 def test_every_example_is_tested() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
-        *("demo.py", "improve.py", "tune.py", "train_selector.py")
+        *("bring_your_own.py", "demo.py", "improve.py", "tune.py", "train_selector.py")
     }
 
 
+@pytest.mark.nightly
 def test_improve(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
     said = asked(how, "improve.py", scripted, "--limit", 6)
     folder = tmp_path / "runs/improve/openai/scripted-6-questions"
@@ -61,6 +62,7 @@ def test_improve(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
     assert len(scripted.bodies) == made
 
 
+@pytest.mark.nightly
 def test_tune(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
     said = asked(how, "tune.py", scripted, "--limit", 4)
     folder = tmp_path / "runs/tune/openai/scripted-4-questions"

@@ -38,6 +38,7 @@ len(fm.evaluate(fm.SingleAgent("simple"), questions, lm=lm, tracking=False).rows
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("ipykernel", "nbclient"))),
     reason="the Jupyter kernel of the extra `test` is not installed",

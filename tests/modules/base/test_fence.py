@@ -124,6 +124,7 @@ def test_no_header_of_an_adapter_survives_however_it_is_nested() -> None:
         assert not re.search(r"\[\s*\[\s*##|##\s*\]\s*\]", disarm(text))
 
 
+@pytest.mark.nightly
 def test_every_control_surrogate_and_hidden_character_goes() -> None:
     kept = set(clean("".join(map(chr, range(0x110000)))))
     assert {char for char in kept if unicodedata.category(char) in ("Cc", "Cs")} == {"\n"}

@@ -528,6 +528,7 @@ def test_long_hostile_prose_costs_linear_time(unit: str) -> None:
 # --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_gold_titles_are_among_the_five_closest_to_a_question(tmp_path: Path) -> None:
     folder = os.environ.get("FOLKMOOT_DATA")
     if not folder:

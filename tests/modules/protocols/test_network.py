@@ -230,6 +230,7 @@ def test_live_answers_for_training(scripted: Any) -> None:
 # What it chooses --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_draws_follow_the_probabilities_and_hang_on_seed_and_key_alone() -> None:
     state = learned()
     chances = state.probabilities(VECTOR[None])[0]

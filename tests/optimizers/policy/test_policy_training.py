@@ -210,6 +210,7 @@ def test_what_cannot_be_learned_does_no_harm() -> None:
     assert CHANCES[chosen].mean() > 0.6
 
 
+@pytest.mark.nightly
 def test_epochs_are_chosen_on_held_out_questions() -> None:
     how = {"full_information": True, "epochs": "auto", "max_epochs": 10, "folds": 3, "patience": 3}
     state, log = trained(**how)

@@ -289,6 +289,7 @@ def refused(result: Any, told: str, scripted: ScriptedServer, before: int | None
     assert before is None or len(scripted.bodies) == before
 
 
+@pytest.mark.nightly
 def test_each_lm_of_a_team_is_run_alone_and_the_best_is_the_baseline(
     scripted: ScriptedServer, tmp_path: Path
 ) -> None:

@@ -121,7 +121,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) 
         assert "same command" in told
         assert "Traceback" not in told
         asked = len(server.requests)
-        assert evaluate(server, source, "--out", tmp_path / "out").exit_code == 0
+        assert evaluate(server, source, "--no-track", "--out", tmp_path / "out").exit_code == 0
         assert len(rows_of(tmp_path / "out")) == 40
         assert len(server.requests) - asked <= 40 - done
         assert len(server.requests) <= 40 + 2

@@ -179,6 +179,7 @@ def test_what_is_missing_is_named(scripted: Any, files: list[str], missing: str)
     assert f"{missing} is missing" in done.stderr
 
 
+@pytest.mark.nightly
 def test_ctrl_c_keeps_what_was_found(scripted: Any, files: list[str]) -> None:
     scripted.reply = of_instructions()
     scripted.delay = 0.1

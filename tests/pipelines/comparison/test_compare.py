@@ -336,6 +336,7 @@ def test_the_baseline_gets_the_samples_that_the_tokens_pay_for(scripted: Any, tm
     assert base.folder == tmp_path / "talk" / "match-budget" / f"{match.samples}-samples"
 
 
+@pytest.mark.nightly
 def test_the_baseline_is_a_run_beside_the_one_that_it_matches(
     scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

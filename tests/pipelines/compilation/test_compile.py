@@ -59,6 +59,7 @@ def state(program: Any) -> Any:
 # What is found ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_sentence_that_answers_depend_on_is_found(scripted: Any, name: str) -> None:
     scripted.reply = of_instructions(varied=True)
@@ -301,6 +302,7 @@ def test_a_budget_is_never_exceeded(scripted: Any, tmp_path: Path, name: str, ca
     assert json.loads((tmp_path / "compile.json").read_text())["result"]["stopped"] == result.stopped
 
 
+@pytest.mark.nightly
 def test_a_larger_budget_goes_on_where_a_smaller_one_ended(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = of_instructions()
     compiled(scripted.url, optimizer="copro", budget="30 calls", out=tmp_path / "a")
@@ -329,6 +331,7 @@ def test_the_best_so_far_is_kept_when_the_budget_ends(scripted: Any) -> None:
     assert found.compilation.gain is True
 
 
+@pytest.mark.nightly
 def test_another_candidate_may_win_with_a_larger_budget(scripted: Any, tmp_path: Path) -> None:
     """With every proposal the program gets a little better, so that the budget decides which one wins."""
 
@@ -394,6 +397,7 @@ def test_what_is_kept_back_is_named(amount: str) -> None:
     assert kept_back(total, total) == ""
 
 
+@pytest.mark.nightly
 def test_time_is_a_ceiling_too(scripted: Any) -> None:
     import time
 
@@ -439,6 +443,7 @@ def test_a_failing_call_is_a_wrong_answer_and_no_end(scripted: Any) -> None:
         assert result.candidates > 1
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["copro", "mipro", "simba", "gepa", "infer_rules", "better_together"])
 @pytest.mark.parametrize(
     "said",

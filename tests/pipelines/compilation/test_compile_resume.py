@@ -99,6 +99,7 @@ def test_many_kills_change_nothing(tmp_path: Path, name: str) -> None:
     check_kills(tmp_path, name, 20, 0.02)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["bootstrap_rs", "mipro", "gepa"])
 def test_concurrency_changes_nothing(scripted: Any, tmp_path: Path, name: str) -> None:
     scripted.reply = of_instructions()

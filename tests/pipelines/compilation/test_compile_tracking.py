@@ -22,6 +22,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowClient]:
         yield MlflowClient(tracking_uri=uri)
 
 
+@pytest.mark.nightly
 def test_a_compilation_is_a_run_with_children(
     scripted: Any, store: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
+@pytest.mark.nightly
 def test_a_hub_that_cannot_be_reached_is_asked_once(hub: list[str], tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         Embedder("no-such-model", cache=tmp_path)(["x"])

@@ -280,6 +280,7 @@ def read(
     return fm.evaluate(program, questions, lm=lm, tracking=False)
 
 
+@pytest.mark.nightly
 def test_a_perfect_reader_answers_everything(
     scripted: Any,
     answerable: list[fm.Question],
@@ -301,6 +302,7 @@ def test_a_perfect_reader_answers_everything(
     print(f"\nperfect reader: {result}, {reader.looked_up} lookups, {report['worker']['bold']}")
 
 
+@pytest.mark.nightly
 def test_the_reader_is_lost_without_the_evidence(
     scripted: Any, answerable: list[fm.Question], documents: dict[str, dict[str, str]]
 ) -> None:

@@ -287,6 +287,7 @@ def test_formulas_and_control_characters_are_text(tmp_path: Path) -> None:
     assert "\x1b" not in out.output
 
 
+@pytest.mark.nightly
 def test_endless_cells_are_refused(tmp_path: Path) -> None:
     long = b"x" * (10 * 2**20)
     assert "line 2: longer than 8 MB" in refusal(put(tmp_path / "q.csv", b"question\n" + long))

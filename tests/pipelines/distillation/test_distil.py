@@ -302,6 +302,7 @@ def test_where_the_team_cannot_be_read_the_router_keeps_the_cheap_answer(scripte
     assert again.accuracy == 1
 
 
+@pytest.mark.nightly
 def test_where_nothing_cheaper_is_as_good_it_says_so(scripted: ScriptedServer) -> None:
     team = Team(scripted, world(alone_guess))
     found = team.distil()
@@ -508,6 +509,7 @@ def test_killed_many_times(tmp_path: Path, scripted: ScriptedServer, seed: int) 
 # Tracking ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_evaluations_are_children_of_one_mlflow_run(tmp_path: Path, scripted: ScriptedServer) -> None:
     from mlflow import MlflowClient
 
@@ -546,6 +548,7 @@ def of_the_store(folder: Path) -> Any:
     return next(one for one in runs if one.info.run_name.startswith("distil deliberation"))
 
 
+@pytest.mark.nightly
 def test_a_router_that_always_asks_the_team_is_tracked(
     tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch, recwarn: Any
 ) -> None:
@@ -561,6 +564,7 @@ def test_a_router_that_always_asks_the_team_is_tracked(
     assert not [name for name in logged.data.metrics if name.startswith(("cheap/", "single/"))]
 
 
+@pytest.mark.nightly
 def test_a_fault_of_our_own_is_no_outage_and_leaves_no_run_open(
     tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def server(cache: Path) -> Iterator[EmbeddedServer]:
         yield running
 
 
+@pytest.mark.nightly
 @pytest.mark.local_lm
 def test_it_listens_on_the_loopback_only(server: EmbeddedServer) -> None:
     parts = urlsplit(server.base_url)
@@ -171,6 +172,7 @@ def test_special_tokens_in_an_option_count_as_text(server: EmbeddedServer) -> No
     assert server.tokenize([]) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.local_lm
 def test_threads_that_ask_at_once_get_one_server_and_stop_ends_it(cache: Path) -> None:
     before = threads_now()

@@ -464,6 +464,7 @@ def test_retry_after_in_seconds_is_waited_for() -> None:
     assert 0.99 <= second - first < 2.5
 
 
+@pytest.mark.nightly
 def test_retry_after_as_a_date_is_waited_for() -> None:
     until = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
     with RawServer(http({}, 503, Retry_After=until), GOOD) as server:

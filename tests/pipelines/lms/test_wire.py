@@ -763,6 +763,7 @@ def test_troubles_of_a_provider(hosted: Any, tmp_path: Path) -> None:
         assert "way" in row["error"]
 
 
+@pytest.mark.nightly
 def test_litellm_fetches_and_prints_nothing(tmp_path: Path) -> None:
     """It fetched a table of beta headers when Anthropic was asked, and warned when that failed."""
     reached, printed = in_child(asks_anthropic, tmp_path)

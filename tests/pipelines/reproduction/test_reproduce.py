@@ -790,6 +790,7 @@ def test_a_budget_holds_for_all_rows_together(home: Path, scripted: ScriptedServ
     assert [line["n"] for line in json.loads(done.stdout)["rows"]] == [4, 4]
 
 
+@pytest.mark.nightly
 def test_a_killed_reproduction_goes_on_where_it_was(home: Path) -> None:
     spec = "agents-of-commonsense/table-1/gemma-2-9b"
     with ScriptedServer(delay=0.15) as server:

@@ -162,6 +162,7 @@ def test_active_runs_are_those_of_the_callers_thread(client: mlflow.MlflowClient
     assert len(found) == 3
 
 
+@pytest.mark.nightly
 def test_autolog_does_not_trace_what_is_traced_and_goes_on_afterwards(
     client: mlflow.MlflowClient, lm: Any
 ) -> None:

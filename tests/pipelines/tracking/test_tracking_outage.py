@@ -174,6 +174,7 @@ def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_sto
     check_complete(out, n, traces=n)
 
 
+@pytest.mark.nightly
 def test_a_store_that_fails_every_other_request_gets_everything_in_the_end(
     proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +204,7 @@ def test_links_that_the_store_lost_are_made_again(
     check_complete(out, 5, traces=5)
 
 
+@pytest.mark.nightly
 def test_a_run_whose_creation_was_answered_into_a_cut_connection_is_made_once(
     proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
 ) -> None:

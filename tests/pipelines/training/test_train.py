@@ -99,6 +99,7 @@ def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(
     assert found["use_by_group"]["sums"]["cot"] > found["use_by_group"]["rivers"]["cot"] + 0.3
 
 
+@pytest.mark.nightly
 def test_the_same_seed_gives_the_same_and_evaluate_repeats_the_test(
     tables: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -121,6 +122,7 @@ def test_the_same_seed_gives_the_same_and_evaluate_repeats_the_test(
     assert len(quiet.stdout.splitlines()) == 1
 
 
+@pytest.mark.nightly
 def test_a_table_is_shown_without_json(tables: tuple[Path, Path], tmp_path: Path) -> None:
     done = trained(tables, tmp_path / "net")
     for name in ("individual", "consensus", "majority", "best fixed", "oracle", "plain vote tied"):
@@ -350,6 +352,7 @@ def test_missing_answers_are_told(tables: tuple[Path, Path], tmp_path: Path) -> 
     assert json.loads(done.stdout)["training"]["missing"] == 2
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "preset",
     [

@@ -128,6 +128,7 @@ def test_a_killed_worker_gives_its_trial_back(
     assert len(keys) == len(set(keys))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("point", "storage"),
     [
@@ -146,6 +147,7 @@ def test_a_worker_killed_on_another_machine_gives_its_trial_back(
     has_lost_nothing(study, lost=1)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("folder", "storage"),
     [

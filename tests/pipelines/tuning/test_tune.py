@@ -80,6 +80,7 @@ def test_what_is_replayed_is_what_a_run_gives(scripted: Any, tmp_path: Path) -> 
         assert entry["scores"]["tokens"]["value"] == pytest.approx(tokens / 40)
 
 
+@pytest.mark.nightly
 def test_sixty_settings_for_little_more_than_one_deepest_run(scripted: Any, tmp_path: Path) -> None:
     def agreed_early(role: str, round: int, number: int, before: list[str]) -> bool:
         return role == "judge" or (number % 9 > 0 and round > (0, 0, 0, 1, 2)[number % 5])

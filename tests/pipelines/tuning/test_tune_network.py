@@ -97,6 +97,7 @@ def whole(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> A
     return study
 
 
+@pytest.mark.nightly
 def test_the_planted_strategy_is_found(whole: Any) -> None:
     best = whole.report["best"]
     assert best["setting"]["strategies"] == ["cot"]
@@ -297,6 +298,7 @@ def test_a_question_that_nobody_answers_fails_the_training_alone(tmp_path: Path)
     assert study.report["verdict"] == "no setting was better than the default, which is the winner"
 
 
+@pytest.mark.nightly
 def test_trainings_are_runs_under_the_study_with_curves_and_models(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

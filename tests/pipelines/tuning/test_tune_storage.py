@@ -116,6 +116,7 @@ def test_the_grpc_proxy_is_a_storage(planted: ScriptedServer, tmp_path: Path) ->
     assert len(optuna.load_study(study_name="study", storage=kept).trials) == len(study.trials)
 
 
+@pytest.mark.nightly
 def test_worker_processes_share_a_journal_and_one_that_dies_is_replaced(
     planted: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -125,6 +126,7 @@ def test_worker_processes_share_a_journal_and_one_that_dies_is_replaced(
     accounted_for(study, lost=1)
 
 
+@pytest.mark.nightly
 def test_workers_give_the_same_best_and_pay_once(
     planted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ def runs(client: mlflow.MlflowClient) -> list[Any]:
     return [run for found in client.search_experiments() for run in client.search_runs([found.experiment_id])]
 
 
+@pytest.mark.nightly
 @pytest.mark.plots
 def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     scripted: Any, client: mlflow.MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
