@@ -1,4 +1,4 @@
-"""Your DSPy module, LM, DataFrame, MLflow experiment and Optuna study: does a deliberation beat your module?
+"""Your module, LM, DataFrame, metric, MLflow experiment and Optuna study: does a deliberation beat it?
 
 It asks the LM that DSPy is set to, such as openai/gpt-4o-mini with its key in OPENAI_API_KEY.
 """
@@ -47,6 +47,10 @@ def table() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def right_place(example: dspy.Example, prediction: dspy.Prediction, trace: object = None) -> bool:
+    return bool(prediction.answer == example.answer)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lm", default="openai/gpt-4o-mini", help="the name of any LM that DSPy reaches")
@@ -61,18 +65,26 @@ def main() -> None:
     train, held_out = questions[:16], questions[16:]
     named = {"query": "question"}  # the module calls a question by another name
 
-    rag = fm.evaluate(Rag(), held_out, out=f"{OUT}/rag", inputs=named)
+    rag = fm.evaluate(Rag(), held_out, inputs=named, metric=right_place, out=f"{OUT}/rag")
     panel = fm.Deliberation(["intuitive", "critic"], max_rounds=1)
-    team = fm.evaluate(panel, held_out, out=f"{OUT}/team")
+    team = fm.evaluate(panel, held_out, metric=right_place, out=f"{OUT}/team")
     print(fm.compare(rag, team, names=["my module", "a deliberation"]))
 
     better = fm.compile(
-        Rag(), train, held_out, optimizer="labeled_few_shot", out=f"{OUT}/compiled", inputs=named
+        Rag(),
+        train,
+        held_out,
+        optimizer="labeled_few_shot",
+        inputs=named,
+        metric=right_place,
+        out=f"{OUT}/compiled",
     )
     print(f"compiled: {better.compilation.verdict}")
 
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=0))
-    tuned = fm.tune("deliberation", train, held_out, trials=2, study=study, out=f"{OUT}/tuned")
+    tuned = fm.tune(
+        "deliberation", train, held_out, metric=right_place, trials=2, study=study, out=f"{OUT}/tuned"
+    )
     print(f"tuned: {tuned.report['best']['setting']}, in {len(study.trials)} trials of my study")
 
     paid = [rag.summary.paid, team.summary.paid, better.compilation.paid, tuned.report["paid"]]

@@ -106,7 +106,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
 
     @property
     def adapter(self) -> Any:
-        return self.predict.adapter
+        return getattr(self.predict, "adapter", None)  # an optimizer may have put another predictor there
 
     @adapter.setter
     def adapter(self, adapter: Any) -> None:

@@ -142,7 +142,7 @@ class Registry(MutableMapping[str, T]):
     def _loaded(self, name: str, load: Callable[[], Any]) -> Any:
         try:
             return load()
-        except Exception as problem:  # of somebody else's module
+        except (Exception, SystemExit) as problem:  # of somebody else's module
             reason = " ".join(str(problem).split())[:300]
             raise UserError(
                 f"the {self.what} {name} cannot be imported ({type(problem).__name__}: {reason}): mend its "

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial, wraps
 from math import inf
@@ -74,6 +74,29 @@ class _Cancelling:
             call.cancel()
 
 
+class _Interrupted(BaseException):
+    """A KeyboardInterrupt that a user's code raised, on its way to whoever waits for it."""
+
+
+@contextmanager
+def ends_alone() -> Iterator[None]:
+    """What a user's code raises in the block ends that call, and never the loop or the worker it runs in.
+
+    What asks a process or a task to end is an error of that call; a KeyboardInterrupt ends `run_sync`.
+    """
+    try:
+        yield
+    except asyncio.CancelledError as problem:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("the program cancelled itself") from problem
+    except SystemExit as problem:
+        raise RuntimeError(f"SystemExit {problem}".strip()) from problem
+    except KeyboardInterrupt as problem:
+        raise _Interrupted from problem
+
+
 class _CarriedError(Exception):
     """Brings what is no `Exception` out of the shared loop, which ends by those that reach it."""
 
@@ -113,6 +136,8 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
     try:
         return future.result()
     except _CarriedError as carried:
+        if isinstance(carried.error, _Interrupted):
+            raise KeyboardInterrupt from carried.error
         raise carried.error from carried.error.__cause__
     except BaseException:
         cancelled = future.cancelled()
@@ -154,4 +179,5 @@ async def in_thread(function: Callable[..., T], *args: Any, **named: Any) -> T:
 
     There are as many threads as calls under way: whoever asks bounds those.
     """
-    return await to_thread.run_sync(partial(function, *args, **named), limiter=CapacityLimiter(inf))
+    with ends_alone():
+        return await to_thread.run_sync(partial(function, *args, **named), limiter=CapacityLimiter(inf))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from ..agents.seat import Seat
 from ..base.calls import CARRIED, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
-from ..base.sync import in_thread, run_sync
+from ..base.sync import ends_alone, in_thread, run_sync
 from ..reading.answers import read_vote
 from ..reading.question import INPUTS, Question
 from .declaration import Protocol
@@ -261,14 +261,15 @@ class Foreign(Program):
         )
 
     async def _call(self, *given: Any, **fields: Any) -> Any:
-        with dspy.context(**{CARRIED: copy_context()}):  # DSPy's own threads take its settings along
+        # DSPy's own threads take its settings along.
+        with ends_alone(), dspy.context(**{CARRIED: copy_context()}):
             if isinstance(self.module, dspy.Module):
                 if self._async:
                     return await self.module.acall(*given, **fields)
-                return await in_thread(_ended, self.module, *given, **fields)
+                return await in_thread(self.module, *given, **fields)
             if self._async:
                 return await self.module(*given, **fields)
-            said = await in_thread(_ended, self.module, *given, **fields)
+            said = await in_thread(self.module, *given, **fields)
             return await said if inspect.isawaitable(said) else said
 
     def _given(self, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -431,14 +432,6 @@ def _runs_async(module: Any) -> bool:
         if "aforward" in known or "forward" in known:
             return "aforward" in known
     return False
-
-
-def _ended(function: Callable[..., Any], *given: Any, **fields: Any) -> Any:
-    """The result of a call; what would end more than the call, or be lost in a thread, as an error."""
-    try:
-        return function(*given, **fields)
-    except (StopIteration, SystemExit) as problem:
-        raise RuntimeError(f"{type(problem).__name__} {problem}".strip()) from problem
 
 
 def _answer_in(said: Any, name: str) -> Any:

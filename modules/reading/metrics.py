@@ -18,7 +18,7 @@ import regex
 from ..base.calls import FatalCallError
 from ..base.errors import UserError, did_you_mean, said_by
 from ..base.registry import Registry
-from ..base.sync import in_thread, run_sync
+from ..base.sync import ends_alone, in_thread, run_sync
 from .answers import em_f1, score
 from .question import Question
 from .row import ResultRow
@@ -131,7 +131,8 @@ class Metric:
         if not self._async:
             return await in_thread(self.graded, partial(self.function, *given))
         try:
-            returned = await self.function(*given)
+            with ends_alone():
+                returned = await self.function(*given)
         except Exception as problem:
             return self.graded(partial(_raise, problem))
         return self.graded(lambda: returned)
@@ -159,7 +160,7 @@ class Metric:
             returned = scored()
         except (FatalCallError, MetricError):
             raise
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             raise MetricError(
                 f"the metric {self.name} raised {type(problem).__name__} ({said_by(problem)}): mend it"
             ) from problem

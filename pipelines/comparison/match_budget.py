@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -171,8 +172,10 @@ def made_match(run: Evaluation) -> Evaluation | None:
     """
     if (found := _best_of((run.folder / MATCH).glob("**/*-samples"))) is not None:
         return found
-    pilots = (pilot for each in ("*/pilot", "*/*/pilot") for pilot in run.folder.resolve().parent.glob(each))
-    places = (place for pilot in pilots for place in pilot.parent.glob("*-samples"))
+    beside = run.folder.resolve().parent
+    # Unlike a Path's, this glob goes on where a folder of others vanishes or cannot be read.
+    homes = (Path(pilot).parent for each in ("*/pilot", "*/*/pilot") for pilot in glob(each, root_dir=beside))
+    places = (beside / home / place for home in homes for place in glob("*-samples", root_dir=beside / home))
     return _best_of(places, lambda one: _made_for(run, one))
 
 
@@ -190,7 +193,7 @@ def _best_of(
     """The most often right of the finished baselines in these folders."""
     found = []
     for place in sorted(places):
-        with suppress(UserError):
+        with suppress(UserError, OSError):
             one = earlier(place)
             if is_match(one) and one.summary.counts["rows"] == one.summary.counts["questions"] and fits(one):
                 found.append(one)

@@ -73,7 +73,8 @@ class Evaluation:
         if not self.summary.counts["rows"]:
             return "Evaluation(no question is finished)"
         name = "" if self.summary.metric == ACCURACY else f"{self.summary.metric} "
-        return f"Evaluation({name}{percent(self.summary.main)}, n={self.summary.counts['rows']})"
+        n = f"n={self.summary.counts['rows']}{self.summary.lost}"
+        return f"Evaluation({name}{percent(self.summary.main)}, {n})"
 
     def _repr_html_(self) -> str:
         lines = result_lines(self.summary.to_dict()) | {"folder": str(self.folder)}

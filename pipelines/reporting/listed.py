@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from ..runs.rows import RESULTS
 from ..runs.summary import SUMMARY
 
 Document = Mapping[str, Any]
+_TRACKED = re.compile("[0-9a-f]{32}")
 WITHIN = ("match-budget", "distil")  # runs that commands put into a run's folder by themselves
 
 
@@ -62,7 +64,10 @@ def list_runs(folders: Iterable[str | Path]) -> list[ListedRun]:
 
 def _places(folder: Path) -> Iterator[tuple[Path, str]]:
     for root, within, files in os.walk(folder):
-        within[:] = sorted(name for name in within if not name.startswith("."))
+        tracked = _TRACKED.fullmatch(Path(root).name)  # the tracking store keeps copies
+        within[:] = sorted(
+            name for name in within if not name.startswith(".") and not (tracked and name == "artifacts")
+        )
         file = next((name for name in KINDS if name in files), None)
         if file is not None:
             within[:] = [name for name in within if name in WITHIN]

@@ -14,7 +14,7 @@ from ...modules.reading.row import ResultRow, score_in
 from ...modules.reports.forensics import ForensicTally
 from ...optimizers.statistics.statistics import bootstrap_mean, wilson
 from ..base.html import html_result
-from ..base.wording import percent
+from ..base.wording import counted, percent
 from .lines import result_lines
 
 SUMMARY = "summary.json"
@@ -70,6 +70,13 @@ class Summary:
         """Whether that is a share of right answers."""
         return self.counts.get("correct") is not None
 
+    @property
+    def lost(self) -> str:
+        """What counts as wrong without being an answer, in words such as `, 2 errors`; empty for nothing."""
+        errors, unreadable = self.counts["errors"], self.counts["unreadable"]
+        said = [counted(errors, "error")] * bool(errors) + [f"{unreadable:,} unreadable"] * bool(unreadable)
+        return "".join(f", {each}" for each in said)
+
     def to_dict(self) -> dict[str, Any]:
         found = asdict(self)
         run = found.pop("run")
@@ -79,7 +86,7 @@ class Summary:
         if not self.counts["rows"]:
             return "Summary(no question is finished)"
         name, score = next(iter(self.scores.items()))
-        return f"Summary({name.replace('_', ' ')} {percent(score)}, n={self.counts['rows']})"
+        return f"Summary({name.replace('_', ' ')} {percent(score)}, n={self.counts['rows']}{self.lost})"
 
     def _repr_html_(self) -> str:
         return html_result("Summary", result_lines(self.to_dict()))
@@ -99,9 +106,9 @@ def summarise(
     known of accuracy alone: with another metric, `report` and `forensics` are empty.
     """
     tally, forensic = _Tally(run.get("metric")), ForensicTally(run.get("program"))
-    counted = tally.through(rows, forensic)
-    protocol = report(counted) if tally.default else {}
-    for _ in counted:  # a report may stop early or look at nothing
+    seen = tally.through(rows, forensic)
+    protocol = report(seen) if tally.default else {}
+    for _ in seen:  # a report may stop early or look at nothing
         pass
     return Summary(
         scores=tally.scores(),

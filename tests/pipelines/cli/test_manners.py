@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,7 @@ def test_runs_are_listed_with_score_and_price_the_newest_first(scripted: Scripte
     assert evaluate(scripted, ten, "--out", "runs/one", *price).exit_code == 0
     assert evaluate(scripted, ten, "--out", "runs/two", "--limit", 4, program="single:cot").exit_code == 0
     assert evaluate(scripted, ten, "--out", "runs/cut", "--budget", "3 calls").exit_code == 0
+    shutil.copytree(home / "runs" / "one", home / "runs" / "1" / f"{1:032x}" / "artifacts")  # as MLflow does
     (home / "runs" / "torn").mkdir()
     (home / "runs" / "torn" / "run.json").write_text('{"program": ')
     said = json.loads((home / "runs" / "one" / "run.json").read_text())
@@ -210,6 +212,7 @@ def test_runs_are_listed_with_score_and_price_the_newest_first(scripted: Scripte
     assert one["score"]["low"] <= one["score"]["value"] <= one["score"]["high"]
     assert found["two"]["cost_usd"] is None
     assert (found["cut"]["state"], "budget 3 calls" in found["cut"]["problem"]) == ("stopped", True)
+    assert "artifacts" not in found
     assert (found["torn"]["state"], found["torn"]["score"]) == ("damaged", None)
     shown = folkmoot("runs", "--sort", "cost").stdout.splitlines()
     assert "runs/one" in shown[1]

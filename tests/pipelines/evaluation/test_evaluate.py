@@ -271,6 +271,13 @@ def test_the_summary(scripted: Any, tmp_path: Path) -> None:
     assert repr(result) == "Evaluation(33.3% [19.2%, 51.2%], n=30)"
 
 
+def test_what_counts_as_wrong_without_being_an_answer_is_said_beside_the_score(scripted: Any) -> None:
+    scripted.reply = of_question(lambda i: (400, {}, {}) if i == 3 else "?" if i == 4 else "A")
+    result = run(scripted, questions(6))
+    assert repr(result).endswith(", n=6, 1 error, 1 unreadable)")
+    assert repr(result.summary).endswith(", n=6, 1 error, 1 unreadable)")
+
+
 def test_a_protocols_own_report_is_in_the_summary(scripted: Any) -> None:
     class Reporting(Constant):
         def report(self, rows: Any) -> dict[str, Any]:

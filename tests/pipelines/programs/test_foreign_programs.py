@@ -206,6 +206,55 @@ def test_an_error_inside_is_a_row_with_its_sentence() -> None:
     assert "returned one, other and no 'answer'" in rows[3]["error"]
 
 
+@pytest.mark.parametrize("ending", [SystemExit(3), asyncio.CancelledError()])
+def test_what_would_end_a_process_or_task_is_an_error_row(ending: BaseException) -> None:
+    async def waiting(question: fm.Question) -> str:
+        if question.id == "q1":
+            raise ending
+        return "A"
+
+    def leaving(question: fm.Question) -> str:
+        if question.id == "q1":
+            raise ending
+        return "A"
+
+    for program in (waiting, leaving):
+        rows = list(run(program, questions(6), lm=None, concurrency=2).rows)
+        assert [row["correct"] for row in rows] == [True, False, True, True, True, True]
+        assert "SystemExit 3" in rows[1]["error"] or "cancelled itself" in rows[1]["error"]
+
+
+def test_a_metric_that_would_end_the_process_makes_error_rows() -> None:
+    def leaving(example: Any, prediction: Any, trace: Any = None) -> bool:
+        raise SystemExit(3)
+
+    async def waiting(example: Any, prediction: Any, trace: Any = None) -> bool:
+        raise SystemExit(3)
+
+    for metric in (leaving, waiting):
+        found = run(lambda question: "A", lm=None, metric=metric)
+        assert found.summary.counts["errors"] == 4
+        assert "SystemExit" in found.rows[0]["error"]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_an_interrupt_ends_the_run_and_nothing_else(inside: bool, tmp_path: Path) -> None:
+    async def waiting(question: fm.Question) -> str:
+        return interrupted(question)
+
+    def interrupted(question: fm.Question) -> str:
+        if question.id == "q2":
+            raise KeyboardInterrupt
+        return "A"
+
+    program = waiting if inside else interrupted
+    with pytest.raises(KeyboardInterrupt):
+        run(program, lm=None, concurrency=1, out=tmp_path)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert (summary["stopped"], summary["counts"]["rows"]) == ("interrupted", 2)
+    assert run(lambda question: "A", lm=None).accuracy == 1
+
+
 def test_what_only_protocols_have_is_absent() -> None:
     result = run(lambda question: "A")
     row = next(iter(result.rows))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import tracemalloc
 from collections.abc import Callable, Container, Sequence
 from html.parser import HTMLParser
@@ -477,6 +479,24 @@ def test_a_study_is_headed_by_its_winner_against_the_default(tmp_path: Path) -> 
     assert found.figures["groups"][0]["verdicts"][0]["headline"] == "winner beats default by 40.0 points"
     (study / "study.json").write_text("{}")
     assert fm.report(study).headline == "winner beats default by 40.0 points"
+
+
+def test_a_folder_of_others_may_vanish_beside_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def scandir(place: Any = ".") -> Any:
+        if str(place).endswith("gone"):
+            shutil.rmtree(place, ignore_errors=True)
+            seen.append(place)
+        return scan(place)
+
+    (tmp_path / "gone" / "pilot").mkdir(parents=True)
+    one = run(5, 10, tmp_path / "run")
+    scan = os.scandir
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", scandir)
+        assert fm.report(one, out=tmp_path / "r.html").figures["groups"]
+    assert seen
 
 
 # Runs that failed
