@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .pipelines.evaluation.evaluate import aevaluate as aevaluate
     from .pipelines.evaluation.evaluate import evaluate as evaluate
     from .pipelines.lms.named import lm as lm
+    from .pipelines.logs.export_log import export_log as export_log
     from .pipelines.logs.import_log import Imported as Imported
     from .pipelines.logs.import_log import import_log as import_log
     from .pipelines.programs.saved import load_program as load_program
@@ -96,6 +97,7 @@ _WHERE = {
     "compile": ".pipelines.compilation.compile",
     "distil": ".pipelines.distillation.distil",
     "evaluate": ".pipelines.evaluation.evaluate",
+    "export_log": ".pipelines.logs.export_log",
     "import_log": ".pipelines.logs.import_log",
     "labelled_demos": ".optimizers.prompts.demos",
     "lm": ".pipelines.lms.named",

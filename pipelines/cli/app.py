@@ -20,7 +20,7 @@ from .stdin import take_piped
 COMMANDS = (
     *(of.AskOptions, of.EvaluateOptions, of.CompareOptions, of.CompileOptions, of.ReportOptions),
     *(of.TrainOptions, of.ReproduceOptions, of.DistilOptions, of.TuneOptions),
-    *(of.ImportOptions, of.RunsOptions),
+    *(of.ImportOptions, of.ExportOptions, of.RunsOptions),
     *(of.DatasetsOptions, of.DoctorOptions, of.PushOptions, of.UiOptions),
 )
 

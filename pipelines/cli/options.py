@@ -660,6 +660,23 @@ class ImportOptions(Options):
 
 
 @dataclass(kw_only=True)
+class ExportOptions(Options):
+    """Write runs as logs that other tools read; no LM is called.
+
+    inspect writes NAME.eval for `inspect view`, every-eval-ever instance rows and their summary under data/,
+    and huggingface a folder that `datasets` opens.
+    """
+
+    example = "export runs/sample-choice-single-cot-1a2b3c4d --out logs"
+
+    runs: Runs
+    out: Annotated[Path, folder("Where the logs go.")]
+    format: Annotated[
+        str, Option(metavar="inspect|every-eval-ever|huggingface", help="What to write them as.")
+    ] = "inspect"
+
+
+@dataclass(kw_only=True)
 class CheckOptions(Columned):
     """Show what a file of questions is understood as, and list everything that is wrong with it.
 

@@ -24,7 +24,8 @@ class LogAnswer(NamedTuple):
     """What a log says of one answer to one question; `where` is its file and line.
 
     None is what the log does not say. `task` tells questions with the same id in different tasks apart.
-    `choices` are labelled. `turns` has the dialogue of several agents as (round, agent, answer, text).
+    `choices` are labelled. `turns` has the dialogue of several agents as (round, agent, answer, text), and
+    `kept` the fields of the row that the log was exported from.
     """
 
     where: str
@@ -46,6 +47,7 @@ class LogAnswer(NamedTuple):
     seconds: float | None = None
     error: str | None = None
     turns: tuple[tuple[int, str, str | None, str], ...] = ()
+    kept: Mapping[str, Any] | None = None
 
 
 def log_fault(where: str, said: str) -> UserError:
@@ -110,6 +112,13 @@ def log_object(value: Any, what: str, where: str) -> Mapping[str, Any]:
     return value or {}
 
 
+def log_list(value: Any, what: str, where: str) -> list[Any]:
+    """A list; an empty one for null. Raises UserError for anything else."""
+    if value is not None and not isinstance(value, list):
+        raise log_fault(where, f"{what!r} is no list; export the log again")
+    return value or []
+
+
 def lettered(choices: Any) -> dict[str, str] | None:
     """Options as A, B, …; None where there are none to label."""
     if isinstance(choices, Mapping) and isinstance(choices.get("text"), Sequence):
@@ -134,14 +143,19 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield where, json_object(line, where)
 
 
-def json_object(raw: bytes, where: str) -> dict[str, Any]:
-    """The object that bytes hold. Raises UserError for anything else."""
+def json_value(raw: bytes, where: str) -> Any:
+    """What bytes hold. Raises UserError where it is no JSON."""
     try:
-        found = DECODER.decode(raw.decode("utf-8-sig").strip())
+        return DECODER.decode(raw.decode("utf-8-sig").strip())
     except (ValueError, RecursionError) as problem:
         raise log_fault(
             where, f"not readable as JSON ({shortened(str(problem))}); export the log again"
         ) from None
+
+
+def json_object(raw: bytes, where: str) -> dict[str, Any]:
+    """The object that bytes hold. Raises UserError for anything else."""
+    found = json_value(raw, where)
     if not isinstance(found, dict):
         raise log_fault(where, "no JSON object; export the log again")
     return found

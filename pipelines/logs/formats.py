@@ -29,6 +29,7 @@ class Format(NamedTuple):
 _LINES = (".jsonl", ".ndjson")
 FORMATS = (
     Format("inspect", (".eval",), frozenset(), inspect_log),
+    Format("inspect", (".json",), frozenset({"eval", "status"}), inspect_log),
     Format("lm-eval", _LINES, frozenset({"doc_id", "filtered_resps"}), lm_eval),
     Format("every-eval-ever", _LINES, frozenset({"sample_id", "model_id", "evaluation"}), every_eval_ever),
     Format("dialogues", _LINES, frozenset({"question_id", "run", "turns"}), dialogues),

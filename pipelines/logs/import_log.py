@@ -27,6 +27,7 @@ from ..runs.summary import SUMMARY, summarise
 from .answers import LogAnswer
 from .formats import format_of, logs_in
 from .gains import Gains
+from .kept import restored
 
 IMPORT, OUTCOMES = "import.json", "outcomes.jsonl"
 _STAGE = ".importing"
@@ -211,7 +212,7 @@ def _written(
         if run is None:
             home = folders.name(answered.agent, answered.strategy)
             run = runs[answered.agent, answered.strategy] = _Run(stage / home, answered)
-        row = _row(answered, name)
+        row = restored(_row(answered, name), answered)
         asked = _asked(row, answered)
         place, text = questions.setdefault(name, (len(questions), asked))
         if text != asked:

@@ -1,11 +1,11 @@
-"""Logs of Inspect: an `.eval` file, which is a zip of JSON."""
+"""Logs of Inspect: an `.eval` file, which is a zip of JSON, or one `.json`."""
 
 from __future__ import annotations
 
 import math
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from ...modules.base.errors import UserError
 from .answers import (
     MOST_DOCUMENT,
     LogAnswer,
+    json_document,
     json_object,
+    json_value,
     lettered,
     log_amount,
     log_count,
@@ -23,6 +25,7 @@ from .answers import (
     log_object,
     log_text,
 )
+from .kept import with_kept
 
 with suppress(ImportError):
     import zipfile_zstd  # noqa: F401  # teaches `zipfile` zstd where Python is older than 3.14
@@ -30,8 +33,13 @@ with suppress(ImportError):
 LARGE, DENSE = 2**24, 200
 """Bytes of a member, and how many times as large as packed it may be beyond that."""
 
-_SAMPLE = re.compile(r"samples/[^/]+\.json")
-_GRADES = {"C": True, "I": False, "N": False, "correct": True, "incorrect": False}
+_SAMPLE = re.compile(r"samples/.+_epoch_\d+(?P<shell>/sample)?\.json", re.DOTALL)
+"""An id may hold anything, slashes too; a chunked sample has a folder, in which its shell says most."""
+REFERS = "attachment://"
+"""Begins a text that stands elsewhere in the log."""
+
+NO_ANSWER = "N"
+_GRADES = {"C": True, "I": False, NO_ANSWER: False, "correct": True, "incorrect": False}
 
 
 def inspect_log(path: Path) -> Iterator[LogAnswer]:
@@ -39,26 +47,59 @@ def inspect_log(path: Path) -> Iterator[LogAnswer]:
 
     Of several scorers the first of the header's says what is right.
     """
+    if path.suffix.casefold() == ".json":
+        document = json_document(path)
+        samples = document.get("samples")
+        if not isinstance(samples, list):
+            raise log_fault(str(path), "there are no 'samples' in it; give a log that has them")
+        for place, sample in enumerate(samples, 1):
+            where = f"{path}, sample {place}"
+            yield _sample(dict(log_object(sample, "samples", where)), document, where)
+        return
     try:
         with zipfile.ZipFile(path) as packed:
             members = {one.filename: one for one in packed.infolist()}
-            header = _member(
-                packed, members, "header.json" if "header.json" in members else "_journal/start.json", path
-            )
-            told = log_object(header.get("eval"), "eval", f"{path}, header.json")
-            scorers = [one.get("name") for one in told.get("scorers") or () if isinstance(one, Mapping)]
+            start = "header.json" if "header.json" in members else "_journal/start.json"
+            header = json_object(_member(packed, members, start, path), f"{path}, {start}")
             for name in members:
-                if _SAMPLE.fullmatch(name):
-                    yield _sample(_member(packed, members, name, path), told, scorers, f"{path}, {name}")
+                if found := _SAMPLE.fullmatch(name):
+                    where, raw = f"{path}, {name}", _member(packed, members, name, path)
+                    sample = json_object(raw, where)
+                    if found["shell"] is not None:
+                        attached = REFERS.encode() in raw
+                        _fill(sample, packed, members, name.removesuffix("/sample.json"), path, attached)
+                    yield _sample(sample, header, where)
+    except UserError:
+        raise
     except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError, RuntimeError) as problem:
         if isinstance(problem, NotImplementedError):
             raise UserError(f"{path} is packed with zstd, which needs zipfile-zstd: pip install it") from None
         raise UserError(f"{path} is not readable as a log of Inspect ({problem}): copy it again") from None
 
 
-def _member(
-    packed: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], name: str, path: Path
-) -> dict[str, Any]:
+def _fill(
+    sample: dict[str, Any],
+    packed: zipfile.ZipFile,
+    members: Mapping[str, zipfile.ZipInfo],
+    home: str,
+    path: Path,
+    attached: bool,
+) -> None:
+    """Put into a chunked sample's shell what stands in files beside it: metadata, and texts it refers to."""
+    place = f"{home}/metadata.json"
+    if place in members:
+        sample["metadata"] = json_object(_member(packed, members, place, path), f"{path}, {place}")
+    texts: dict[str, Any] = {}
+    for name in members if attached else ():
+        if name.startswith(f"{home}/attachments/"):
+            where = f"{path}, {name}"
+            part = json_value(_member(packed, members, name, path), where)
+            first = log_count(Path(name).stem, "attachments", where) or 0
+            texts |= {str(at): text for at, text in enumerate(part, first)}
+    sample["attachments"] = texts
+
+
+def _member(packed: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], name: str, path: Path) -> bytes:
     where = f"{path}, {name}"
     member = members.get(name)
     if member is None:
@@ -69,10 +110,18 @@ def _member(
         raw = opened.read(member.file_size + 1)
     if len(raw) > member.file_size:
         raise log_fault(where, "larger than the zip says it is; copy the log again")
-    return json_object(raw, where)
+    return raw
 
 
-def _sample(row: Mapping[str, Any], told: Mapping[str, Any], scorers: list[Any], where: str) -> LogAnswer:
+def _sample(row: Mapping[str, Any], header: Mapping[str, Any], where: str) -> LogAnswer:
+    told = log_object(header.get("eval"), "eval", where)
+    attached = log_object(row.get("attachments"), "attachments", where)
+
+    def text_of(value: Any) -> str | None:
+        text = log_text(value)
+        return log_text(attached.get(text.removeprefix(REFERS), text)) if text else None
+
+    scorers = [one.get("name") for one in told.get("scorers") or () if isinstance(one, Mapping)]
     scores = log_object(row.get("scores"), "scores", where)
     problem = row.get("error")
     error = log_text(problem.get("message") if isinstance(problem, Mapping) else problem)
@@ -81,10 +130,10 @@ def _sample(row: Mapping[str, Any], told: Mapping[str, Any], scorers: list[Any],
         raise log_fault(where, "the sample has no score; score the log (inspect score), or leave it out")
     score = log_object(scores.get(str(scorer)), "scores", where)
     output = log_object(row.get("output"), "output", where)
-    said = log_text(output.get("completion"))
+    said = text_of(output.get("completion"))
     options, target = lettered(row.get("choices")), row.get("target")
-    answer = log_text(score.get("answer"))
-    answer = said if answer is None else answer
+    answer = text_of(score.get("answer"))
+    answer = said if answer is None and score.get("value") != NO_ANSWER else answer
     usages = [
         log_object(one, "model_usage", where)
         for one in log_object(row.get("model_usage"), "model_usage", where).values()
@@ -93,13 +142,14 @@ def _sample(row: Mapping[str, Any], told: Mapping[str, Any], scorers: list[Any],
     name = log_name(row.get("id"), "id", where)
     epoch = log_count(row.get("epoch"), "epoch", where) or 1
     correct = error is None and _graded(score.get("value"), scorer, where) and answer is not None
-    return LogAnswer(
+    solver = told.get("solver")
+    answered = LogAnswer(
         where,
         name if epoch == 1 else f"{name} (epoch {epoch})",
         log_name(told.get("model"), "model", where),
         None if error else answer,
         correct,
-        question=_asked(row.get("input")),
+        question=_asked(row.get("input"), text_of),
         gold=log_text(target[0] if isinstance(target, list) and target else target or None),
         choices=options if options and answer in (None, *options) else None,
         task=log_name(told.get("task"), "task", where),
@@ -109,9 +159,11 @@ def _sample(row: Mapping[str, Any], told: Mapping[str, Any], scorers: list[Any],
         cost=math.fsum(log_amount(one, "total_cost", where) or 0.0 for one in costs)
         if costs and None not in costs
         else None,
+        strategy=None if solver is None else log_name(solver, "solver", where),
         seconds=log_amount(row.get("total_time"), "total_time", where),
         error=error,
     )
+    return with_kept(answered, log_object(row.get("metadata"), "metadata", where))
 
 
 def _graded(value: Any, scorer: Any, where: str) -> bool:
@@ -129,11 +181,13 @@ def _graded(value: Any, scorer: Any, where: str) -> bool:
     return found
 
 
-def _asked(asked: Any) -> str | None:
-    if isinstance(asked, list):
-        said = [log_object(one, "input", "input").get("content") for one in asked]
-        return "\n".join(filter(None, map(log_text, said))) or None
-    return log_text(asked)
+def _asked(asked: Any, text_of: Callable[[Any], str | None]) -> str | None:
+    if not isinstance(asked, list):
+        return text_of(asked)
+    contents = [log_object(one, "input", "input").get("content") for one in asked]
+    parts = [part for content in contents for part in (content if isinstance(content, list) else [content])]
+    said = [text_of(part.get("text") if isinstance(part, Mapping) else part) for part in parts]
+    return "\n".join(filter(None, said)) or None
 
 
 def _sum(usages: list[Mapping[str, Any]], name: str, where: str) -> int | None:

@@ -170,12 +170,17 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
             yield _parsed(path, number, line)
 
 
+def row_misfit(row: Any) -> str | None:
+    """What of a value is not as in a row, such as `usage.calls`; None for a row."""
+    return misfit(row, _ROW)
+
+
 def _parsed(path: Path, number: int, line: bytes) -> ResultRow:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         row = None
-    if wrong := misfit(row, _ROW):
+    if wrong := row_misfit(row):
         raise UserError(
             f"{path}, line {number}, is no result row ({wrong} is not as it must be): delete the "
             "line and run again"

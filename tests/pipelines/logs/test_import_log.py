@@ -225,6 +225,36 @@ def test_hostile_zips_are_refused(tmp_path: Path) -> None:
             fm.import_log(path)
 
 
+@pytest.mark.parametrize("name", ["chunked.eval", "sums.json"])
+def test_chunked_and_json_logs_of_inspect(name: str) -> None:
+    """Made by Inspect itself: the id `a/b` has a slash, and its long question stands apart when chunked."""
+    (run,) = fm.import_log(SAVED / name).runs.values()
+    first, second = run.rows
+    assert (first["id"], first["correct"], second["id"], second["correct"]) == ("a/b", True, "q2", False)
+    assert first["question"].endswith("gives one away. How many are left?")
+    assert (first["answer"], first["usage"]["prompt_tokens"]) == ("The answer is 3", 9)
+
+
+def test_a_log_of_inspect_without_samples_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({"status": "success", "eval": {"task": "t"}, "results": {}}))
+    with pytest.raises(fm.UserError, match="there are no 'samples' in it"):
+        fm.import_log(path)
+
+
+def test_solvers_of_one_model_are_runs_of_their_own(tmp_path: Path) -> None:
+    for solver in ("plan", "act"):
+        with zipfile.ZipFile(tmp_path / f"{solver}.eval", "w") as packed:
+            told = {"model": "m", "task": "t", "solver": solver, "scorers": [{"name": "match"}]}
+            packed.writestr("header.json", json.dumps({"eval": told}))
+            unread = {"value": "N", "answer": None}
+            sample = {"id": 1, "input": "?", "output": {"completion": "hm"}, "scores": {"match": unread}}
+            packed.writestr("samples/1_epoch_1.json", json.dumps(sample))
+    found = fm.import_log(tmp_path)
+    assert set(found.runs) == {"m plan", "m act"}
+    assert found.runs["m act"].summary.counts["unreadable"] == 1
+
+
 def test_samples_of_lm_eval(tmp_path: Path) -> None:
     common = {"arguments": {"gen_args_0": {"arg_0": "Q: 2+2?", "arg_1": {}}}, "metrics": ["exact_match"]}
     sums = [
@@ -277,6 +307,19 @@ def test_rows_of_every_eval_ever(tmp_path: Path) -> None:
     found = fm.import_log(path).runs["org/model"].rows[0]
     assert (found["id"], found["answer"], found["gold"], found["correct"]) == ("7", "4", "4", True)
     assert (found["usage"]["prompt_tokens"], found["seconds"]) == (5, 0.25)
+    # As its converters write a conversation: no output, and nothing extracted.
+    talk = [
+        {"turn_idx": 0, "role": "user", "content": "2+2?"},
+        {"turn_idx": 1, "role": "assistant", "content": "four"},
+    ]
+    several = row | {
+        "interaction_type": "multi_turn",
+        "output": None,
+        "messages": talk,
+        "answer_attribution": [],
+    }
+    found = fm.import_log(lines(tmp_path / "talk_samples.jsonl", [several])).runs["org/model"].rows[0]
+    assert (found["answer"], found["transcript"][0]["text"], found["correct"]) == ("four", "four", True)
 
 
 def test_results_of_promptfoo(tmp_path: Path) -> None:

@@ -1,0 +1,258 @@
+"""Runs become logs of other tools: what these read of them, and that an import gives the same run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from typer.testing import CliRunner
+
+import folkmoot as fm
+from folkmoot.pipelines.cli.app import app
+from folkmoot.pipelines.runs.traces import TRACES
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+SCHEMAS = Path(__file__).parents[2] / "saved" / "every_eval_ever"
+FORMATS = ("inspect", "every-eval-ever")
+
+
+def reply(body: dict[str, Any]) -> Any:
+    text = str(body["messages"])
+    if "refused" in text:
+        return 400, {}, {"error": {"message": "no"}}
+    fields = body.get("response_format", {}).get("json_schema", {}).get("schema", {}).get("properties", {})
+    said = dict.fromkeys(fields, "it “fits”")
+    return json.dumps(said | {"answer": "B" if "reason" in text else "A"})
+
+
+def questions() -> list[fm.Question]:
+    choices = {"A": "<pot>", "B": "bank"}
+    asked = ["soup?", "money?", "refused?", "a/b?"]
+    return [
+        fm.Question(
+            id=f"dir/{place}", question=text, choices=choices, answer="A", meta={"subject": text, "n": place}
+        )
+        for place, text in enumerate(asked)
+    ]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, fm.Evaluation]:
+    folder = tmp_path_factory.mktemp("runs")
+    spans = [
+        fm.Question(id="s", question="Which city?", answer="A"),
+        fm.Question(id="t", question="?", answer="C d"),
+    ]
+    numbers = [fm.Question(id=f"n{place}", question="How many?", answer="7") for place in range(2)]
+    with ScriptedServer(reply) as server:
+        lm = fm.lm("openai/scripted", api_base=server.url)
+
+        def run(name: str, program: Any, data: Any, **more: Any) -> fm.Evaluation:
+            out = folder / name
+            return fm.evaluate(
+                program, data, lm=lm, out=out, tracking=False, settings={"data": "d.csv"}, **more
+            )
+
+        team = fm.Deliberation(["intuitive", "reasoner"], max_rounds=2, tie_break="majority")
+        return {
+            "team": run("team", team, questions()),
+            "one": run("one", fm.SingleAgent("cot"), questions()),
+            "spans": run("spans", fm.SingleAgent("simple"), spans),
+            "unread": run("unread", fm.SingleAgent("simple"), numbers),
+            "f1": run("f1", fm.SingleAgent("simple"), spans, metric="f1"),
+        }
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", ["team", "one", "spans", "unread"])
+def test_what_is_exported_is_imported_as_it_was(
+    format: str, name: str, runs: dict[str, fm.Evaluation], tmp_path: Path
+) -> None:
+    run = runs[name]
+    logs = fm.export_log(run, tmp_path / "logs", format)
+    found = fm.import_log(logs, tmp_path / "back")
+    ((agent, back),) = found.runs.items()
+    assert agent.startswith("openai/scripted ")
+    assert list(back.rows) == list(run.rows)
+    assert back.summary.scores == run.summary.scores
+    before = logs[0].read_bytes()
+    assert fm.export_log(run.folder, tmp_path / "logs", format) == logs
+    assert logs[0].read_bytes() == before
+
+
+def test_runs_of_one_lm_are_told_apart_when_imported_together(
+    runs: dict[str, fm.Evaluation], tmp_path: Path
+) -> None:
+    for format in FORMATS:
+        fm.export_log([runs["team"], runs["one"]], tmp_path / format, format)
+        found = fm.import_log(tmp_path / format)
+        assert {run.accuracy for run in found.runs.values()} == {runs["team"].accuracy, runs["one"].accuracy}
+
+
+def test_an_imported_run_is_exported_and_what_is_not_known_stays_so(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("question_id,agent,strategy,answer,correct\nq1,a: b/c,cot,4,1\nq2,a: b/c,cot,5,0\n")
+    (run,) = fm.import_log(table, tmp_path / "in").runs.values()
+    for format in FORMATS:
+        (log,) = fm.export_log(run, tmp_path / format, format)
+        (back,) = fm.import_log(log).runs.values()
+        assert list(back.rows) == list(run.rows)
+        assert back.summary.run["imported"]["strategy"] == "cot"
+    with zipfile.ZipFile(next((tmp_path / "inspect").glob("*.eval"))) as packed:
+        sample = json.loads(packed.read("samples/q1_epoch_1.json"))
+    assert sample["model_usage"] == {}
+    assert "total_time" not in sample
+
+
+def read_eval(path: Path) -> Callable[[str], Any]:
+    packed = zipfile.ZipFile(path)
+    return lambda name: json.loads(packed.read(name))
+
+
+def test_a_log_of_inspect(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:
+    run = runs["team"]
+    row = run.rows[0]
+    message = {"role": "user", "content": "Say."}
+    call = {
+        "turn": 0,
+        "seat": "intuitive",
+        "model": "openai/scripted",
+        "request": {"messages": [message], "api_key": "sk-canary"},
+        "text": "A",
+        "usage": {"prompt_tokens": 3, "completion_tokens": 1, "cost_usd": None},
+        "began": 10**18,
+        "ended": 10**18 + 10**9,
+        "error": None,
+    }
+    record = {"row": row, "began": 10**18, "ended": 2 * 10**18, "calls": [call]}
+    (run.folder / TRACES).write_text(json.dumps(record) + "\n")
+    (path,) = fm.export_log(run, tmp_path)
+    (run.folder / TRACES).unlink()
+    log = read_eval(path)
+    header, sample = log("header.json"), log("samples/dir/0_epoch_1.json")
+    assert header["results"]["scores"][0]["metrics"]["accuracy"]["value"] == run.accuracy
+    assert header["eval"]["model"] == "openai/scripted"
+    assert header["eval"]["solver"].startswith("deliberation intuitive, reasoner")
+    assert (
+        header["stats"]["model_usage"]["openai/scripted"]["input_tokens"]
+        == run.summary.usage["prompt_tokens"]
+    )
+    said = [one["content"].splitlines()[0] for one in sample["messages"]]
+    assert said[:3] == ["soup?", "intuitive, round 1:", "reasoner, round 1:"]
+    assert sample["scores"]["accuracy"]["value"] == "I"
+    (event,) = sample["events"]
+    assert (event["role"], event["input"], event["output"]["completion"]) == ("intuitive", [message], "A")
+    assert "sk-canary" not in json.dumps(sample)
+    assert log("samples/dir/2_epoch_1.json")["error"]["message"]
+    assert [one["id"] for one in log("summaries.json")] == [row["id"] for row in run.rows]
+    (path,) = fm.export_log(runs["unread"], tmp_path)
+    assert read_eval(path)("samples/n0_epoch_1.json")["scores"]["accuracy"]["value"] == "N"
+    (path,) = fm.export_log(runs["f1"], tmp_path)
+    assert (
+        read_eval(path)("header.json")["results"]["scores"][0]["metrics"]["mean"]["value"] == runs["f1"].score
+    )
+
+
+def test_rows_of_every_eval_ever_fit_its_schemas(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:
+    instance, aggregate = (
+        jsonschema.Draft7Validator(json.loads((SCHEMAS / f"{name}.schema.json").read_text()))
+        for name in ("instance_level_eval", "eval")
+    )
+    for place in fm.export_log(list(runs.values()), tmp_path, "every-eval-ever"):
+        rows = [json.loads(line) for line in place.read_text().splitlines()]
+        whole = json.loads(Path(str(place).replace("_samples.jsonl", ".json")).read_text())
+        for row in rows:
+            instance.validate(row)
+        aggregate.validate(whole)
+        assert {row["evaluation_id"] for row in rows} == {whole["evaluation_id"]}
+        assert whole["detailed_evaluation_results"]["file_path"] == place.relative_to(tmp_path).as_posix()
+        assert whole["detailed_evaluation_results"]["total_rows"] == len(rows)
+        metric = rows[0]["evaluation_result_id"]
+        (main,) = [one for one in whole["evaluation_results"] if one["evaluation_result_id"] == metric]
+        scores = [row["evaluation"]["score"] for row in rows]
+        assert main["score_details"]["score"] == sum(scores) / len(scores)
+
+
+def test_a_data_set_is_opened_and_its_questions_are_those_asked(
+    runs: dict[str, fm.Evaluation], tmp_path: Path
+) -> None:
+    import datasets
+
+    (folder,) = fm.export_log(runs["team"], tmp_path / "one", "huggingface")
+    table = datasets.load_from_disk(str(folder))["test"]
+    again = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))["test"]
+    assert table.to_list() == again.to_list()
+    rows = list(runs["team"].rows)
+    assert table["prediction"] == [row["answer"] for row in rows]
+    assert table["correct"] == [row["correct"] for row in rows]
+    assert table[0]["transcript"][0]["agent"] == "intuitive"
+    loaded = fm.load(str(folder))
+    asked = questions()
+    assert [(one.id, one.choices, one.answer) for one in loaded] == [
+        (one.id, one.choices, one.answer) for one in asked
+    ]
+    assert loaded[1].meta["subject"] == "money?"
+    with pytest.raises(fm.UserError, match="choose another --out"):
+        fm.export_log(runs["team"], tmp_path / "one", "huggingface")
+    both = fm.export_log([runs["one"], runs["spans"]], tmp_path / "two", "huggingface")
+    assert [one.name for one in both] == ["one", "spans"]
+    assert fm.load(str(both[1]))[0].kind == "span"
+
+
+def test_the_command_and_its_faults(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:
+    called = CliRunner().invoke(app, ["export", str(runs["one"].folder), "--out", str(tmp_path), "--json"])
+    assert called.exit_code == 0, called.output
+    assert json.loads(called.stdout)["logs"] == [str(tmp_path / "one.eval")]
+    with pytest.raises(fm.UserError, match="the formats are inspect, every-eval-ever, huggingface"):
+        fm.export_log(runs["one"], tmp_path, "csv")
+    with pytest.raises(fm.UserError, match="no run is given"):
+        fm.export_log([], tmp_path)
+    with pytest.raises(fm.UserError, match="there is no folder"):
+        fm.export_log(tmp_path / "none", tmp_path)
+
+
+def test_kept_fields_that_are_none_of_a_row_are_named(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:
+    (log,) = fm.export_log(runs["one"], tmp_path, "every-eval-ever")
+    row = json.loads(log.read_text().splitlines()[0])
+    kept = json.loads(row["metadata"]["folkmoot"])
+    kept["row"]["usage"] = {"calls": -1}
+    row["metadata"]["folkmoot"] = json.dumps(kept)
+    log.write_text(json.dumps(row) + "\n")
+    with pytest.raises(
+        fm.UserError, match=r"line 1: usage.* in its 'folkmoot' metadata is not as it must be"
+    ):
+        fm.import_log(log)
+
+
+READ = """
+import json, sys
+from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries, recompute_metrics
+log = read_eval_log(sys.argv[1])
+before = log.results.scores[0].metrics["accuracy"].value
+recompute_metrics(log)
+print(json.dumps([before, log.results.scores[0].metrics["accuracy"].value, len(log.samples),
+    len(read_eval_log_sample_summaries(sys.argv[1])), [s.error is not None for s in log.samples]]))
+"""
+
+
+@pytest.mark.nightly
+def test_inspect_itself_reads_the_log(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:
+    python = tmp_path / "venv" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    installed = subprocess.run(
+        [python, "-m", "pip", "install", "-q", "inspect_ai"], capture_output=True, text=True
+    )
+    if installed.returncode:
+        pytest.skip(f"inspect_ai cannot be installed: {installed.stderr[-200:]}")
+    run = runs["team"]
+    (log,) = fm.export_log(run, tmp_path)
+    said = subprocess.run([python, "-c", READ, log], capture_output=True, text=True, check=True).stdout
+    errors = [row["error"] is not None for row in run.rows]
+    assert json.loads(said) == [run.accuracy, run.accuracy, len(errors), len(errors), errors]
