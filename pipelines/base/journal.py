@@ -103,7 +103,9 @@ class Journal:
             return os.lseek(self.file, 0, os.SEEK_CUR) - len(line), len(line)
 
     def close(self) -> None:
-        os.close(self.file)
+        with self._lock:
+            file, self.file = self.file, -1  # the next file may get its number
+            os.close(file)
 
 
 def unwritten(path: Path, problem: OSError) -> UserError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
@@ -30,7 +31,7 @@ from ...modules.base.calls import (
 )
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import in_thread
-from ..base.budget import ACCOUNTS, Account
+from ..base.budget import ACCOUNTS, POLL_SECONDS, Account
 from .cache import ACTIVE_CACHE
 from .endpoint import tokens_in
 from .engine import KEEPABLE, Engine
@@ -40,6 +41,9 @@ from .prices import Prices, price_per_token
 from .secrets import without_keys
 from .seen import WATCHED, SeenCall
 from .store import ACTIVE
+
+LAST_SECONDS = 5.0
+"""How long a run that is over waits for calls that are under way; then nobody knows how they end."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +202,12 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
                 _note(call.seen, call.lm, outputs, exception)
             _give_back(call.adopted)
 
+    def wait(self) -> None:
+        """Wait a little for calls of a program's own threads, which end when the program has ended."""
+        until = time.monotonic() + LAST_SECONDS
+        while (self._open or self._adopted) and time.monotonic() < until:
+            time.sleep(POLL_SECONDS)
+
     def _stray(self) -> None:
         if not meters():
             with self._lock:
@@ -300,6 +310,7 @@ def metering(lms: Iterable[Any], everywhere: bool = False) -> Iterator[None]:
         with bound(METERING, meter), dspy.context(**heard):
             yield
     finally:
+        meter.wait()
         for lm in known.values():
             lm.callbacks = [each for each in lm.callbacks if each is not meter]
             if not any(isinstance(each, ForeignMeter) for each in lm.callbacks):

@@ -60,7 +60,8 @@ class InFlight:
     def close(self) -> None:
         for path in (self._path, self._path.with_suffix(".new")):
             path.unlink(missing_ok=True)
-        os.close(self._file)
+        file, self._file = self._file, -1  # the next file may get its number
+        os.close(file)
 
 
 def abandoned(folder: Path, *, take: bool = False) -> Iterator[list[dict[str, Any]]]:

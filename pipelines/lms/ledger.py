@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
 from ...modules.base.calls import Usage
+from ...modules.base.errors import UserError
 from ..base.journal import Journal, records
 from .in_flight import InFlight, abandoned
 
@@ -53,13 +56,15 @@ def usage_of(entry: Mapping[str, Any]) -> Usage:
 class Ledger:
     """`DIR/ledger.jsonl`, appended in one write a call; `total` sums up what it held and what was added.
 
-    Thread-safe. Raises OSError when it cannot be opened.
+    What is still under way when it is closed is booked as calls without a known end. Thread-safe. Raises
+    OSError when it cannot be opened.
     """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.total = Usage()
         self._lock = threading.Lock()
+        self._under_way: dict[int, Entry] = {}
         self._journal = Journal(folder / LEDGER)
         self._in_flight = InFlight(folder)
         for entry in _lines(folder):
@@ -73,25 +78,46 @@ class Ledger:
 
         Raises UserError when the disk takes no more.
         """
-        return self._in_flight.begin(_timed(entry))
+        place = self._in_flight.begin(_timed(entry))
+        self._under_way[place] = entry
+        return place
 
     def settle(self, place: int, entry: Entry | None) -> None:
         """The end of a call that was sent: what it was, None for one that was surely not billed."""
-        try:
-            if entry is not None:
-                self.add(entry)
-        finally:
-            self._in_flight.end(place)
+        with self._lock:
+            if self._under_way.pop(place, None) is None:  # closed meanwhile, and so booked
+                return
+            try:
+                if entry is not None:
+                    self._add(entry)
+            finally:
+                self._in_flight.end(place)
 
     def add(self, entry: Entry) -> None:
         """Write a paid call down. Raises UserError when the disk takes no more."""
         with self._lock:
-            self.total.add(usage_of(entry))  # paid for, whether or not the disk takes it
+            self._add(entry)
+
+    def _add(self, entry: Entry) -> None:
+        self.total.add(usage_of(entry))  # paid for, whether or not the disk takes it
         self._journal.append(_timed(entry))
 
+    def bill(self) -> Usage:
+        """What was paid for; a call that is under way counts as one without a known end."""
+        with self._lock:
+            found = replace(self.total)
+            for entry in self._under_way.values():
+                found.add(usage_of(entry))
+        return found
+
     def close(self) -> None:
-        self._in_flight.close()
-        self._journal.close()
+        with self._lock:
+            for entry in self._under_way.values():
+                with suppress(UserError):
+                    self._add(entry)
+            self._under_way.clear()
+            self._in_flight.close()
+            self._journal.close()
 
 
 def _timed(entry: Entry) -> dict[str, Any]:

@@ -30,8 +30,8 @@ class Books:
 
     @property
     def paid(self) -> Usage:
-        """What the ledger has."""
-        return self.ledger.total if self.ledger is not None else Usage()
+        """What the ledger has, with the calls that are under way."""
+        return self.ledger.bill() if self.ledger is not None else Usage()
 
     @contextmanager
     def used(self, accounts: Iterable[Account]) -> Iterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -215,6 +216,31 @@ def test_a_call_without_a_question_is_on_the_runs_bill_and_rows_that_may_own_it_
     assert [line["question"] for line in read_ledger(tmp_path)].count(None) == 2
     for row in result.rows:
         assert [row["usage"][name] for name in ("prompt_tokens", "cost_usd")] == [None, None]
+
+
+@pytest.mark.parametrize("patience", [5.0, 0.02])
+def test_a_call_that_outlives_its_run_is_on_the_bill(
+    server: Metering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: float
+) -> None:
+    monkeypatch.setattr("folkmoot.pipelines.lms.foreign.LAST_SECONDS", patience)
+    server.delay, lm, threads = 0.4, plain(server), []
+
+    def leaving(question: fm.Question) -> str:
+        threads.append(threading.Thread(target=lm, args=("Is it?",)))
+        threads[-1].start()
+        while server.in_flight < len(threads):
+            time.sleep(0.01)
+        return "A"
+
+    result = run(lm, n=3, program=leaving, out=tmp_path / "a", concurrency=1)
+    known = server.bill["prompt_tokens"] if patience > 1 else None
+    assert (result.summary.paid["calls"], result.summary.paid["prompt_tokens"]) == (3, known)
+    other = run(lm, n=3, program=lambda question: "A", out=tmp_path / "b")
+    for thread in threads:
+        thread.join()
+    assert totals(tmp_path / "a").calls == len(server.bodies) == 3
+    assert totals(tmp_path / "b").calls == 0
+    assert len((tmp_path / "b" / "results.jsonl").read_text().splitlines()) == len(other.rows) == 3
 
 
 def test_a_failed_call_of_a_plain_lm_is_an_error_and_costs_nothing(server: Metering, tmp_path: Path) -> None:

@@ -630,8 +630,9 @@ def test_the_list_that_tqdm_keeps_of_its_bars() -> None:
     from tqdm import tqdm
 
     run(Parallel(), questions(1), lm=dspy.utils.DummyLM([{"answer": "A"}] * 2))
-    bar = tqdm(disable=False, file=open("/dev/null", "w"))  # noqa: SIM115
-    assert bar in tqdm._instances
-    tqdm._instances.clear()
-    bar.close()
+    with open("/dev/null", "w") as nowhere:
+        bar = tqdm(disable=False, file=nowhere)
+        assert bar in tqdm._instances
+        tqdm._instances.clear()
+        bar.close()
     assert bar not in tqdm._instances
