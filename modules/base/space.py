@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,11 +82,14 @@ class Parameter:
 
     `joins` names another parameter that this one completes: `strongest` with the value `critic` makes the
     `tie_break` `strongest:critic`. A dotted name sets an entry of a mapping: `sampling.temperature`.
+    `default` is what a description means that does not name it; a parameter that has one is only varied where
+    it is named, or nothing is (see `settled`).
     """
 
     values: Values
     when: When | None = None
     joins: str | None = None
+    default: Any = None
 
 
 Space = Mapping[str, Parameter]
@@ -94,6 +97,16 @@ Space = Mapping[str, Parameter]
 
 Draw = Callable[[str, Choice | Whole | Real], Any]
 """(name, values) → one of the values."""
+
+
+def settled(space: Space, varied: Iterable[str] = ()) -> Space:
+    """The space with every parameter that has a default at it, but for those that are to vary."""
+    found: dict[str, Parameter] = {}
+    for name, parameter in space.items():
+        needed = parameter.when is None or parameter.when.parameter in found
+        if needed and (parameter.default is None or name in varied):
+            found[name] = parameter
+    return found
 
 
 def options(values: Values) -> list[Any] | None:
@@ -205,6 +218,8 @@ def located(space: Space, described: Mapping[str, Any]) -> Setting | None:
     def draw(key: str, values: Choice | Whole | Real) -> Any:
         name = parameter_name(key)
         value = _described(space, name, described)
+        if value is None or value == "":
+            value = space[name].default
         if isinstance(values, Choice):
             found = [known for known in values.values if known in (described.get(name), value)]
             if found:

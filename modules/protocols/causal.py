@@ -21,6 +21,7 @@ from ..base.space import Choice, Parameter, Space, When, Whole
 from ..base.together import together
 from ..reading.answers import answer_key
 from ..reading.row import ResultRow
+from ..reading.voting import Ties
 from ..reports.causal import causal_report
 from .declaration import Described, Plot, Protocol, known_names, one_shot, rounds_title
 from .program import Program, SeatTurns, distinct, prediction_of
@@ -51,7 +52,9 @@ class CausalConsistency(Program):
             reasoners, `non_causal`, `counterfactual`, `reconsideration` of the evaluators.
         demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`, `gsm8k` or
             `hotpotqa`; None is zero-shot.
-        seed: with the question's id it settles every draw and every tie.
+        tie_break: which of equally frequent answers goes first: `random`, as in the paper, `first` (the one
+            that was given first), or `strongest:REASONER` (that reasoner's).
+        seed: with the question's id it settles every draw.
         lms: LMs for seats: `reasoner`, `evaluator`, or `reasoner.0`, `reasoner.1`, ….
         sampling: LM settings of every seat; temperature 0.5 and top_p 0.4 unless given.
 
@@ -76,6 +79,7 @@ class CausalConsistency(Program):
         d_max: int = 3,
         without: Sequence[str] = (),
         demonstration: str | None = None,
+        tie_break: str = "random",
         seed: int = 0,
         lms: Mapping[str, Any] | None = None,
         sampling: Mapping[str, Any] | None = None,
@@ -103,6 +107,8 @@ class CausalConsistency(Program):
         ]
         if demonstration is not None:
             self._demonstrate(demonstration)
+        names = [reasoner.name for reasoner in self.reasoners]
+        self.ties = Ties.of(tie_break, names, allowed=("random", "first", "strongest"))
         self.assign(lms)
 
     def describe(self) -> dict[str, Any]:
@@ -116,6 +122,7 @@ class CausalConsistency(Program):
             "d_max": self.d_max,
             "without": self.without,
             "demonstration": self.demonstration,
+            **({} if self.ties.rule == "random" else {"tie_break": str(self.ties)}),
             "seed": self.seed,
             "sampling": self.reasoners[0].predict.config,
         }
@@ -143,7 +150,7 @@ class CausalConsistency(Program):
             draw = random.Random(f"{self.seed}/{ASKER.get().question or task.key}/{depth}")
             solutions = await self._reason(task, depth)
             transcript += solutions
-            ranked = _ranked(solutions, task, draw)
+            ranked = _ranked(solutions, task, draw, self.ties)
             if not self.evaluators:
                 answer, decided_by = ranked[0][0] if ranked else None, "vote"
                 break
@@ -158,7 +165,7 @@ class CausalConsistency(Program):
                 top = [answer for answer, _ in ranked[: self.n]]
                 verdicts = await self._evaluate(task, depth, solutions, top, draw)
                 transcript += verdicts
-                revised = _ranked(verdicts, task, draw)
+                revised = _ranked(verdicts, task, draw, self.ties)
                 answer = revised[0][0] if revised else None
                 if revised and revised[0][1] > self.th1:
                     decided_by = "evaluators"
@@ -216,8 +223,8 @@ class CausalConsistency(Program):
             evaluator.predict.demos = [demo_of(worked, evaluator.predict.signature, notes=notes)]
 
 
-def _ranked(turns: Sequence[Turn], task: Task, draw: random.Random) -> list[tuple[str, float]]:
-    """The answers given with their shares of all turns, most frequent first, ties in random order."""
+def _ranked(turns: Sequence[Turn], task: Task, draw: random.Random, ties: Ties) -> list[tuple[str, float]]:
+    """The answers given with their shares of all turns, most frequent first, ties as they are to go."""
     spelled: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for turn in turns:
@@ -226,8 +233,10 @@ def _ranked(turns: Sequence[Turn], task: Task, draw: random.Random) -> list[tupl
             spelled.setdefault(key, turn.answer)
             counts[key] += 1
     order = list(counts)
-    draw.shuffle(order)
-    order.sort(key=lambda key: -counts[key])
+    if ties.rule == "random":
+        draw.shuffle(order)
+    strongest = {_key(turn.answer, task) for turn in turns if turn.agent == ties.name and turn.answer}
+    order.sort(key=lambda key: (-counts[key], key not in strongest))
     return [(spelled[key], counts[key] / len(turns)) for key in order]
 
 
@@ -295,6 +304,7 @@ _EVALUATED = When("evaluators", above=0)
 _SPACE: Space = {
     "reasoners": Parameter(Whole(1, 4)),
     "evaluators": Parameter(Whole(0, 2)),
+    "tie_break": Parameter(Choice(("random", "first")), When("reasoners", above=1), default="random"),
     "th0": Parameter(Choice((0.34, 0.5, 0.67)), _EVALUATED),
     "th1": Parameter(Choice((0.34, 0.5, 0.67)), _EVALUATED),
     "n": Parameter(Whole(1, 3), _EVALUATED),

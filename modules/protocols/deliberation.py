@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dspy
@@ -14,12 +14,13 @@ from ...signatures.roles import ROLES, Judge
 from ..agents.retrieval import Retrieval, retrieval_settings
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn, all_agree
-from ..base.calls import Usage
+from ..base.calls import ASKER, Usage
 from ..base.errors import UserError, checked_whole
 from ..base.space import Choice, Member, Parameter, Pick, Space, When, Whole
+from ..base.together import together
 from ..reading.answers import Kind
 from ..reading.row import ResultRow
-from ..reading.voting import vote_among
+from ..reading.voting import Settle, Ties, vote_among
 from ..reports.deliberation import deliberation_report
 from .declaration import (
     MAX_ROUNDS,
@@ -35,6 +36,13 @@ from .declaration import (
 from .program import Program, SeatTurns, prediction_of
 
 MAX_AGENTS = 8
+OPENINGS = ("in_turn", "blind")
+_DETAILS = ("blind", "queries")
+_TIED = ("first", "strongest", "random")
+
+
+Said = tuple[str, str | None]
+"""An agent and its answer."""
 
 
 @dataclass(frozen=True)
@@ -42,21 +50,24 @@ class TieBreak:
     """How a dialogue without consensus is settled.
 
     `says` is that in words. `rule` makes the answer of what was said, in order, by whom it may concern: (each
-    turn as agent and answer, number of agents, kind, the agent named) → answer, or None when it finds none;
-    without a rule the judge is asked. `names_agent`: the rule is written with the role of an agent,
-    `NAME:ROLE`.
+    turn as agent and answer, number of agents, kind, the agent named, what settles a tied vote) → answer, or
+    None when it finds none; without a rule the judge is asked. `names_agent`: the rule is written with the
+    role of an agent, `NAME:ROLE`. `votes`: it may be written with a rule for ties, `NAME:RULE`.
     """
 
     says: str
-    rule: Callable[[Sequence[tuple[str, str | None]], int, Kind, str], str | None] | None = None
+    rule: Callable[[Sequence[Said], int, Kind, str, Settle | None], str | None] | None = None
     names_agent: bool = False
+    votes: bool = False
 
 
-def _majority(said: Sequence[tuple[str, str | None]], agents: int, kind: Kind, _: str = "") -> str | None:
-    return vote_among([answer for _, answer in said[-agents:]], kind).answer
+def _majority(
+    said: Sequence[Said], agents: int, kind: Kind, _: str = "", settle: Settle | None = None
+) -> str | None:
+    return vote_among([answer for _, answer in said[-agents:]], kind, settle=settle).answer
 
 
-def _last_of(said: Sequence[tuple[str, str | None]], agents: int, kind: Kind, role: str) -> str | None:
+def _last_of(said: Sequence[Said], agents: int, kind: Kind, role: str, _: Settle | None = None) -> str | None:
     valid = [answer for agent, answer in said if agent == role and answer is not None]
     return valid[-1] if valid else None
 
@@ -64,7 +75,10 @@ def _last_of(said: Sequence[tuple[str, str | None]], agents: int, kind: Kind, ro
 TIE_BREAKS: Mapping[str, TieBreak] = {
     "judge": TieBreak("an LM reads the discussion and decides"),
     "majority": TieBreak(
-        "most frequent answer of the last round; ties go to the earliest speaker", _majority
+        "most frequent answer of the last round; ties go to the earliest speaker, or with `majority:random` "
+        "to one that is drawn, with `majority:strongest=ROLE` to that agent's",
+        _majority,
+        votes=True,
     ),
     "strongest": TieBreak("that agent's last valid answer", _last_of, names_agent=True),
 }
@@ -82,6 +96,9 @@ class Deliberation(Program):
         roles: 1 to 8 of intuitive, reasoner, retriever, critic, each at most once, in speaking order.
         tie_break: {tie_breaks}.
         max_rounds: at least 1; the paper's value is 3.
+        opening: `in_turn`, as in the paper, or `blind`: in the first round nobody sees what the others of
+            that round said, and all are asked at the same time.
+        seed: with the question's id it settles a tie that is drawn.
         lms: LMs for single seats, by role name or `judge`.
         environment: where the retriever looks things up; without one it answers from memory.
         sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
@@ -90,7 +107,8 @@ class Deliberation(Program):
     had no valid answer) or `none`.
 
     Raises:
-        UserError: unknown, repeated, missing or too many roles; unknown tie-break; max_rounds below 1.
+        UserError: unknown, repeated, missing or too many roles; unknown tie-break or opening; max_rounds
+            below 1.
     """
 
     def __init__(
@@ -99,6 +117,8 @@ class Deliberation(Program):
         tie_break: str = "judge",
         max_rounds: int = MAX_ROUNDS,
         *,
+        opening: str = "in_turn",
+        seed: int = 0,
         lms: Mapping[str, Any] | None = None,
         environment: Any = None,
         sampling: Mapping[str, Any] | None = None,
@@ -107,6 +127,11 @@ class Deliberation(Program):
         self.roles = _checked_roles(roles)
         self.tie_break = checked_tie_break(tie_break, self.roles)
         self.max_rounds = checked_whole("max_rounds", max_rounds)
+        if opening not in OPENINGS:
+            raise UserError(f"there is no opening {opening!r}: choose {' or '.join(OPENINGS)}")
+        self.opening = opening
+        _ties(self.tie_break, self.roles, seed, "")
+        self.seed = seed
         self.agents = [Seat(role, ROLES[role], sampling=sampling) for role in self.roles]
         asks = TIE_BREAKS[self.tie_break.partition(":")[0]].rule is None
         self.judge = Seat("judge", Judge, sampling=sampling) if asks else None
@@ -119,6 +144,8 @@ class Deliberation(Program):
             "roles": self.roles,
             "tie_break": self.tie_break,
             "max_rounds": self.max_rounds,
+            **({"opening": self.opening} if self.opening != OPENINGS[0] else {}),
+            **({"seed": self.seed} if self.tie_break == "majority:random" else {}),
             "sampling": self.agents[0].predict.config,
             **retrieval_settings(self.retrieval),
         }
@@ -134,9 +161,12 @@ class Deliberation(Program):
         transcript: list[Turn] = []
         evidence = await self.retrieval.look_up(task) if self.retrieval else None
         for round in range(1, self.max_rounds + 1):
-            for agent in self.agents:
-                found = evidence if agent.name == "retriever" else None
-                transcript.append(await agent.ask(task, round=round, discussion=transcript, evidence=found))
+            if round == 1 and self.opening == "blind":
+                turns = await together(self._speak(agent, task, 1, (), evidence) for agent in self.agents)
+                transcript += [replace(turn, details={**turn.details, "blind": True}) for turn in turns]
+            else:
+                for agent in self.agents:
+                    transcript.append(await self._speak(agent, task, round, transcript, evidence))
             latest = transcript[-len(self.agents) :]
             if all_agree([turn.answer for turn in latest], task.kind):
                 return prediction_of(
@@ -147,12 +177,29 @@ class Deliberation(Program):
             verdict = await self.judge.ask(task, round=self.max_rounds, discussion=transcript)
             transcript.append(verdict)
             judged = verdict.answer
-        answer, decided_by = settle(transcript, self.tie_break, self.roles, task.kind, judged)
+        ties = _ties(self.tie_break, self.roles, self.seed, ASKER.get().question)
+        answer, decided_by = settle(transcript, self.tie_break, self.roles, task.kind, judged, ties)
         return prediction_of(task, answer, decided_by, transcript, rounds=self.max_rounds)
+
+    async def _speak(
+        self,
+        agent: Seat,
+        task: Task,
+        round: int,
+        discussion: Sequence[Turn],
+        evidence: Sequence[Mapping[str, Any]] | None,
+    ) -> Turn:
+        found = evidence if agent.name == "retriever" else None
+        return await agent.ask(task, round=round, discussion=discussion, evidence=found)
 
 
 def settle(
-    transcript: Sequence[Turn], tie_break: str, roles: Sequence[str], kind: Kind, judged: str | None = None
+    transcript: Sequence[Turn],
+    tie_break: str,
+    roles: Sequence[str],
+    kind: Kind,
+    judged: str | None = None,
+    ties: Settle | None = None,
 ) -> tuple[str | None, str]:
     """The answer and `decided_by` of a tie-break; `judged` is that of one who was asked.
 
@@ -161,7 +208,7 @@ def settle(
     name, _, role = tie_break.partition(":")
     rule = TIE_BREAKS[name].rule
     said = [(turn.agent, turn.answer) for turn in transcript if turn.agent in roles]
-    answer = judged if rule is None else rule(said, len(roles), kind, role)
+    answer = judged if rule is None else rule(said, len(roles), kind, role, ties)
     if answer is not None:
         return answer, tie_break
     return _majority(said, len(roles), kind), "fallback:majority"
@@ -172,6 +219,8 @@ def replay(
     *,
     max_rounds: int | None = None,
     tie_break: str | None = None,
+    opening: str | None = None,
+    seed: int = 0,
 ) -> dspy.Prediction:
     """The outcome under a smaller round limit or another tie-break, from a recorded dialogue, without an LM
     call; its usage is that of the turns it is made of.
@@ -182,11 +231,20 @@ def replay(
         max_rounds: None keeps the recorded length; otherwise at most that, unless the dialogue ended by
             consensus.
         tie_break: one that asks nobody; None keeps the recorded judge, which needs the full length.
+        opening: the recorded one, or None: what agents saw cannot be changed afterwards.
+        seed: of a tie that is drawn, which takes a row, since it also needs the question's id.
 
     Raises:
-        UserError: more rounds than were recorded, or a judge that was never asked at this point.
+        UserError: more rounds than were recorded, another opening, or a judge that was never asked at this
+            point.
     """
     kind: Kind = result["kind"]
+    blind = any(turn.get("blind") for turn in result["transcript"])
+    if opening not in (None, OPENINGS[blind]):
+        raise UserError(
+            f"the recorded dialogue began {OPENINGS[blind].replace('_', ' ')}, and what agents saw cannot be "
+            f"changed afterwards: run it with opening={opening!r}"
+        )
     turns = [
         Turn(
             turn["agent"],
@@ -196,6 +254,7 @@ def replay(
             turn.get("raw"),
             tuple(turn.get("evidence") or ()),
             Usage.of(turn.get("usage") or {}),
+            details={name: turn[name] for name in _DETAILS if name in turn},
         )
         for turn in result["transcript"]
     ]
@@ -235,7 +294,11 @@ def replay(
             return outcome(result["answer"], result["decided_by"], kept, rounds=limit)
         answer, decided_by = settle(kept, "judge", roles, kind, verdicts[-1].answer)
         return outcome(answer, decided_by, [*kept, verdicts[-1]], rounds=limit)
-    answer, decided_by = settle(kept, checked_tie_break(tie_break, roles), roles, kind)
+    tie_break = checked_tie_break(tie_break, roles)
+    asked = str(result["id"]) if "id" in result else ""
+    if tie_break == "majority:random" and not asked:
+        raise UserError("a tie is drawn by the question's id, which a prediction lacks: replay its row")
+    answer, decided_by = settle(kept, tie_break, roles, kind, ties=_ties(tie_break, roles, seed, asked))
     return outcome(answer, decided_by, kept, rounds=limit)
 
 
@@ -251,7 +314,13 @@ def _replayed(
         return None
 
     def outcome(row: Mapping[str, Any]) -> Replayed:
-        found = replay(row, max_rounds=parameters.get("max_rounds", MAX_ROUNDS), tie_break=tie_break)
+        found = replay(
+            row,
+            max_rounds=parameters.get("max_rounds", MAX_ROUNDS),
+            tie_break=tie_break,
+            opening=parameters.get("opening"),
+            seed=parameters.get("seed", 0),
+        )
         return Replayed(found.answer, found.decided_by, found.rounds, found.usage["calls"])
 
     return [None if row["error"] else outcome(row) for row in rows]
@@ -273,11 +342,21 @@ def checked_tie_break(tie_break: str, roles: Sequence[str]) -> str:
     """The tie-break if it is one for these roles; `strongest=ROLE` is accepted for `strongest:ROLE`."""
     name, *role = re.split("[:=]", str(tie_break), maxsplit=1)
     known = TIE_BREAKS.get(name)
+    if known is not None and known.votes and role:
+        ties = Ties.of(role[0], roles, allowed=_TIED)
+        return name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}"
     if known is None or known.names_agent != bool(role):
         raise UserError(f"there is no tie-break {tie_break!r}: choose {_choices()}")
     if role and role[0] not in roles:
         raise UserError(f"the {name} agent {role[0]!r} does not take part: choose among {', '.join(roles)}")
     return ":".join([name, *role])
+
+
+def _ties(tie_break: str, roles: Sequence[str], seed: Any, question: str) -> Settle | None:
+    """What settles a tied vote under a tie-break that votes."""
+    name, _, rule = tie_break.partition(":")
+    votes = TIE_BREAKS[name].votes and rule
+    return Ties.of(rule if votes else "first", roles, seed).settle(question, roles)
 
 
 def _choices(*, asking: bool = True) -> str:
@@ -317,6 +396,13 @@ _SPACE: Space = {
     "roles": Parameter(Pick(tuple(ROLES), 2, 3)),
     "max_rounds": Parameter(Whole(1, MAX_ROUNDS)),
     "tie_break": Parameter(Choice(tuple(TIE_BREAKS))),
+    "ties": Parameter(
+        Choice(("first", "random")),
+        When("tie_break", tuple(name for name, known in TIE_BREAKS.items() if known.votes)),
+        joins="tie_break",
+        default="first",
+    ),
+    "opening": Parameter(Choice(OPENINGS), default=OPENINGS[0]),
     **{
         name: Parameter(Member("roles"), When("tie_break", (name,)), joins="tie_break")
         for name, known in TIE_BREAKS.items()
@@ -332,8 +418,12 @@ Deliberation.protocol = Protocol(
     _SPACE,
     # One dialogue tells of all shorter ones: the most rounds, and nobody asked to settle it.
     Replays(
-        ("max_rounds", "tie_break"),
-        lambda parameters, largest: {**parameters, **largest, "tie_break": "majority"},
+        ("max_rounds", "tie_break", "seed"),
+        lambda parameters, largest: {
+            **{name: value for name, value in parameters.items() if name != "seed"},
+            **largest,
+            "tie_break": "majority",
+        },
         _replayed,
     ),
     _title,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import dspy
 
 from ..agents.transcript import Task, Turn
-from ..base.calls import with_usage
+from ..base.calls import ASKER, with_usage
 from ..base.errors import UserError
-from ..base.space import Choice, Parameter, Pick, Space
+from ..base.space import Choice, Member, Parameter, Pick, Space, When
 from ..base.together import together
 from ..reading.answers import score
-from ..reading.voting import log_odds, vote_among
+from ..reading.row import ResultRow
+from ..reading.voting import TIES, Ties, log_odds, vote_among
+from ..reports.ensemble import ensemble_report
 from .declaration import Described, Protocol, Replayed, Replays, comma_items
 from .program import Program, SeatTurns, distinct, prediction_of, solved_by
 from .registry import titled
@@ -28,14 +31,19 @@ class Ensemble(Program):
 
     Args:
         members: names of single-agent strategies, or programs of any kind; at least one.
-        vote: `majority` (ties go to the earliest member) or `weighted` (ties go by weight, then by order).
-        weights: one non-negative number a member, for `weighted`; None until `fit_weights` has set them.
+        vote: `majority` or `weighted`.
+        weights: one non-negative number a member, for whatever weighs; None until `fit_weights` has set them.
+        tie_break: which of the answers with the top score wins: `first` (the earliest member's), `weight`
+            (that of the heaviest single member), `strongest:MEMBER` (that member's) or `random`; what is left
+            open goes by order. None is `weight` for `weighted`, else `first`.
+        seed: with the question's id it settles ties that are drawn.
         lms: LMs for single members, by strategy name; members of the same name are `name.0`, `name.1`, ….
 
-    `decided_by` is the vote, or `none` when no member gave a readable answer.
+    `decided_by` is the vote, or `none` when no member gave a readable answer; `tied` says whether two answers
+    had the top score.
 
     Raises:
-        UserError: no members, unknown vote, or weights that do not fit the members.
+        UserError: no members, unknown vote or rule for ties, or weights that do not fit the members.
     """
 
     def __init__(
@@ -44,6 +52,8 @@ class Ensemble(Program):
         vote: str = "majority",
         weights: Sequence[float] | None = None,
         *,
+        tie_break: str | None = None,
+        seed: int = 0,
         lms: Mapping[str, Any] | None = None,
         sampling: Mapping[str, Any] | None = None,
     ) -> None:
@@ -64,17 +74,24 @@ class Ensemble(Program):
                 member.rename(name)
         self.vote = vote
         self.weights = None if weights is None else _checked_weights(weights, len(self.members))
+        self.ties = None if tie_break is None else Ties.of(tie_break, self.names, seed)
         self.assign(lms)
+
+    @property
+    def weighs(self) -> bool:
+        """Whether the vote or its ties need weights."""
+        return self.vote == "weighted" or (self.ties is not None and self.ties.rule == "weight")
 
     def describe(self) -> dict[str, Any]:
         members = [member.describe() for member in self.members]
-        return {**self.named(), "members": members, "vote": self.vote, "weights": self.weights}
+        told = {**self.named(), "members": members, "vote": self.vote, "weights": self.weights}
+        return told if self.ties in (None, _ties_of(self.vote)) else told | self.ties.described()
 
     def turns(self) -> list[SeatTurns]:
         return [turns for member in self.members for turns in member.turns()]
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        if self.vote == "weighted" and self.weights is None:
+        if self.weighs and self.weights is None:
             raise UserError(
                 "the weighted ensemble has no weights: pass weights=[…] or fit them on training questions"
             )
@@ -83,8 +100,10 @@ class Ensemble(Program):
         for name, (prediction, usage) in zip(self.names, asked, strict=True):
             argument = str(prediction.transcript[-1]["text"]) if prediction.transcript else ""
             turns.append(Turn(name, 1, prediction.answer, argument, usage=usage))
+        answers = [turn.answer for turn in turns]
+        settle = (self.ties or _ties_of(self.vote)).settle(ASKER.get().question, self.names, self.weights)
         weights = None if self.vote == "majority" else self.weights
-        outcome = vote_among([turn.answer for turn in turns], task.kind, weights)
+        outcome = vote_among(answers, task.kind, weights, settle)
         return prediction_of(task, outcome.answer, self.vote, turns, tied=outcome.tied)
 
     def fit_weights(self, rows: Iterable[Mapping[str, Any]]) -> list[float]:
@@ -98,8 +117,22 @@ class Ensemble(Program):
         round. Raises UserError when the rows do not come from these members.
         """
         self.weights = member_weights(self.names, rows)
-        self.vote = "weighted"
+        if not self.weighs:
+            self.vote = "weighted"
         return self.weights
+
+    @contextmanager
+    def unweighed(self) -> Iterator[None]:
+        """A plain majority for the time being: what weights are fitted on."""
+        vote, ties = self.vote, self.ties
+        self.vote, self.ties = "majority", None
+        try:
+            yield
+        finally:
+            self.vote, self.ties = vote, ties
+
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
+        return ensemble_report(rows)
 
 
 def member_weights(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[float]:
@@ -122,6 +155,11 @@ def member_weights(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> l
         )
     typical = max(2, round(options / total))
     return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
+
+
+def _ties_of(vote: str) -> Ties:
+    """How ties are settled where nothing is said."""
+    return Ties("weight" if vote == "weighted" else "first")
 
 
 def _name(member: Program) -> str:
@@ -155,7 +193,8 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
 
 def _title(described: Described) -> str:
     members = [titled(member).removeprefix("single ") for member in described["members"]]
-    return f"{', '.join(members)} · {described['vote']}"
+    ties = f" · ties {described['tie_break']}" if described.get("tie_break") else ""
+    return f"{', '.join(members)} · {described['vote']}{ties}"
 
 
 def _singles(described: Described) -> list[dict[str, Any]]:
@@ -169,14 +208,20 @@ def _singles(described: Described) -> list[dict[str, Any]]:
 def _replayed(rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) -> list[Replayed | None]:
     """The outcomes of other votes on recorded answers; weights that are not given are fitted on the rows."""
     finished = [row for row in rows if not row["error"]]
-    names = [turn["agent"] for turn in finished[0]["transcript"]] if finished else []
+    if not finished:
+        return [None for _ in rows]
+    names = [turn["agent"] for turn in finished[0]["transcript"]]
+    decided_by = parameters.get("vote") or "majority"
+    rule = parameters.get("tie_break")
+    ties = _ties_of(decided_by) if rule is None else Ties.of(rule, names, parameters.get("seed", 0))
     weights = parameters.get("weights")
-    if parameters.get("vote") == "weighted" and weights is None and finished:
+    if weights is None and (decided_by == "weighted" or ties.rule == "weight"):
         weights = member_weights(names, finished)
-    decided_by = "majority" if weights is None else "weighted"
+    votes = weights if decided_by == "weighted" else None
 
     def outcome(row: Mapping[str, Any]) -> Replayed:
-        answer = vote_among([turn["answer"] for turn in row["transcript"]], row["kind"], weights).answer
+        answers = [turn["answer"] for turn in row["transcript"]]
+        answer = vote_among(answers, row["kind"], votes, ties.settle(row["id"], names, weights)).answer
         return Replayed(answer, "none" if answer is None else decided_by, 1, row["usage"]["calls"])
 
     return [None if row["error"] else outcome(row) for row in rows]
@@ -187,8 +232,12 @@ _SPACE: Space = {
         Pick(tuple(name for name, known in STRATEGIES.items() if known.samples is None), 2, 4, ordered=False)
     ),
     "vote": Parameter(Choice(VOTES)),
+    "tie_break": Parameter(Choice(TIES), default="first"),
+    "strongest": Parameter(Member("members"), When("tie_break", ("strongest",)), joins="tie_break"),
     "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
 }
+
+_FREE = ("vote", "weights", "tie_break", "seed")
 
 Ensemble.protocol = Protocol(
     "ensemble",
@@ -197,9 +246,9 @@ Ensemble.protocol = Protocol(
     _SPACE,
     # The recorded ensemble is the one that needs no weights.
     Replays(
-        ("vote", "weights"),
+        _FREE,
         lambda parameters, largest: (
-            {name: value for name, value in parameters.items() if name != "weights"} | {"vote": "majority"}
+            {name: value for name, value in parameters.items() if name not in _FREE} | {"vote": "majority"}
         ),
         _replayed,
         same_calls=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -21,6 +22,7 @@ from ..base.sync import run_sync
 from ..reading.answers import Kind
 from ..reading.question import Question
 from ..reading.row import ResultRow
+from ..reading.voting import Ties
 from .declaration import Protocol
 from .saved import write
 
@@ -148,6 +150,14 @@ class Program(dspy.Module):  # type: ignore[misc]
             raise UserError(f"{place} cannot be written ({problem.strerror}): check its folder") from None
         finally:
             scratch.unlink(missing_ok=True)
+
+    def reseed(self, seed: int) -> None:
+        """Draw with another seed, where this program draws anything."""
+        own, ties = vars(self), vars(self).get("ties")
+        if "seed" in own:
+            own["seed"] = seed
+        elif isinstance(ties, Ties) and ties.rule == "random":
+            own["ties"] = replace(ties, seed=seed)
 
     def assign(self, lms: Mapping[str, Any] | None) -> None:
         """Give seats LMs of their own, by seat name; `NAME` also means all of `NAME.0`, `NAME.1`,

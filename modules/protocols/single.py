@@ -11,8 +11,10 @@ from ...signatures.roles import ROLES
 from ..agents.retrieval import Retrieval, retrieval_settings
 from ..agents.seat import Seat
 from ..agents.transcript import Task
+from ..base.calls import ASKER
 from ..base.errors import UserError, checked_whole
 from ..base.space import Choice, Parameter, Space, When
+from ..reading.voting import Ties
 from .declaration import Described, Protocol, one_shot
 from .program import Program, SeatTurns, prediction_of
 from .strategies import STRATEGIES, Strategy, demonstrations, strategy_of
@@ -32,6 +34,8 @@ class SingleAgent(Program):
             `plan_and_solve` (a plan first, then its steps). None is `simple`.
         role: instead of a strategy, a role of the deliberation, asked once with nobody else in the room.
         samples: how many answers `self_consistency` and `complexity` draw; None is 10.
+        tie_break: of equally frequent answers of theirs, `first` takes the earliest sample's, `random` draws.
+        seed: with the question's id it settles a tie that is drawn.
         demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`, `gsm8k` or
             `hotpotqa`, solved in the strategy's own way; None is zero-shot.
         lm: LM of its own; None takes the one of the run.
@@ -49,6 +53,8 @@ class SingleAgent(Program):
         *,
         role: str | None = None,
         samples: int | None = None,
+        tie_break: str = "first",
+        seed: int = 0,
         demonstration: str | None = None,
         lm: Any = None,
         environment: Any = None,
@@ -65,6 +71,9 @@ class SingleAgent(Program):
         self.strategy, self.role = (name if role is None else None), role
         self.plan = strategy_of(name) if role is None else Strategy(ROLES[role])
         self.samples = _checked_samples(name, self.plan, samples)
+        self.ties = Ties.of(tie_break, (), seed, ("first", "random"))
+        if self.ties != Ties() and self.samples is None:
+            raise UserError(f"{name!r} answers once, and so without ties: drop tie_break")
         settings = {**self.plan.sampling, **(sampling or {})}
         self.seat = Seat(name, self.plan.signature, lm=lm, sampling=settings)
         self.steps = {
@@ -95,6 +104,8 @@ class SingleAgent(Program):
         named: dict[str, Any] = {"role": self.role} if self.role else {"strategy": self.strategy}
         if self.samples is not None:
             named["samples"] = self.samples
+        if self.ties != Ties():
+            named |= self.ties.described()
         if self.demonstration is not None:
             named["demonstration"] = self.demonstration
         return {
@@ -106,7 +117,11 @@ class SingleAgent(Program):
 
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.role is None:
-            return await self.plan.flow(self.seat, self.steps, task, self.samples or 1)
+            found = await self.plan.flow(self.seat, self.steps, task, self.samples or 1)
+            if self.ties.rule != "first" and found.get("tied"):
+                leading = found["leading"]
+                found["answer"] = leading[self.ties.settle(ASKER.get().question)([[0]] * len(leading))]
+            return found
         evidence = await self.retrieval.look_up(task) if self.retrieval else None
         turn = await self.seat.ask(task, evidence=evidence)
         return prediction_of(task, turn.answer, "single", [turn])
@@ -139,12 +154,11 @@ def _title(described: Described) -> str:
     return f"{described.get('strategy')}{samples}{one_shot(described)}"
 
 
+_SAMPLED = When("strategy", tuple(name for name, known in STRATEGIES.items() if known.samples is not None))
 _SPACE: Space = {
     "strategy": Parameter(Choice(tuple(STRATEGIES))),
-    "samples": Parameter(
-        Choice((3, 5, 10)),
-        When("strategy", tuple(name for name, known in STRATEGIES.items() if known.samples is not None)),
-    ),
+    "samples": Parameter(Choice((3, 5, 10)), _SAMPLED),
+    "tie_break": Parameter(Choice(("first", "random")), _SAMPLED, default="first"),
     "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
 }
 

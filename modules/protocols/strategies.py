@@ -72,7 +72,7 @@ async def most_consistent(seat: Seat, steps: Mapping[str, Seat], task: Task, sam
 
     Each sample is a turn of round 1, in the order it was asked. A sample without a readable answer does not
     count; a tie goes to the answer of the earliest sample; `decided_by` is `majority`, or `none` when no
-    sample counts. `tied` says whether there was a tie.
+    sample counts. `tied` says whether there was a tie, `leading` between which answers.
     """
     turns = await _sampled(seat, task, samples)
     return _counted(task, turns, turns)
@@ -97,7 +97,7 @@ async def _sampled(seat: Seat, task: Task, samples: int) -> list[Turn]:
 
 def _counted(task: Task, turns: Sequence[Turn], voting: Sequence[Turn]) -> dspy.Prediction:
     vote = vote_among([turn.answer for turn in voting], task.kind)
-    return prediction_of(task, vote.answer, "majority", turns, tied=vote.tied)
+    return prediction_of(task, vote.answer, "majority", turns, tied=vote.tied, leading=vote.leading)
 
 
 @dataclass(frozen=True)

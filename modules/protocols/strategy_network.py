@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
-from ..base.calls import asking, with_usage
+from ..base.calls import ASKER, asking, with_usage
 from ..base.errors import UserError
 from ..base.saved_file import FILE, read_document
 from ..base.together import together
 from ..reading.answers import answer_key, score
 from ..reading.question import Question
 from ..reading.row import ResultRow
-from ..reading.voting import weighted_consensus
+from ..reading.voting import Ties, weighted_consensus
 from ..reports.network import network_report
 from .declaration import Described, Plot, Protocol
 from .program import Program, SeatTurns, prediction_of, solved_by
@@ -48,6 +48,9 @@ class StrategyNetwork(Program):
         lms: LMs of agents or of their strategies, by the names `agent.0`, `agent.0.cot`, ….
         samples: how many answers the strategies that draw several draw; None is their own number.
         sampling: LM settings of all agents.
+        tie_break: which of equally weighted answers wins: `first`, `weight` (that of the heaviest single
+            agent), `strongest:agent.N` or `random`, with the question's id and `seed`.
+        seed: see `tie_break`.
 
     An agent asks in the words of the strategy it chose; agents with one LM draw samples of their own.
     `decided_by` is `consensus`, or `none` when nobody gave a readable answer. The prediction also has the
@@ -68,9 +71,12 @@ class StrategyNetwork(Program):
         lms: Mapping[str, Any] | None = None,
         samples: int | None = None,
         sampling: Mapping[str, Any] | None = None,
+        tie_break: str = "first",
+        seed: int = 0,
     ) -> None:
         super().__init__()
         self.state, self.embed = state, _Kept(embed)
+        self.ties = Ties.of(tie_break, [f"agent.{i}" for i in range(state.config.agents)], seed)
         self.samples, self.sampling = samples, dict(sampling or {})
         self.agents = [
             [_Member(i, name, samples, sampling) for name in state.config.strategies]
@@ -107,6 +113,7 @@ class StrategyNetwork(Program):
             "learned": self.state.identity,
             "samples": self.samples,
             "sampling": self.sampling,
+            **({} if self.ties == Ties() else self.ties.described()),
         }
 
     def turns(self) -> list[SeatTurns]:
@@ -150,7 +157,9 @@ class StrategyNetwork(Program):
         for (i, _), turn in zip(asked, turns, strict=True):
             if turn.answer is not None:  # equal answers as the first of them was spelled
                 answers[i] = spelled.setdefault(answer_key(turn.answer, task.kind), turn.answer)
-        outcome = weighted_consensus(answers, weights)
+        voters = [f"agent.{i}" for i in range(len(self.agents))]
+        settle = self.ties.settle(ASKER.get().question, voters, weights.tolist())
+        outcome = weighted_consensus(answers, weights, settle)
         return prediction_of(
             task,
             outcome.answer,
@@ -290,6 +299,8 @@ def trained_network(
     samples: int | None = None,
     sampling: Mapping[str, Any] | None = None,
     embedding: str | None = None,
+    tie_break: str = "first",
+    seed: int = 0,
 ) -> StrategyNetwork:
     """The network that a training left in a folder, as a program.
 
@@ -299,6 +310,7 @@ def trained_network(
         samples: how many answers strategies that sample draw; None is theirs.
         sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
         embedding: the embedding model, where it is a folder; else its name stands in the network's files.
+        tie_break, seed: as for the constructor.
 
     Raises UserError for a folder without a network, one whose strategies are not prompting strategies, and
     one that names a folder as its embedding model.
@@ -309,7 +321,13 @@ def trained_network(
     if not place.is_dir():
         raise UserError(f"there is no folder {folder}: name one that folkmoot train wrote")
     model = embedding or embedding_of(NetworkState.load(place), place)
-    return StrategyNetwork.load(place, embedder(model), samples=samples, sampling=sampling)
+    about: dict[str, Any] = {
+        "samples": samples,
+        "sampling": sampling,
+        "tie_break": tie_break,
+        "seed": seed,
+    }
+    return StrategyNetwork.load(place, embedder(model), **about)
 
 
 def embedding_of(state: NetworkState, place: Path) -> str:
@@ -337,12 +355,11 @@ def saved_network(place: Path, described: Described, where: str, embedder: Embed
     if state.config.to_dict() != described.get("config"):
         raise UserError(f"{where} describes other settings than the network in {place} has: save it again")
     model = embedding_of(state, place)
-    unknown = sorted(described.keys() - {"config", "learned", "samples", "sampling"})
+    own = {name: value for name, value in described.items() if name not in ("config", "learned")}
+    unknown = sorted(own.keys() - {"samples", "sampling", "tie_break", "seed"})
     if unknown:
         raise UserError(f"{where}: network has no parameter {unknown[0]!r}; save the program again")
-    return StrategyNetwork(
-        state, embedder(model), samples=described.get("samples"), sampling=described.get("sampling")
-    )
+    return StrategyNetwork(state, embedder(model), **own)
 
 
 def network_title(described: Described) -> str:

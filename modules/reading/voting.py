@@ -1,12 +1,16 @@
 """How the answers of several agents become one: majority, weighted vote, trust-weighted consensus."""
 
 import math
+import random
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from ..base.errors import UserError
 from .answers import Kind, answer_key
 
 LOWEST_TRUST = 0.1
@@ -15,12 +19,73 @@ LOWEST_TRUST = 0.1
 Key = Callable[[str], Hashable]
 
 
+Settle = Callable[[Sequence[Sequence[int]]], int]
+"""The places of the supporters of each leading answer, the answer given first in front → which one wins."""
+
+TIES = ("first", "weight", "strongest", "random")
+
+
+@dataclass(frozen=True)
+class Ties:
+    """Which of the answers with the top score wins: `first`, the one given first; `weight`, the one with the
+    heaviest single supporter; `strongest`, that of the voter called `name`; `random`, one that seed and
+    question draw. What a rule leaves open goes to the answer given first.
+    """
+
+    rule: str = "first"
+    name: str = ""
+    seed: int = 0
+
+    @classmethod
+    def of(
+        cls, tie_break: Any, voters: Sequence[str], seed: Any = 0, allowed: Sequence[str] = TIES
+    ) -> "Ties":
+        """The rule that a user writes, as `random` or `strongest:NAME`. Raises UserError for any other."""
+        rule, *name = re.split("[:=]", str(tie_break), maxsplit=1)
+        forms = [f"{known}:NAME" if known == "strongest" else known for known in allowed]
+        if rule not in allowed or (rule == "strongest") != bool(name):
+            raise UserError(f"there is no rule {tie_break!r} for ties: choose {' or '.join(forms)}")
+        if name and name[0] not in voters:
+            raise UserError(f"{name[0]!r} does not vote: choose strongest among {', '.join(voters)}")
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise UserError(f"seed is {seed!r}: give a whole number")
+        return cls(rule, name[0] if name else "", seed if rule == "random" else 0)
+
+    def __str__(self) -> str:
+        return f"{self.rule}:{self.name}" if self.name else self.rule
+
+    def described(self) -> dict[str, Any]:
+        """The rule as constructor parameters."""
+        return {"tie_break": str(self)} | ({"seed": self.seed} if self.rule == "random" else {})
+
+    def settle(
+        self, question: str | None, voters: Sequence[str] = (), weights: Sequence[float] | None = None
+    ) -> Settle:
+        """The rule for one question, by its id, with the names and weights of those who vote on it."""
+
+        def chosen(leaders: Sequence[Sequence[int]]) -> int:
+            if self.rule == "random":
+                return random.Random(f"{self.seed}/{question}/tie").randrange(len(leaders))
+            if self.rule == "weight" and weights is not None:
+                return max(range(len(leaders)), key=lambda n: max(weights[place] for place in leaders[n]))
+            if self.rule == "strongest":
+                return next((n for n, by in enumerate(leaders) if self.name in [voters[i] for i in by]), 0)
+            return 0
+
+        return chosen
+
+
 class Vote(NamedTuple):
     """The winning answer (None: nobody voted), each answer's score, and whether the top score was shared."""
 
     answer: str | None
     scores: dict[str, float]
     tied: bool
+
+    @property
+    def leading(self) -> list[str]:
+        """Every answer with the top score, the one given first in front."""
+        return _leaders(self.scores)
 
 
 class Consensus(NamedTuple):
@@ -32,21 +97,27 @@ class Consensus(NamedTuple):
     weights: npt.NDArray[np.float64]
 
 
-def majority(answers: Sequence[str | None], *, key: Key = str) -> Vote:
-    """The most frequent answer; None abstains, and a tie goes to the answer given first.
+def majority(answers: Sequence[str | None], *, key: Key = str, settle: Settle | None = None) -> Vote:
+    """The most frequent answer; None abstains, and a tie goes to the answer given first, or as told.
 
     Answers with equal `key` are the same answer, shown as the first of them was spelled. Scores are votes.
     """
-    scores = {answer: float(len(by)) for answer, by in _supporters(answers, key).items()}
-    leaders = _leaders(scores)
-    return Vote(leaders[0] if leaders else None, scores, len(leaders) > 1)
+    supporters = _supporters(answers, key)
+    scores = {answer: float(len(by)) for answer, by in supporters.items()}
+    return _decided(scores, supporters, settle or Ties().settle(""))
 
 
-def weighted(answers: Sequence[str | None], weights: Sequence[float], *, key: Key = str) -> Vote:
+def weighted(
+    answers: Sequence[str | None],
+    weights: Sequence[float],
+    *,
+    key: Key = str,
+    settle: Settle | None = None,
+) -> Vote:
     """The answer with the largest sum of weights, one weight an answer, of any finite size and sign.
 
-    A tie goes to the answer with the heaviest single supporter, then to the answer given first. Scores
-    are sums of weights. Raises ValueError when the lengths differ or a weight is not finite.
+    A tie goes to the answer with the heaviest single supporter, then to the answer given first, or as told.
+    Scores are sums of weights. Raises ValueError when the lengths differ or a weight is not finite.
     """
     if len(weights) != len(answers):
         raise ValueError(f"{len(answers)} answers need as many weights, not {len(weights)}")
@@ -54,18 +125,23 @@ def weighted(answers: Sequence[str | None], weights: Sequence[float], *, key: Ke
         raise ValueError("every weight must be a finite number")
     supporters = _supporters(answers, key)
     scores = {answer: math.fsum(weights[i] for i in by) for answer, by in supporters.items()}
-    leaders = _leaders(scores)
-    best = max(leaders, key=lambda answer: max(weights[i] for i in supporters[answer]), default=None)
-    return Vote(best, scores, len(leaders) > 1)
+    return _decided(scores, supporters, settle or Ties("weight").settle("", weights=weights))
 
 
-def vote_among(answers: Sequence[str | None], kind: Kind, weights: Sequence[float] | None = None) -> Vote:
-    """The vote among answers of a kind, with equal weights (None) or by their sum."""
+def vote_among(
+    answers: Sequence[str | None],
+    kind: Kind,
+    weights: Sequence[float] | None = None,
+    settle: Settle | None = None,
+) -> Vote:
+    """The vote among answers of a kind, with equal weights (None) or by their sum; `settle` decides ties."""
 
     def key(answer: str) -> str:
         return answer_key(answer, kind)
 
-    return majority(answers, key=key) if weights is None else weighted(answers, weights, key=key)
+    if weights is None:
+        return majority(answers, key=key, settle=settle)
+    return weighted(answers, weights, key=key, settle=settle)
 
 
 def log_odds(accuracy: float, n: int, *, options: int = 2) -> float:
@@ -126,20 +202,22 @@ def trust_consensus(
     return weighted_consensus(answers, weights)
 
 
-def weighted_consensus(answers: Sequence[str | None], weights: npt.NDArray[np.float64]) -> Consensus:
-    """As `trust_consensus`, with the weight of each of N agents given, (N,), of any sign.
+def weighted_consensus(
+    answers: Sequence[str | None], weights: npt.NDArray[np.float64], settle: Settle | None = None
+) -> Consensus:
+    """As `trust_consensus`, with the weight of each of N agents given, (N,), of any sign; `settle` decides
+    between equal scores.
 
     Raises ValueError as `weighted` does.
     """
     known = np.asarray(weights, dtype=np.float64)
-    scores = weighted(answers, known.tolist()).scores
-    leaders = _leaders(scores)
-    if not leaders:
+    winner, scores, _ = weighted(answers, known.tolist(), settle=settle or Ties().settle(""))
+    if winner is None:
         return Consensus(None, 0.0, {}, known)
-    powers = {answer: math.exp(score - scores[leaders[0]]) for answer, score in scores.items()}
+    powers = {answer: math.exp(score - scores[winner]) for answer, score in scores.items()}
     whole = math.fsum(powers.values())
     probabilities = {answer: power / whole for answer, power in powers.items()}
-    return Consensus(leaders[0], probabilities[leaders[0]], probabilities, known)
+    return Consensus(winner, probabilities[winner], probabilities, known)
 
 
 def _supporters(answers: Sequence[str | None], key: Key) -> dict[str, list[int]]:
@@ -149,6 +227,12 @@ def _supporters(answers: Sequence[str | None], key: Key) -> dict[str, list[int]]
         if answer is not None:
             by_key.setdefault(key(answer), []).append(i)
     return {str(answers[by[0]]): by for by in by_key.values()}
+
+
+def _decided(scores: dict[str, float], supporters: Mapping[str, list[int]], settle: Settle) -> Vote:
+    leaders = _leaders(scores)
+    chosen = settle([supporters[answer] for answer in leaders]) if len(leaders) > 1 else 0
+    return Vote(leaders[chosen] if leaders else None, scores, len(leaders) > 1)
 
 
 def _leaders(scores: Mapping[str, float]) -> list[str]:

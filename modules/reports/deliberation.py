@@ -35,7 +35,9 @@ def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
       before; `share_to_right`, the share of revisions that put a wrong answer right. An abstention is wrong
       but no answer: a step between it and a wrong answer is no revision
     - `conformity`: how often a speaker repeats the answer given just before in the same round, overall
-      (`rate`) and by `round`; after an abstention there is nothing to repeat
+      (`rate`) and by `round`; after an abstention there is nothing to repeat, nor in a round that was
+      answered blind
+    - `blind`: how many questions were opened blind, if any, so that first answers are what each agent knows
     - `calls_per_question`, `prompt_tokens_per_question`, `completion_tokens_per_question`
     """
     figures, consensus, longest = Figures(), Counter[int](), 0
@@ -76,8 +78,11 @@ def _dialogue(figures: Figures, row: ResultRow) -> None:
     last: Sequence[Turn] = ()
     for _, turns in groupby(spoken, key=lambda turn: turn["round"]):
         last = list(turns)
+        blind = any(turn.get("blind") for turn in last)
+        if blind:
+            figures.count(1, "blind")
         for before, after in pairwise(last):
-            if before["answer"] is not None:
+            if before["answer"] is not None and not blind:
                 repeats = reading.same(before["answer"], after["answer"])
                 figures.mean(repeats, "conformity", "rate")
                 figures.mean(repeats, "conformity", "round", str(after["round"]))

@@ -125,9 +125,10 @@ def forensics(rows: Iterable[ResultRow], program: Mapping[str, Any] | None = Non
       `to_right`, `to_wrong` (from right) and `wrong_to_wrong`; a move to an answer that several held counts
       for each
 
-    In a dialogue an agent sees what others said before it. A worker sent back sees only the supervisor's
-    suggestion: its moves are the supervisor's. Reasoners are asked afresh in every round and so give way to
-    nobody; an evaluator's own answer is the one that it was handed.
+    In a dialogue an agent sees what others said before it; not so in a first round that was answered blind,
+    whose vote, where `talk` starts, is then of what each knew alone. A worker sent back sees only the
+    supervisor's suggestion: its moves are the supervisor's. Reasoners are asked afresh in every round and so
+    give way to nobody; an evaluator's own answer is the one that it was handed.
     """
     tally = ForensicTally(program)
     for row in rows:

@@ -13,7 +13,6 @@ from typing import Any
 
 from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
-from ...modules.protocols.causal import CausalConsistency
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
@@ -160,8 +159,8 @@ def plan(options: EvaluateOptions) -> EvaluationPlan:
     if isinstance(program, Foreign) and options.demos:
         raise UserError("--demos are for folkmoot's programs: folkmoot compile gives yours demonstrations")
     if options.seed is not None and "seed" not in sets:
-        for _, part in program.parts(CausalConsistency):
-            part.seed = options.seed
+        for _, part in program.parts(Program):
+            part.reseed(options.seed)
     for inner in _ensembles(program):
         if inner is not program and _lacks_weights(inner):
             raise UserError("a weighted ensemble inside the program has no weights: give them in the YAML")
@@ -272,15 +271,12 @@ def fit_weights(program: Ensemble, train: Sequence[Question], out: Path, **optio
 
     Returns `weights` by member, the number of `questions`, and the `usage` that this took.
     """
-    program.vote = "majority"
-    try:
+    with program.unweighed():
         found = evaluate_program(program, train, out=out, tracking=False, **options)
         if found.summary.stopped:
             raise BudgetSpent(found.summary.stopped)
         weights = dict(zip(program.names, program.fit_weights(found.rows), strict=True))
         return {"weights": weights, "questions": len(train), "usage": found.summary.usage}
-    finally:
-        program.vote = "weighted"
 
 
 class _Started:
@@ -321,7 +317,7 @@ def _ensembles(program: Program) -> list[Ensemble]:
 
 
 def _lacks_weights(program: Program) -> bool:
-    return isinstance(program, Ensemble) and program.vote == "weighted" and program.weights is None
+    return isinstance(program, Ensemble) and program.weighs and program.weights is None
 
 
 def _settings(

@@ -143,11 +143,8 @@ def check_weighted(
     Which program `out` is to hold, the weights decide; those are fitted in its sub-folder by majority.
     """
     check_writable(out)
-    vote, program.vote = program.vote, "majority"
-    try:
+    with program.unweighed():
         check_folder(out / weights, program, train, language_model)
-    finally:
-        program.vote = vote
 
 
 def all_failed(out: Path) -> str:

@@ -24,7 +24,7 @@ from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restor
 from ..base.journal import read_object
 from ..base.settings import settings as read_settings
 from ..lms.named import lm
-from .build import MakeLM, embedder, environment_of, made
+from .build import MakeLM, embedder, environment_of, made, takes
 
 LEARNED = re.compile(r"[0-9a-f]{16}")
 RESULTS_OF: dict[str, tuple[str, str | None]] = {
@@ -86,8 +86,8 @@ def saved_program(
     changed = dict(sets or {})
     environment = changed.pop("environment", environment)
     if _is_training(place):
-        own = ("samples", "sampling", "embedding")
-        known: dict[str, Any] = {key: changed.pop(key) for key in own if key in changed}
+        own = takes(PROTOCOLS["network"])
+        known: dict[str, Any] = {key: changed.pop(key) for key in own if key in changed and key != "folder"}
         if changed:
             raise UserError(f"a trained network has no parameter {min(changed)!r} to set: train another")
         network = made(str(place), "network", {"folder": str(place), **known})

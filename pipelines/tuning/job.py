@@ -243,7 +243,11 @@ class Job:
             directions=[DIRECTIONS.get(name, "maximize") for name in self.objectives],
             load_if_exists=True,
         )
-        mine, known = self.identity(), study.user_attrs.get("identity")
+        known = study.user_attrs.get("identity")
+        former = self.space.former()
+        if known is not None and known.get("space") == former.hash:  # a study of then goes on as it began
+            self.space = former
+        mine = self.identity()
         if known is None:
             study.set_user_attr("home", self.home)
             if self.own is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ...modules.base.errors import UserError
@@ -24,6 +24,7 @@ from ...modules.base.space import (
     located,
     options,
     parameter_name,
+    settled,
 )
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import Program
@@ -201,6 +202,10 @@ class TuneSpace:
             for branch in self.branches
         ]
         return {"branches": json.loads(json.dumps(found, default=lambda v: getattr(v, "source", str(v))))}
+
+    def former(self) -> TuneSpace:
+        """The space as it was before parameters were added to what protocols declare."""
+        return replace(self, branches=tuple(replace(one, space=settled(one.space)) for one in self.branches))
 
     @property
     def hash(self) -> str:

@@ -149,7 +149,7 @@ class Scorer:
         branch, own, lms = self.space.own(setting)
         parameters = branch.parameters(own)
         program = self._program(branch, parameters, lms)
-        if isinstance(program, Ensemble) and program.vote == "weighted" and program.weights is None:
+        if isinstance(program, Ensemble) and program.weighs and program.weights is None:
             replays = branch.protocol.replays if branch.protocol else None
             assert replays is not None
             recorded = replays.record(parameters, {})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ...modules.base.space import Choice, Parameter, Pick, Real, Values, Whole, constructed, how_many
+from ...modules.base.space import Choice, Parameter, Pick, Real, Values, Whole, constructed, how_many, settled
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.registry import PROTOCOLS, written
 from ..lms.named import lm
@@ -36,9 +36,10 @@ def space_of(
             (`deliberation:intuitive,reasoner`); the path of a YAML file, or what such a file holds: `program`
             and, by parameter, a value that is fixed, a list of values to choose from (for a parameter that is
             a list itself, a list of lists), `{from: 1, to: 5, step: 1}`, or
-            `{of: […], least: 1, most: 3}` for lists of items in every order. `lms` gives seats lists of LMs.
-            `programs` is a list of such mappings, short specs and folders of saved programs, to choose the
-            protocol, too. `network` without a folder is trained with each setting; `network:FOLDER` is not.
+            `{of: […], least: 1, most: 3}` for lists of items in every order. Where any is written, an
+            opening, a prompt layout and rules for ties vary only if they are, too. `lms` gives seats lists of
+            LMs. `programs` is a list of such mappings, short specs and folders of saved programs, to choose
+            the protocol, too. `network` without a folder is trained with each setting, `network:FOLDER` not.
         sets: parameters to fix in every program that has them.
         lms: LMs for seats that the spec gives none, by name or by the arguments of `lm`.
         make_lm: makes the LMs under `lms`.
@@ -98,14 +99,17 @@ def _branch(where: str, entry: Any, sets: Mapping[str, Any], seated: Mapping[str
         given["embedding"], warning = default_embedding()
         if warning is not None:
             warnings.warn(warning.replace("--embedding ", "embedding="), stacklevel=4)
-    space, fixed = dict(protocol.space), {}
+    named = given.keys() & protocol.space.keys()
+    space, fixed = dict(settled(protocol.space, named) if named else protocol.space), {}
     for parameter, value in given.items():
         values = _values(f"{where}: {parameter}", protocol, parameter, value)
         if values is None:
             fixed[parameter] = value
         else:
             declared = space.get(parameter)
-            space[parameter] = Parameter(values, declared.when if declared else None)
+            space[parameter] = (
+                Parameter(values) if declared is None else replace(declared, values=values, joins=None)
+            )
     return Branch(name, name, constructed({}, fixed), space, lms)
 
 

@@ -13,14 +13,14 @@ from ...agents.demonstration import demo_of, worked_example
 from ...agents.retrieval import Retrieval, retrieval_settings
 from ...agents.seat import Seat, forget
 from ...agents.transcript import Task, Turn, all_agree
-from ...base.calls import metered
+from ...base.calls import ASKER, metered
 from ...base.errors import UserError, checked_whole
 from ...base.fence import cut, one_line
-from ...base.space import Choice, Parameter, Pick, Space, Whole
+from ...base.space import Choice, Parameter, Pick, Space, When, Whole
 from ...base.together import together
 from ...environment import Environment
 from ...reading.row import ResultRow
-from ...reading.voting import vote_among
+from ...reading.voting import Ties, vote_among
 from ...reports.team import team_report
 from ..declaration import Described, Plot, Protocol, comma_items, known_names, one_shot
 from ..program import Program, SeatTurns, distinct, prediction_of
@@ -52,12 +52,16 @@ class SupervisedTeam(Program):
         max_steps: most steps of one attempt; the paper studies 5, 8, 10 and 15.
         max_retries: the paper's value is 3. A single worker that cannot be sent back has no supervisor.
         demonstration: one-shot with a worked trace, `hotpotqa`; None is zero-shot.
+        tie_break: whose answer is taken where the supervisor could not be read twice and most workers share
+            none: `first`, `strongest:WORKER`, or `random`, with the question's id and `seed`.
+        seed: see `tie_break`.
         lms: LMs for seats: a worker's name or `supervisor`.
         sampling: LM settings of every seat; temperature 0 unless given.
 
     `decided_by` is `supervisor:WORKER`, `alone:WORKER` (no supervisor), `fallback:majority` or
     `fallback:first` (the supervisor could not be read twice: the answer most workers share, else the first
-    worker's), or `none`. `rounds` is 1 and the retries; a turn's `round` is the attempt of that worker.
+    worker's), `fallback:strongest` or `fallback:random` (as `tie_break` says), or `none`. `rounds` is 1 and
+    the retries; a turn's `round` is the attempt of that worker.
 
     Raises:
         UserError: no or unknown workers, no environment, or a limit out of range.
@@ -71,6 +75,8 @@ class SupervisedTeam(Program):
         max_steps: int = 8,
         max_retries: int = 3,
         demonstration: str | None = None,
+        tie_break: str = "first",
+        seed: int = 0,
         lms: Mapping[str, Any] | None = None,
         sampling: Mapping[str, Any] | None = None,
     ) -> None:
@@ -105,6 +111,7 @@ class SupervisedTeam(Program):
         self.demonstration = demonstration
         if demonstration is not None:
             self._demonstrate(demonstration)
+        self.ties = Ties.of(tie_break, names, seed, ("first", "strongest", "random"))
         self.retrieval = Retrieval(environment)
         self.assign(lms)
 
@@ -115,6 +122,7 @@ class SupervisedTeam(Program):
             "max_steps": self.max_steps,
             "max_retries": self.max_retries,
             "demonstration": self.demonstration,
+            **({} if self.ties == Ties() else self.ties.described()),
             "sampling": self.workers[0].act.predict.config,
             **retrieval_settings(self.retrieval),
         }
@@ -162,7 +170,7 @@ class SupervisedTeam(Program):
             turn, decision = await self._judge(seat, task, round, list(latest.values()))
             transcript.append(turn)
             if decision is None:
-                answer, decided_by = _fall_back(list(latest.values()), task)
+                answer, decided_by = _fall_back(list(latest.values()), task, self.ties)
                 break
             if decision.accept:
                 answer, decided_by = latest[decision.worker].answer, f"supervisor:{decision.worker}"
@@ -249,13 +257,15 @@ def _names(text: str, worker: str) -> bool:
     return [word for word in words if word not in ("the", "worker", "")] == [worker.casefold()]
 
 
-def _fall_back(latest: Sequence[Turn], task: Task) -> tuple[str | None, str]:
-    """The answer most workers share, else the first that there is."""
-    answers = [turn.answer for turn in latest]
-    vote = vote_among(answers, task.kind)
-    if vote.answer is not None and not vote.tied and vote.scores[vote.answer] > 1:
+def _fall_back(latest: Sequence[Turn], task: Task, ties: Ties) -> tuple[str | None, str]:
+    """The answer most workers share, else the first that there is, or which of the top ones `ties` takes."""
+    answers, names = [turn.answer for turn in latest], [turn.agent for turn in latest]
+    vote = vote_among(answers, task.kind, settle=ties.settle(ASKER.get().question, names))
+    if not vote.tied and vote.answer is not None and vote.scores[vote.answer] > 1:
         return vote.answer, "fallback:majority"
-    return next((answer for answer in answers if answer is not None), None), "fallback:first"
+    if ties.rule == "first":
+        return next((answer for answer in answers if answer is not None), None), "fallback:first"
+    return vote.answer, f"fallback:{ties.rule}"
 
 
 def _supervisor(name: str, signature: Any, workers: Sequence[str], sampling: Mapping[str, Any]) -> Seat:
@@ -278,6 +288,7 @@ _SPACE: Space = {
     "workers": Parameter(Pick(tuple(prompts.WORKERS), 1, 3, ordered=False, repeated=True)),
     "max_steps": Parameter(Choice((5, 8, 10, 15))),
     "max_retries": Parameter(Whole(0, 3)),
+    "tie_break": Parameter(Choice(("first", "random")), When("max_retries", above=0), default="first"),
     "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import time
 from typing import Any
 
 import pytest
@@ -318,3 +319,57 @@ def test_the_prediction_has_the_common_shape(scripted: Any) -> None:
     assert prediction.usage["calls"] == 2
     assert [turn["agent"] for turn in prediction.transcript] == ["intuitive", "reasoner"]
     assert prediction.transcript[0]["text"] == "argument 1 of intuitive"
+
+
+# A blind opening --------------------------------------------------------------------------------------------
+
+
+def test_in_a_blind_opening_nobody_sees_the_round_and_all_are_asked_at_once(scripted: Any) -> None:
+    scripted.delay = 0.2
+    program = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=2, opening="blind")
+    began = time.monotonic()
+    prediction = run(scripted, program, intuitive=["A"], reasoner=["B"])
+    assert time.monotonic() - began < 0.75  # three calls one after the other, not four
+    seen = {
+        (role_of(body), len(re.findall(r"argument \d of", body["messages"][-1]["content"])))
+        for body in scripted.bodies
+    }
+    assert seen == {("intuitive", 0), ("reasoner", 0), ("intuitive", 2), ("reasoner", 3)}
+    assert [turn.get("blind", False) for turn in prediction.transcript] == [True, True, False, False]
+    assert program.describe()["opening"] == "blind"
+
+
+def test_a_blind_dialogue_is_replayed_as_such_and_no_other_becomes_one(scripted: Any) -> None:
+    roles = ["intuitive", "reasoner"]
+    blind = run(
+        scripted,
+        fm.Deliberation(roles, "majority", 2, opening="blind"),
+        intuitive=["A", "B"],
+        reasoner=["B"],
+    )
+    short = replay(blind, max_rounds=1, tie_break="majority", opening="blind")
+    shorter = run(
+        scripted, fm.Deliberation(roles, "majority", 1, opening="blind"), intuitive=["A"], reasoner=["B"]
+    )
+    assert (short.answer, short.decided_by, short.transcript[0]["blind"]) == ("A", "majority", True)
+    assert short.answers == shorter.answers
+    assert short.usage["calls"] == shorter.usage["calls"] == 2
+    in_turn = run(scripted, fm.Deliberation(roles, "majority", 2), intuitive=["A"], reasoner=["B"])
+    with pytest.raises(fm.UserError, match=r"began in turn.*run it with opening='blind'"):
+        replay(in_turn, opening="blind")
+    with pytest.raises(fm.UserError, match="began blind"):
+        replay(blind, opening="in_turn")
+
+
+def test_blind_answers_are_no_conformity(scripted: Any) -> None:
+    reports = {}
+    for opening in ("in_turn", "blind"):
+        program = fm.Deliberation(["intuitive", "reasoner"], "majority", 1, opening=opening)
+        scripted.reply = script(intuitive=["A"], reasoner=["A"])
+        asked = [fm.Question(id="q", answer="A", **QUESTION)]
+        lm = fm.lm("openai/scripted", api_base=scripted.url)
+        found = fm.evaluate(program, asked, lm=lm, tracking=False, cache=False, progress=False)
+        reports[opening] = found.summary.report
+    assert reports["in_turn"]["conformity"]["rate"] == 1
+    assert "conformity" not in reports["blind"]
+    assert (reports["blind"]["blind"], reports["in_turn"].get("blind")) == (1, None)

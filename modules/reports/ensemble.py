@@ -1,0 +1,55 @@
+"""What an ensemble's rows say: its members one by one, how often they agree, and what their vote is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+from typing import Any
+
+from ..agents.transcript import all_agree
+from ..reading.row import ResultRow
+from .counting import Figures, Reading
+
+
+def ensemble_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
+    """Sum up the votes of an Ensemble (Agents of Commonsense, section 4.2.2, and more).
+
+    Args:
+        rows: rows of `results.jsonl`; read once, only counters are held.
+
+    Returns nested dicts with text keys; rates are floats in 0 … 1, counts are ints, and a rate over nothing
+    is left out. Rows with an error count in `errors`; all else is about the others, `questions`:
+
+    - `accuracy` of the vote
+    - `member_accuracy`, of each
+    - `agreement`: `all` and `FIRST-SECOND` for each pair; an abstention agrees with none
+    - `best_member`: its name, the first of equally good ones; `gain`, the vote's accuracy less this member's
+    - `ceiling`: the share of questions that any member had right; `lost`, that share less the vote's accuracy
+    - `decided_by`: `count` and `accuracy` for each way of deciding
+    - `calls_per_question`, `prompt_tokens_per_question`, `completion_tokens_per_question`
+    """
+    figures = Figures()
+    for row in rows:
+        if not figures.finished(row):
+            continue
+        correct, reading = bool(row["correct"]), Reading(row)
+        said = {str(turn["agent"]): turn["answer"] for turn in row["transcript"]}
+        right = {name: reading.right(answer) for name, answer in said.items()}
+        figures.mean(correct, "accuracy")
+        for name in said:
+            figures.mean(right[name], "member_accuracy", name)
+        figures.mean(all_agree(list(said.values()), row["kind"]), "agreement", "all")
+        for one, other in combinations(said, 2):
+            figures.mean(reading.same(said[one], said[other]), "agreement", f"{one}-{other}")
+        figures.mean(any(right.values()), "ceiling")
+        figures.count(1, "decided_by", str(row["decided_by"]), "count")
+        figures.mean(correct, "decided_by", str(row["decided_by"]), "accuracy")
+        figures.usage(row)
+    found = figures.report()
+    members: dict[str, float] = found.get("member_accuracy", {})
+    if members:
+        best = max(members, key=members.__getitem__)
+        found["best_member"] = best
+        found["gain"] = found["accuracy"] - members[best]
+        found["lost"] = found["ceiling"] - found["accuracy"]
+    return found

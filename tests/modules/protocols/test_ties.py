@@ -1,0 +1,192 @@
+"""Ties: every protocol that votes has a rule for them, which users choose and studies search."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import folkmoot as fm
+from folkmoot.modules.protocols.registry import PROTOCOLS
+from folkmoot.modules.reading.voting import Ties, vote_among
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+CHOICES = {"A": "bank", "B": "library", "C": "mall"}
+
+
+def questions(n: int) -> list[fm.Question]:
+    return [fm.Question(id=f"q{i}", question=f"Question {i}?", choices=CHOICES, answer="B") for i in range(n)]
+
+
+def winner(answers: Sequence[str], ties: Ties, **known: Any) -> str | None:
+    names = [f"m{i}" for i in range(len(answers))]
+    return vote_among(answers, "choice", settle=ties.settle("q", names, known.get("weights"))).answer
+
+
+def test_each_rule_takes_its_own_of_the_tied_answers() -> None:
+    tied = ["A", "B", "B", "A"]
+    assert winner(tied, Ties()) == "A"
+    assert winner(tied, Ties("weight"), weights=[1, 1, 3, 2]) == "B"
+    assert winner(tied, Ties("weight"), weights=[3, 1, 3, 2]) == "A"  # equally heavy: the one given first
+    assert winner(tied, Ties("strongest", "m2")) == "B"
+    assert winner(["A", "B", "C", "B", "A"], Ties("strongest", "m2")) == "A"  # not among the tied
+    drawn = {winner(tied, Ties("random", seed=seed)) for seed in range(20)}
+    assert drawn == {"A", "B"}
+
+
+@given(st.lists(st.sampled_from("ABC"), min_size=1, max_size=7), st.integers(0, 5))
+def test_no_rule_touches_what_is_not_tied_and_all_take_a_leading_answer(
+    answers: list[str], seed: int
+) -> None:
+    plain = vote_among(answers, "choice")
+    rules = [Ties("weight"), Ties("strongest", "m0"), Ties("random", seed=seed)]
+    for ties in rules:
+        found = winner(answers, ties, weights=[1.0] * len(answers))
+        assert found in plain.leading
+        assert plain.tied or found == plain.answer
+
+
+def ensemble(scripted: Any, answers: str, **settings: Any) -> fm.Ensemble:
+    """Members that always give these answers, each by an LM of its own."""
+
+    def reply(body: dict[str, Any]) -> str:
+        return json.dumps({"answer": answers[int(body["model"].removeprefix("m"))]})
+
+    scripted.reply = reply
+    members = [fm.SingleAgent(lm=fm.lm(f"openai/m{i}", api_base=scripted.url)) for i in range(len(answers))]
+    return fm.Ensemble(members, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "right"),
+    [
+        ({}, 0),
+        ({"tie_break": "strongest:simple.2"}, 4),
+        ({"tie_break": "weight", "weights": [1, 2, 3, 1]}, 4),
+        ({"vote": "weighted", "weights": [3, 1, 3, 1], "tie_break": "strongest:simple.1"}, 4),
+        ({"vote": "weighted", "weights": [3, 1, 3, 1]}, 0),
+    ],
+)
+def test_an_ensembles_ties_go_as_its_rule_says_and_its_report_says_what_the_vote_is_worth(
+    scripted: ScriptedServer, settings: dict[str, Any], right: int
+) -> None:
+    program = ensemble(scripted, "ABBA", **settings)
+    run = fm.evaluate(program, questions(4), lm=None, tracking=False, cache=False, progress=False)
+    report = run.summary.report
+    assert run.summary.counts["correct"] == right
+    assert report["member_accuracy"] == {"simple.0": 0, "simple.1": 1, "simple.2": 1, "simple.3": 0}
+    assert report["agreement"]["all"] == 0
+    assert report["agreement"]["simple.1-simple.2"] == 1
+    assert report["agreement"]["simple.0-simple.1"] == 0
+    assert (report["best_member"], report["gain"]) == ("simple.1", right / 4 - 1)
+    assert (report["ceiling"], report["lost"]) == (1, 1 - right / 4)
+
+
+def test_a_drawn_tie_is_the_seeds_and_the_questions_own(scripted: ScriptedServer) -> None:
+    def answers(seed: int, concurrency: int) -> list[str]:
+        program = ensemble(scripted, "AB", tie_break="random", seed=seed)
+        run = fm.evaluate(
+            program, questions(12), tracking=False, cache=False, concurrency=concurrency, progress=False
+        )
+        return [row["answer"] for row in run.rows]
+
+    assert answers(0, 1) == answers(0, 8) != answers(1, 8)
+    assert set(answers(0, 8)) == {"A", "B"}
+
+
+def test_the_votes_of_recorded_rows_are_those_that_were_cast(scripted: ScriptedServer) -> None:
+    program = ensemble(scripted, "AB", tie_break="random", seed=3)
+    run = fm.evaluate(program, questions(12), tracking=False, cache=False, progress=False)
+    replays = PROTOCOLS["ensemble"].replays
+    assert replays is not None
+    rows: list[Mapping[str, Any]] = list(run.rows)
+    told = replays.tell(rows, {"vote": "majority", "tie_break": "random", "seed": 3})
+    assert told is not None
+    assert [one.answer for one in told if one] == [row["answer"] for row in rows]
+
+
+def test_samples_that_are_tied(scripted: ScriptedServer) -> None:
+    scripted.reply = lambda body: json.dumps({"reasoning": "so", "answer": "AB"[len(scripted.bodies) % 2]})
+    kinds = set()
+    for seed in range(8):
+        program = fm.SingleAgent("self_consistency", samples=2, tie_break="random", seed=seed)
+        program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
+        found = program(question="Where?", choices=CHOICES)
+        assert found.tied
+        kinds.add(found.answer == found.leading[0])
+    assert kinds == {True, False}
+    with pytest.raises(fm.UserError, match="answers once"):
+        fm.SingleAgent("cot", tie_break="random")
+
+
+def test_a_teams_fallback_and_a_deliberations_majority_have_a_rule(
+    scripted: ScriptedServer, tmp_path: Any
+) -> None:
+    def answered(body: dict[str, Any]) -> str:
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        said = "B" if "strict order" in str(body["messages"][-1]["content"]) else "A"
+        return json.dumps({name: said if name == "answer" else "so" for name in fields})
+
+    scripted.reply = answered
+    found = set()
+    for rule in ("majority", "majority:strongest=reasoner"):
+        talk = fm.Deliberation(["intuitive", "reasoner"], tie_break=rule, max_rounds=1)
+        talk.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
+        said = talk(question="Where?", choices=CHOICES)
+        found.add((said.decided_by, said.answer))
+    assert found == {("majority", "A"), ("majority:strongest=reasoner", "B")}
+    assert fm.Deliberation(["critic"], "majority:first").describe()["tie_break"] == "majority"
+
+    def acted(body: dict[str, Any]) -> str:
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        said = "bold" if "explore boldly" in str(body["messages"][-1]["content"]) else "calm"
+        known = {"action": f"Finish[{said}]", "decision": "unsure", "worker": "nobody"}
+        return json.dumps({name: known.get(name, "so") for name in fields})
+
+    pages = tmp_path / "pages.jsonl"
+    pages.write_text(json.dumps({"title": "Soup", "text": "Soup is hot."}) + "\n")
+    scripted.reply = acted
+    team = fm.SupervisedTeam(
+        ["bold", "cautious"], fm.CorpusEnvironment(pages), tie_break="strongest:cautious"
+    )
+    team.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
+    said = team(question="What is hot?")
+    assert (said.answer, said.decided_by) == ("calm", "fallback:strongest")
+
+
+def test_causal_consistency_takes_the_first_of_equally_frequent_answers_where_it_is_told() -> None:
+    for rule in ("first", "strongest:reasoner.1"):
+        program = fm.CausalConsistency(3, 0, tie_break=rule)
+        assert program.describe()["tie_break"] == rule
+    assert "tie_break" not in fm.CausalConsistency(3, 0).describe()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: fm.Ensemble(["cot"], tie_break="last"), "no rule 'last' for ties: choose first or weight"),
+        (lambda: fm.Ensemble(["cot"], tie_break="strongest"), "no rule 'strongest'"),
+        (lambda: fm.Ensemble(["cot"], tie_break="strongest:simple"), "'simple' does not vote.*among cot"),
+        (lambda: fm.Ensemble(["cot"], tie_break="random", seed="x"), "seed is 'x'"),
+        (lambda: fm.CausalConsistency(tie_break="weight"), "no rule 'weight' for ties"),
+        (lambda: fm.Deliberation(["critic"], "majority:weight"), "no rule 'weight' for ties"),
+        (lambda: fm.Deliberation(["critic"], opening="loud"), "no opening 'loud': choose in_turn or blind"),
+    ],
+)
+def test_what_is_no_rule_is_named(make: Any, words: str) -> None:
+    with pytest.raises(fm.UserError, match=words):
+        make()
+
+
+def test_a_rule_that_is_the_default_changes_no_program() -> None:
+    for plain, told in (
+        (fm.Ensemble(["cot", "simple"]), fm.Ensemble(["cot", "simple"], tie_break="first")),
+        (fm.SingleAgent("self_consistency"), fm.SingleAgent("self_consistency", tie_break="first", seed=4)),
+        (fm.Deliberation(["critic"]), fm.Deliberation(["critic"], opening="in_turn", seed=4)),
+        (fm.CausalConsistency(), fm.CausalConsistency(tie_break="random")),
+    ):
+        assert plain.describe() == told.describe()
