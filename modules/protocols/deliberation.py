@@ -352,7 +352,7 @@ def checked_tie_break(tie_break: str, roles: Sequence[str]) -> str:
     return ":".join([name, *role])
 
 
-def _ties(tie_break: str, roles: Sequence[str], seed: Any, question: str) -> Settle | None:
+def _ties(tie_break: str, roles: Sequence[str], seed: Any, question: str | None) -> Settle:
     """What settles a tied vote under a tie-break that votes."""
     name, _, rule = tie_break.partition(":")
     votes = TIE_BREAKS[name].votes and rule

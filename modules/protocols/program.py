@@ -153,7 +153,8 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     def reseed(self, seed: int) -> None:
         """Draw with another seed, where this program draws anything."""
-        own, ties = vars(self), vars(self).get("ties")
+        own = self.__dict__
+        ties = own.get("ties")
         if "seed" in own:
             own["seed"] = seed
         elif isinstance(ties, Ties) and ties.rule == "random":
