@@ -7,7 +7,7 @@ MYPY_ROOT := $(VENV)/mypy-root
 # Else each process that the tests start would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-nightly test-slow test-ray lint types bench bench-fast api samples clean
+.PHONY: demo test test-nightly test-slow test-ray lint types bench bench-fast api site samples clean
 
 $(VENV)/.installed-local: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,10 @@ $(VENV)/.installed-bench: $(VENV)/.installed-test
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(PYTHON) -m venv $(VENV)/bench-inspect
 	$(VENV)/bench-inspect/bin/pip install --quiet --disable-pip-version-check inspect-ai 'openai>=3.4'
+	touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed-test
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	touch $@
 
 demo: $(VENV)/.installed-local
@@ -62,6 +66,10 @@ bench-fast: $(VENV)/.installed-test
 
 api: $(VENV)/.installed-test
 	$(BIN)/python docs/make_api.py
+
+# The pages of docs/ as a site, in build/site.
+site: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 samples: $(VENV)/.installed-test
 	$(BIN)/python tools/check_samples.py
