@@ -57,6 +57,8 @@ class MlflowTracker(Tracker):
     See `start_tracking` for the arguments.
     """
 
+    run_id: str | None = None
+
     def __init__(
         self,
         run: Mapping[str, Any],
@@ -66,7 +68,7 @@ class MlflowTracker(Tracker):
         keep: Any = None,
         key: str | None = None,
     ) -> None:
-        self.run_id: str | None = run.get("mlflow_run_id")
+        self.run_id = run.get("mlflow_run_id")
         self._manifest = dict(run)
         self._run: dict[str, Any] = scrubbed(run)
         self._folder = folder

@@ -122,11 +122,11 @@ def send_traces(client: MlflowClient, run_id: str, folder: Path) -> None:
 def sending(client: MlflowClient, run_id: str, folder: Path) -> Iterator[None]:
     """Do what `send_traces` does, a few traces for each item."""
     path, end, seen = folder / TRACES, 0, set[str]()
-    experiment, program = "", _program(folder)
+    experiment, program = "", program_in(folder)
     while True:
         with alone(folder), quiet():
             start = max(end, _offset(folder, run_id))
-            batch, end = _few(read_traces(path, start), start)
+            batch, end = few_traces(read_traces(path, start), start)
             if not batch:
                 break
             experiment = experiment or str(client.get_run(run_id).info.experiment_id)
@@ -195,7 +195,7 @@ def _log(client: MlflowClient, experiment: str, run_id: str, traces: Sequence[Se
     client.link_traces_to_run([spans[0].trace_id for spans in traces], run_id)
 
 
-def _few(known: Iterable[tuple[Record, int]], start: int) -> tuple[list[Record], int]:
+def few_traces(known: Iterable[tuple[Record, int]], start: int) -> tuple[list[Record], int]:
     """The first traces of those given with the place after each, and the place after the last of them."""
     batch: list[Record] = []
     end = start
@@ -236,7 +236,7 @@ def _left(client: MlflowClient, experiment: str, run_id: str, path: Path) -> set
     return set(wanted.values())
 
 
-def _program(folder: Path) -> str:
+def program_in(folder: Path) -> str:
     """What the run's questions were asked of, which names the span of each."""
     described = (read_object(folder / MANIFEST) or {}).get("program")
     return str(described.get("program", "question")) if isinstance(described, dict) else "question"

@@ -1,4 +1,4 @@
-"""A traced question as MLflow spans: the question, each agent's turns, and each LM call."""
+"""A traced question as spans: the question, each agent's turns, and each LM call."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .values import scrubbed
 
 if TYPE_CHECKING:
     from mlflow.entities import Span
+    from opentelemetry.sdk.trace import ReadableSpan
 
 LONGEST_NAME = 200
 _NOT_SAID = ("agent", "round", "usage", "step")
@@ -28,7 +29,14 @@ def trace_id(run_id: str, question: str) -> str:
 
 
 def spans_of(record: Mapping[str, Any], run_id: str, program: str) -> list[Span]:
-    """The spans of a line of `traces.jsonl`, the root first."""
+    """The spans of a line of `traces.jsonl` for MLflow, the root first."""
+    from mlflow.entities import Span
+
+    return [Span(one) for one in otel_spans(record, run_id, program)]
+
+
+def otel_spans(record: Mapping[str, Any], run_id: str, program: str) -> list[ReadableSpan]:
+    """The spans of a line of `traces.jsonl` with MLflow's attributes, the root first."""
     record = scrubbed(record)
     row = record["row"]
     made = _Spans(trace_number(run_id, row["id"]))
@@ -118,7 +126,7 @@ class _Spans:
     root = 0
 
     def __init__(self, number: int) -> None:
-        self.spans: list[Span] = []
+        self.spans: list[ReadableSpan] = []
         self._number = number
 
     def add(
@@ -133,7 +141,6 @@ class _Spans:
         attributes: Mapping[str, Any],
     ) -> int:
         """Add a span and give its place, which its children name as `parent`."""
-        from mlflow.entities import Span
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import Status, StatusCode
@@ -155,7 +162,7 @@ class _Spans:
             status=Status(StatusCode.ERROR, error) if error else Status(StatusCode.OK),
             resource=Resource({}),
         )
-        self.spans.append(Span(span))
+        self.spans.append(span)
         return len(self.spans) - 1
 
     def _context(self, place: int) -> Any:

@@ -1,4 +1,4 @@
-"""Begins runs in the sink that is in use: MLflow's."""
+"""Begins runs in the sinks that are in use: MLflow's, and an OTLP endpoint where the environment has one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .mlflow_sink import MlflowTracker, attach
+from .otlp import OtlpTracker, otlp_endpoint
 from .uploads import Tracker
 
 
@@ -33,7 +34,10 @@ def start_tracking(
     """
     tracker = MlflowTracker(run, folder, traces=traces, keep=keep, key=key)
     tracker.open()
-    return tracker
+    endpoint = otlp_endpoint() if folder is not None else None
+    if folder is None or endpoint is None:
+        return tracker
+    return OtlpTracker(tracker, endpoint, folder, str(run.get("tracking_key") or run["program_hash"]), keep)
 
 
 def add_to_runs(run_ids: Sequence[str], path: Path) -> str | None:

@@ -92,12 +92,12 @@ class ModelUpload:
 
 
 class Tracker:
-    """One run in a sink; this one has none, and logs nothing. No method raises, and `live` does not wait.
+    """One run in a sink; this one has none, and logs nothing. No method raises, and `live` does not wait."""
 
-    `run_id` is the run's name there as soon as it has one.
-    """
-
-    run_id: str | None = None
+    @property
+    def run_id(self) -> str | None:
+        """The run's name in MLflow, as soon as it has one."""
+        return None
 
     def live(self, make: Callable[[], Upload]) -> None:
         """Log how the run stands, every few seconds at most; `make` is called only when it is time."""
