@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from .answers import (
     LogAnswer,
@@ -22,8 +23,19 @@ from .kept import KEPT, with_kept
 
 
 def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
-    """The answer is the last extracted value, or the last of what was said where nothing was extracted."""
+    """The answer is the last extracted value, or the last of what was said where nothing was extracted.
+
+    A sample has a row for each metric of its evaluation; the metric of the first row says what is right.
+    """
+    metrics: dict[tuple[Any, ...], Any] = {}
+    asked_before: set[int] = set()
     for where, row in json_lines(path):
+        evaluation = str(row.get("model_id")), str(row.get("evaluation_name"))
+        metric, sample = row.get("evaluation_result_id"), hash((*evaluation, str(row.get("sample_id"))))
+        if metrics.setdefault(evaluation, metric) != metric and sample in asked_before:
+            continue
+        if metric is not None:
+            asked_before.add(sample)
         asked, output, judged, usage, took = (
             log_object(row.get(name), name, where)
             for name in ("input", "output", "evaluation", "token_usage", "performance")

@@ -21,6 +21,7 @@ from .answers import (
     log_amount,
     log_count,
     log_fault,
+    log_list,
     log_name,
     log_object,
     log_text,
@@ -93,7 +94,7 @@ def _fill(
     for name in members if attached else ():
         if name.startswith(f"{home}/attachments/"):
             where = f"{path}, {name}"
-            part = json_value(_member(packed, members, name, path), where)
+            part = log_list(json_value(_member(packed, members, name, path), where), "attachments", where)
             first = log_count(Path(name).stem, "attachments", where) or 0
             texts |= {str(at): text for at, text in enumerate(part, first)}
     sample["attachments"] = texts
@@ -121,7 +122,8 @@ def _sample(row: Mapping[str, Any], header: Mapping[str, Any], where: str) -> Lo
         text = log_text(value)
         return log_text(attached.get(text.removeprefix(REFERS), text)) if text else None
 
-    scorers = [one.get("name") for one in told.get("scorers") or () if isinstance(one, Mapping)]
+    named = log_list(told.get("scorers"), "scorers", where)
+    scorers = [one.get("name") for one in named if isinstance(one, Mapping)]
     scores = log_object(row.get("scores"), "scores", where)
     problem = row.get("error")
     error = log_text(problem.get("message") if isinstance(problem, Mapping) else problem)

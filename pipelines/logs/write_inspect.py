@@ -14,7 +14,7 @@ from ...modules.base.calls import UsageFields
 from ...modules.reading.row import ResultRow
 from ..base.journal import to_json
 from ..runs.traces import TRACES, read_traces
-from ..tracking.values import scrubbed, with_ends
+from ..tracking.values import scrubbed
 from .exported import RunSaid, asked_text, turn_text
 from .kept import KEPT, kept_of
 
@@ -43,18 +43,19 @@ def write_inspect(said: RunSaid, folder: Path, name: str) -> list[Path]:
 def _write(packed: zipfile.ZipFile, said: RunSaid) -> None:
     def add(name: str, value: Any) -> None:
         # Without a time of its own: the same run makes the same file.
-        packed.writestr(zipfile.ZipInfo(name), to_json(value), zipfile.ZIP_DEFLATED)
+        raw = value if isinstance(value, bytes) else to_json(value)
+        packed.writestr(zipfile.ZipInfo(name), raw, zipfile.ZIP_DEFLATED)
 
     places, times = _traced(said.run.folder / TRACES)
-    summaries, total = [], 0
+    summaries: list[bytes] = []
     for row in said.rows():
         sample = _sample(said, row, places.get(row["id"]))
         add(f"samples/{row['id']}_epoch_1.json", sample)
-        summaries.append(_summary(sample))
-        total += 1
+        summaries.append(to_json(_summary(sample)))
+    total = len(summaries)
     start = {"version": 2, "eval": _eval(said, total), "plan": {"name": "plan", "steps": [], "config": {}}}
     add("_journal/start.json", start)
-    add("summaries.json", summaries)
+    add("summaries.json", b"[" + b",".join(summaries) + b"]")
     summary = said.run.summary
     usage = _usage(summary.usage)
     add(
@@ -78,9 +79,8 @@ def _write(packed: zipfile.ZipFile, said: RunSaid) -> None:
 
 def _eval(said: RunSaid, samples: int) -> dict[str, Any]:
     about = said.about
-    number = hashlib.sha256(
-        to_json([about["program_hash"], about["data_fingerprint"], said.model])
-    ).hexdigest()
+    parts = [about["program_hash"], about["data_fingerprint"], said.model, said.metric, said.run.folder.name]
+    number = hashlib.sha256(to_json(parts)).hexdigest()
     lms = list(about["lms"].values())
     chosen = (lms[0].get("settings") or {}) if len(lms) == 1 else {}
     return {
@@ -121,13 +121,14 @@ def _metric(name: str, score: Mapping[str, float]) -> str:
 
 
 def _scored(name: str, score: Mapping[str, float]) -> dict[str, Any]:
-    ends = with_ends(_metric(name, score), score)
+    metric = _metric(name, score)
+    ends = {end: score[end] for end in ("low", "high")}
     return {
         "name": name,
         "scorer": name,
         "scored_samples": score["n"],
         "unscored_samples": 0,
-        "metrics": {one: {"name": one, "value": value} for one, value in ends.items()},
+        "metrics": {metric: {"name": metric, "value": score["value"], "metadata": ends}},
     }
 
 

@@ -235,6 +235,35 @@ def test_chunked_and_json_logs_of_inspect(name: str) -> None:
     assert (first["answer"], first["usage"]["prompt_tokens"]) == ("The answer is 3", 9)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"eval": 3},
+        {"eval": {"model": "m", "task": "t", "scorers": 7}},
+        {"samples": 3},
+        {"samples": [3]},
+        {"samples": [{"id": 1, "scores": 5}]},
+        {"samples": [{"id": 1, "scores": {"s": {"value": {"a": 1}}}, "attachments": [1]}]},
+        {
+            "samples": [
+                {"id": 1, "scores": {"s": {"value": 1}}, "metadata": {"folkmoot": {"row": {"usage": 1}}}}
+            ]
+        },
+    ],
+)
+def test_damaged_json_logs_of_inspect_are_refused_in_a_sentence(
+    changed: dict[str, Any], tmp_path: Path
+) -> None:
+    sample = {"id": 1, "output": {"completion": "x"}, "scores": {"s": {"value": "C"}}}
+    log = {"status": "success", "eval": {"model": "m", "task": "t"}, "samples": [sample]}
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(log))
+    assert fm.import_log(path).runs["m"].accuracy == 1.0
+    path.write_text(json.dumps(log | changed))
+    with pytest.raises(fm.UserError, match=r"log\.json"):
+        fm.import_log(path)
+
+
 def test_a_log_of_inspect_without_samples_says_so(tmp_path: Path) -> None:
     path = tmp_path / "log.json"
     path.write_text(json.dumps({"status": "success", "eval": {"task": "t"}, "results": {}}))
@@ -320,6 +349,13 @@ def test_rows_of_every_eval_ever(tmp_path: Path) -> None:
     }
     found = fm.import_log(lines(tmp_path / "talk_samples.jsonl", [several])).runs["org/model"].rows[0]
     assert (found["answer"], found["transcript"][0]["text"], found["correct"]) == ("four", "four", True)
+    # A row for each metric, of which the first counts; the same metric twice is a fault.
+    first, second = ({**row, "evaluation_result_id": name} for name in ("accuracy", "brevity"))
+    second["evaluation"] = {"score": 0.0, "is_correct": False}
+    metrics = lines(tmp_path / "metrics_samples.jsonl", [first, second, first | {"sample_id": "8"}])
+    assert [one["correct"] for one in fm.import_log(metrics).runs["org/model"].rows] == [True, True]
+    with pytest.raises(fm.UserError, match="has answered '7' before"):
+        fm.import_log(lines(tmp_path / "twice_samples.jsonl", [first, first]))
 
 
 def test_results_of_promptfoo(tmp_path: Path) -> None:
