@@ -83,6 +83,8 @@ def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
         match = _OPTION.fullmatch(name.strip())
         if match:
             groups.setdefault(_squeezed(match["of"] or ""), {})[name] = match["label"].upper()
+    if "" in groups:
+        groups[""] = _lettered(groups[""])
     sound = []
     for of, labels in groups.items():
         if len(labels) > 1 and {"A", "0", "1"} & set(labels.values()):
@@ -100,6 +102,18 @@ def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
     if strict and not found and len(others) > 1:
         raise _unlike(others, "in no order that is said")
     return found
+
+
+def _lettered(bare: dict[str, str]) -> dict[str, str]:
+    """Without columns whose names happen to be letters, such as `n`: of another case, or far behind."""
+    first = next((name for name, label in bare.items() if label == "A"), None)
+    found, last = set(), "A"
+    for label, name in sorted((label, name) for name, label in bare.items()):
+        same = first is None or label in ("A", last) or name.islower() == first.islower()
+        if first is None or label.isdigit() or (same and ord(label) - ord(last) <= 2):
+            found.add(name)
+            last = label if label.isalpha() else last
+    return {name: label for name, label in bare.items() if name in found}
 
 
 def _unlike(names: Iterable[str], why: str) -> UserError:

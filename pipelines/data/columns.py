@@ -119,10 +119,11 @@ class Columns:
     def _fields(
         self, cells: dict[str, Any], sources: Mapping[str, str], options: Mapping[str, str]
     ) -> dict[str, Any]:
+        cells = {name: _plain(cell, name) for name, cell in cells.items()}
         fields = {field: self._value(field, cells[source]) for field, source in sources.items()}
         fields["choices"] = _shaped(fields.get("choices"))
         if options:
-            texts = ((label, self._emptied(_plain(cells[name]), _EMPTY)) for name, label in options.items())
+            texts = ((label, self._emptied(cells[name], _EMPTY)) for name, label in options.items())
             fields["choices"] = {label: text for label, text in texts if text not in (None, "")} or None
             if fields["choices"] is None and (self._kind or fields.get("kind")) in (None, "choice"):
                 raise UserError(f"no option in {', '.join(options)}; add them, or say the row's kind")
@@ -231,7 +232,6 @@ class Columns:
         return sources, options
 
     def _value(self, field: str, value: Any, *, parse: bool = True) -> Any:
-        value = _plain(value)
         if parse and field in ("id", "context", "choices", "kind", "meta"):
             value = self._emptied(value, _NONE)
         if field not in ("choices", "context", "meta") or not (self._cells or field == "choices"):
@@ -455,16 +455,16 @@ def _parsed(text: str) -> Any:
             raise error from None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, column: str) -> Any:
     """`value` with only what JSON can hold: not-a-number cells are empty, dates and decimals become text."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if isinstance(value, dict):
-        return {key: _plain(member) for key, member in value.items()}
+        return {key: _plain(member, column) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(member) for member in value]
+        return [_plain(member, column) for member in value]
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(value, date | time):
@@ -472,8 +472,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return str(value)
     if hasattr(value, "tolist"):  # NumPy's scalars and arrays
-        return _plain(value.tolist())
-    raise UserError(f"a value of type {type(value).__name__} cannot be used; leave that column out")
+        return _plain(value.tolist(), column)
+    kind = type(value).__name__
+    raise UserError(f"a value of type {kind} in {column!r} cannot be used; leave that column out")
 
 
 def _without_empty(value: dict[str, Any]) -> dict[str, Any]:

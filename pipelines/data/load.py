@@ -514,7 +514,7 @@ def content_id(question: Question) -> str:
 
 def _mixed(reading: Understood, kind: str | None) -> str:
     """Words on kinds that differ from row to row, where nobody said so."""
-    kinds = Counter(question.kind for question in reading.questions)
+    kinds = Counter(question.kind for question in reading.questions if question.answer is not None)
     if kind is not None or reading.spec is not None or len(kinds) < 2:
         return ""
     return " and ".join(f"{counted(count, 'row')} as {name}" for name, count in kinds.items()) + (

@@ -139,8 +139,11 @@ def _members(given: Iterable[Any], name: str) -> Iterator[TableRow]:
 
 
 def _frame(frame: Any, name: str) -> Iterator[TableRow]:
-    if frame.index.name is not None and frame.index.name not in frame.columns:
-        frame = frame.reset_index()  # an index with a name is a column that was set aside
+    named = [level for level in frame.index.names if level is not None and level not in frame.columns]
+    if named:
+        frame = frame.reset_index(named)  # what has a name in an index is a column that was set aside
+    for column in frame.columns[[str(kind) in ("float16", "float32") for kind in frame.dtypes]]:
+        frame = frame.assign(**{column: frame[column].astype(str).astype(float)})  # 1.1, not 1.10000002384
     header = _header([str(column) for column in frame.columns], name)
     for start in range(0, len(frame), _BATCH):
         part = frame.iloc[start : start + _BATCH]

@@ -317,7 +317,7 @@ def test_bad_files(tmp_path: Path) -> None:
     (tmp_path / "empty.parquet").write_bytes(b"")
     assert "empty.parquet" in refusal(tmp_path / "empty.parquet")
     pd.DataFrame({"id": ["a"], "question": ["A?"], "raw": [b"\x00"]}).to_parquet(tmp_path / "bytes.parquet")
-    assert "row 1: a value of type bytes" in refusal(tmp_path / "bytes.parquet")
+    assert "row 1: a value of type bytes in 'raw'" in refusal(tmp_path / "bytes.parquet")
     path = write(tmp_path / "data.jsonl", ROWS)
     assert "no split 'test'" in refusal(path, split="test")
     assert "unknown field 'q'" in refusal(path, columns={"q": "question"})

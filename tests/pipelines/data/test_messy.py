@@ -216,6 +216,31 @@ def test_cells_of_frames(tmp_path: Path) -> None:
     assert load(frame.assign(key=["a", "b", "c"]).set_index("key"), columns={"id": "key"})[1].id == "b"
 
 
+def test_frames_with_columns_set_aside_narrow_numbers_and_what_cannot_be_read() -> None:
+    frame = pd.DataFrame({"question": ["How much?", "And then?"], "answer": [1.1, None], "topic": ["a", "b"]})
+    for index in ("question", ["question", "topic"]):
+        first, _ = load(frame.set_index(index))
+        assert (first.question, first.answer, first.meta["topic"]) == ("How much?", "1.1", "a")
+    assert load(frame.astype({"answer": "float32"}))[0].answer == "1.1"
+    assert load(frame.set_index(pd.MultiIndex.from_tuples([(1, 2), (1, 3)])))[0].answer == "1.1"
+    assert "a value of type Timedelta in 'took' cannot be used" in refusal(
+        frame.assign(took=pd.to_timedelta([1, 2], unit="h"))
+    )
+
+
+def test_letters_that_are_no_options_are_columns_of_their_own() -> None:
+    row = {"question": SOUP, "A": "a sieve", "B": "a flask", "answer": "B"}
+    for letter in "nxZ":
+        (question,) = load([row | {letter: 3}])
+        assert (list(question.choices), question.meta[letter]) == (["A", "B"], 3)
+    assert list(load([row | {"C": "a pot", "D": "a cup", "e": 1}])[0].choices) == ["A", "B", "C", "D"]
+
+
+def test_rows_without_an_answer_are_of_no_other_kind(caplog: pytest.LogCaptureFixture) -> None:
+    load([{"question": "How many?", "answer": 3}, {"question": "And then?", "answer": None}])
+    assert "if they are of one kind" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
