@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import ctypes
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
@@ -34,6 +36,11 @@ class _SharedLoop:
         self._context: AbstractContextManager[BlockingPortal] | None = None
         self._portal: BlockingPortal | None = None
 
+    def forget(self) -> None:
+        """In a forked process, which has no thread but its own: start another loop when one is needed."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._context))  # collected, it would wait for its thread
+        self._lock, self._context, self._portal = threading.Lock(), None, None
+
     def portal(self) -> BlockingPortal:
         with self._lock:
             if self._portal is None:
@@ -51,6 +58,8 @@ class _SharedLoop:
 
 
 _LOOP = _SharedLoop()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_LOOP.forget)
 
 
 class _Cancelling:
