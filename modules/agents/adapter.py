@@ -11,10 +11,9 @@ import dspy
 from dspy.lm15 import Config, Message, Request
 from dspy.utils.exceptions import AdapterParseError
 
-from ...signatures import frame
 from ..base.calls import counted_once
-from .profile import DEFAULT_PROFILE, Profile
-from .prompt import chat_messages, output_fields, plain_prompt
+from .profile import DEFAULT_PROFILE, Profile, Wording
+from .prompt import DEFAULT_WORDING, chat_messages, output_fields, plain_prompt, system_text
 from .reply import parse_reply
 
 SAMPLING = ("temperature", "max_tokens", "top_p", "top_k", "seed", "stop")
@@ -37,8 +36,12 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
     """The DSPy adapter of every folkmoot program; what it writes depends on `lm.profile` alone.
 
     An LM without a profile (a plain `dspy.LM`, a `DummyLM`) is asked with the default one, through its own
-    messages interface.
+    messages interface. `wording` says where in a chat request the instructions stand.
     """
+
+    def __init__(self, wording: Wording = DEFAULT_WORDING) -> None:
+        super().__init__()
+        self.wording = wording
 
     def __call__(
         self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[Any], inputs: dict[str, Any]
@@ -49,7 +52,7 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
                     return list(super().__call__(lm, lm_kwargs, signature, demos, inputs))
             except AdapterParseError:  # an empty reply
                 return [self.parse(signature, "")]
-        asked = Asked(lm, lm_kwargs, signature, demos, inputs)
+        asked = Asked(lm, lm_kwargs, signature, demos, inputs, self.wording)
         return [asked.read(lm(asked.request(), **asked.rollout()).text)]
 
     async def acall(
@@ -61,15 +64,16 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
                     return list(await super().acall(lm, lm_kwargs, signature, demos, inputs))
             except AdapterParseError:
                 return [self.parse(signature, "")]
-        asked = Asked(lm, lm_kwargs, signature, demos, inputs)
+        asked = Asked(lm, lm_kwargs, signature, demos, inputs, self.wording)
         if unobserved(lm, dspy.settings.config):
             # DSPy's own way hands every call to two threads, for nothing that is wanted here.
             return [await asked.directly()]
         return [asked.read((await lm.acall(asked.request(), **asked.rollout())).text)]
 
     def format(self, signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[dict[str, Any]]:
-        messages = chat_messages(signature, demos, inputs, DEFAULT_PROFILE)
-        return [{"role": role, "content": text} for role, text in [("system", frame.SYSTEM), *messages]]
+        messages = chat_messages(signature, demos, inputs, DEFAULT_PROFILE, self.wording)
+        system = ("system", system_text(signature, self.wording))
+        return [{"role": role, "content": text} for role, text in [system, *messages]]
 
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
         return parse_reply(signature, completion, DEFAULT_PROFILE)
@@ -96,6 +100,7 @@ class Asked:
     signature: Any
     demos: Sequence[Any]
     inputs: Mapping[str, Any]
+    wording: Wording
 
     async def directly(self) -> dict[str, Any]:
         """The fields of the reply of an LM made by `lm`, asked through its engine and not through DSPy."""
@@ -138,7 +143,8 @@ class Asked:
         shown = self.signature, self.demos, self.inputs, profile
         if profile.layout == "plain":
             return None, [("user", plain_prompt(*shown))], _config(**given), extra
-        return frame.SYSTEM, chat_messages(*shown), _config(**given), extra
+        system = system_text(self.signature, self.wording)
+        return system, chat_messages(*shown, self.wording), _config(**given), extra
 
 
 @lru_cache(maxsize=256, typed=True)

@@ -31,7 +31,7 @@ async def predict_directly(predict: dspy.Predict, given: Mapping[str, Any]) -> d
     inputs = {**fields.defaults, **inputs}
     if not fields.plain or inputs.keys() != set(fields.inputs):
         return None
-    answered = await Asked(lm, config, signature, demos, inputs).directly()
+    answered = await Asked(lm, config, signature, demos, inputs, known["adapter"].wording).directly()
     return dspy.Prediction.from_completions([answered], signature=signature)
 
 

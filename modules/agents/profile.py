@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -25,3 +25,14 @@ class Profile:
 
 
 DEFAULT_PROFILE = Profile()
+
+
+class Wording(NamedTuple):
+    """Where a chat request says what its seat is to do, and how.
+
+    `role_first`: in the system message, as papers do; else behind the material that all seats share, so that
+    their requests begin alike. `verbatim`: with the line breaks that the instructions have.
+    """
+
+    role_first: bool = False
+    verbatim: bool = False

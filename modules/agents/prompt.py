@@ -1,7 +1,7 @@
 """Writes a request for a signature in the layout of a profile, and says what the reply may contain.
 
 The order is built for prefix caching: material that all seats share (question, options, passages,
-discussion) comes first, and the instructions of this seat come last.
+discussion) comes first, and the instructions of this seat come last, unless a wording puts them first.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from ...signatures import frame
 from ..base.errors import UserError
 from ..base.fence import cut, disarm, fence, one_line
 from .fields import fields_of
-from .profile import Profile
+from .profile import Profile, Wording
 
 MAX_CONTEXT_CHARS = 24_000
 MAX_TURN_CHARS = 4_000
 MAX_EVIDENCE_CHARS = 1_500
 MAX_NOTE_CHARS = 24_000
 MAX_ANSWER_CHARS = 500
+DEFAULT_WORDING = Wording()
 
 _SPECIAL = re.compile(r"<(?=[|｜/\w])")
 
@@ -74,9 +75,21 @@ def json_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------
 
 
+def system_text(signature: Any, wording: Wording) -> str:
+    """The system message of a chat request."""
+    if not wording.role_first:
+        return frame.SYSTEM
+    return f"{_orders_of(signature, signature.__doc__, wording)[0]}\n\n{frame.SYSTEM_BELOW}"
+
+
 def chat_messages(
-    signature: Any, demos: Sequence[Any], inputs: Mapping[str, Any], profile: Profile
+    signature: Any,
+    demos: Sequence[Any],
+    inputs: Mapping[str, Any],
+    profile: Profile,
+    wording: Wording = DEFAULT_WORDING,
 ) -> list[tuple[str, str]]:
+    """The messages after the system message, as (role, text)."""
     messages = []
     for demo in demos:
         outputs = {name: demo[name] for name in signature.output_fields if demo.get(name) is not None}
@@ -84,9 +97,9 @@ def chat_messages(
             continue
         if "answer" in outputs:
             outputs["answer"] = shown_answer(str(outputs["answer"]), demo.get("choices"), profile)
-        messages.append(("user", _user_text(signature, demo, profile, demo=True)))
+        messages.append(("user", _user_text(signature, demo, profile, wording, demo=True)))
         messages.append(("assistant", json.dumps(outputs, ensure_ascii=False)))
-    messages.append(("user", _user_text(signature, inputs, profile)))
+    messages.append(("user", _user_text(signature, inputs, profile, wording)))
     return messages
 
 
@@ -95,8 +108,12 @@ def _finished(signature: Any, demo: Any) -> bool:
     return demo.get(list(signature.output_fields)[-1]) is not None
 
 
-def _user_text(signature: Any, inputs: Mapping[str, Any], profile: Profile, *, demo: bool = False) -> str:
-    parts = [*_material(inputs, profile), _orders(signature)]
+def _user_text(
+    signature: Any, inputs: Mapping[str, Any], profile: Profile, wording: Wording, *, demo: bool = False
+) -> str:
+    instructions, fields = _orders_of(signature, signature.__doc__, wording)
+    orders = fields if wording.role_first else f"{instructions}\n{fields}"
+    parts = [*_material(inputs, profile), orders]
     correction = inputs.get("correction")
     if correction and not demo:
         problem = frame.UNREADABLE if "answer" in signature.output_fields else frame.UNUSABLE
@@ -153,16 +170,15 @@ def _with_answer(
     return f"{text}{joined}{answer}" if text else answer
 
 
-def _orders(signature: Any) -> str:
-    """The instructions of this seat alone: kept short, because no two seats share them."""
-    return _orders_of(signature, signature.__doc__)
-
-
 @lru_cache(maxsize=256)
-def _orders_of(signature: Any, instructions: str | None) -> str:
-    """Cached by signature and instructions, since some optimizers change those of a class in place."""
-    fields = frame.FIELDS.format(fields=fields_of(signature).named)
-    return " ".join(signature.instructions.split()) + "\n" + fields
+def _orders_of(signature: Any, instructions: str | None, wording: Wording) -> tuple[str, str]:
+    """The instructions of this seat alone, kept short, because no two seats share them, and its fields.
+
+    Cached by signature and instructions, since some optimizers change those of a class in place.
+    """
+    told = signature.instructions
+    told = told.strip() if wording.verbatim else " ".join(told.split())
+    return told, frame.FIELDS.format(fields=fields_of(signature).named)
 
 
 def _form(inputs: Mapping[str, Any], profile: Profile) -> str:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -24,7 +25,7 @@ from ..reading.row import ResultRow
 from ..reading.voting import Ties
 from ..reports.causal import causal_report
 from .declaration import Described, Plot, Protocol, known_names, one_shot, rounds_title
-from .program import Program, SeatTurns, distinct, prediction_of
+from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of
 
 SINGLE_SAMPLE = {"temperature": 0.5, "top_p": 0.4}
 """How one answer is sampled unless settings say otherwise (CaCo-CoT, experiment details)."""
@@ -57,6 +58,8 @@ class CausalConsistency(Program):
         seed: with the question's id it settles every draw.
         lms: LMs for seats: `reasoner`, `evaluator`, or `reasoner.0`, `reasoner.1`, ….
         sampling: LM settings of every seat; temperature 0.5 and top_p 0.4 unless given.
+        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system message.
+        prompts: seat → instructions of your own, or the path of a YAML file that says so.
 
     `decided_by` is `accepted` (an evaluator upheld the answer of most reasoners), `evaluators` (theirs is the
     answer), `depth limit`, `vote` (no evaluators), or `none` when that leaves no readable answer. `rounds` is
@@ -83,6 +86,8 @@ class CausalConsistency(Program):
         seed: int = 0,
         lms: Mapping[str, Any] | None = None,
         sampling: Mapping[str, Any] | None = None,
+        prompt_layout: str = "role_last",
+        prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:
         super().__init__()
         checked_whole("reasoners", reasoners)
@@ -109,6 +114,7 @@ class CausalConsistency(Program):
             self._demonstrate(demonstration)
         names = [reasoner.name for reasoner in self.reasoners]
         self.ties = Ties.of(tie_break, names, allowed=("random", "first", "strongest"))
+        self.word(prompts, prompt_layout)
         self.assign(lms)
 
     def describe(self) -> dict[str, Any]:
@@ -309,6 +315,7 @@ _SPACE: Space = {
     "th1": Parameter(Choice((0.34, 0.5, 0.67)), _EVALUATED),
     "n": Parameter(Whole(1, 3), _EVALUATED),
     "d_max": Parameter(Whole(1, 3), _EVALUATED),
+    "prompt_layout": LAYOUT,
     "sampling.temperature": Parameter(Choice((None, 0.0, 1.0))),
 }
 

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -33,7 +34,7 @@ from .declaration import (
     known_names,
     rounds_title,
 )
-from .program import Program, SeatTurns, prediction_of
+from .program import LAYOUT, Program, SeatTurns, prediction_of, worded
 
 MAX_AGENTS = 8
 OPENINGS = ("in_turn", "blind")
@@ -102,6 +103,8 @@ class Deliberation(Program):
         lms: LMs for single seats, by role name or `judge`.
         environment: where the retriever looks things up; without one it answers from memory.
         sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
+        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system message.
+        prompts: seat → instructions of your own, or the path of a YAML file that says so.
 
     `decided_by` of the prediction is `consensus`, the tie-break, `fallback:majority` (the tie-break itself
     had no valid answer) or `none`.
@@ -122,6 +125,8 @@ class Deliberation(Program):
         lms: Mapping[str, Any] | None = None,
         environment: Any = None,
         sampling: Mapping[str, Any] | None = None,
+        prompt_layout: str = "role_last",
+        prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:
         super().__init__()
         self.roles = _checked_roles(roles)
@@ -136,6 +141,7 @@ class Deliberation(Program):
         asks = TIE_BREAKS[self.tie_break.partition(":")[0]].rule is None
         self.judge = Seat("judge", Judge, sampling=sampling) if asks else None
         self.retrieval = Retrieval(environment) if "retriever" in self.roles else None
+        self.word(prompts, prompt_layout)
         self.assign(lms)
 
     def describe(self) -> dict[str, Any]:
@@ -386,7 +392,7 @@ def _title(described: Described) -> str:
 def _singles(described: Described) -> list[dict[str, Any]]:
     """Its roles one by one; a retriever that looks things up is not the same without them."""
     return [
-        {"program": "single", "role": role, "sampling": described.get("sampling")}
+        {"program": "single", "role": role, "sampling": described.get("sampling"), **worded(described)}
         for role in described["roles"]
         if role in ROLES and not (role == "retriever" and described.get("environment"))
     ]
@@ -408,6 +414,7 @@ _SPACE: Space = {
         for name, known in TIE_BREAKS.items()
         if known.names_agent
     },
+    "prompt_layout": LAYOUT,
     "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
 }
 

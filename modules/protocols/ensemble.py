@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -18,7 +19,7 @@ from ..reading.row import ResultRow
 from ..reading.voting import TIES, Ties, log_odds, vote_among
 from ..reports.ensemble import ensemble_report
 from .declaration import Described, Protocol, Replayed, Replays, comma_items
-from .program import Program, SeatTurns, distinct, prediction_of, solved_by
+from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of, solved_by
 from .registry import titled
 from .single import SingleAgent
 from .strategies import STRATEGIES
@@ -38,6 +39,8 @@ class Ensemble(Program):
             open goes by order. None is `weight` for `weighted`, else `first`.
         seed: with the question's id it settles ties that are drawn.
         lms: LMs for single members, by strategy name; members of the same name are `name.0`, `name.1`, ….
+        prompt_layout: of all members; None leaves theirs.
+        prompts: seat → instructions of your own, or the path of a YAML file that says so.
 
     `decided_by` is the vote, or `none` when no member gave a readable answer; `tied` says whether two answers
     had the top score.
@@ -56,6 +59,8 @@ class Ensemble(Program):
         seed: int = 0,
         lms: Mapping[str, Any] | None = None,
         sampling: Mapping[str, Any] | None = None,
+        prompt_layout: str | None = None,
+        prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:
         super().__init__()
         if isinstance(members, str) or not isinstance(members, Sequence) or not members:
@@ -75,6 +80,7 @@ class Ensemble(Program):
         self.vote = vote
         self.weights = None if weights is None else _checked_weights(weights, len(self.members))
         self.ties = None if tie_break is None else Ties.of(tie_break, self.names, seed)
+        self.word(prompts, prompt_layout)
         self.assign(lms)
 
     @property
@@ -86,6 +92,9 @@ class Ensemble(Program):
         members = [member.describe() for member in self.members]
         told = {**self.named(), "members": members, "vote": self.vote, "weights": self.weights}
         return told if self.ties in (None, _ties_of(self.vote)) else told | self.ties.described()
+
+    def other_seats(self) -> list[str]:
+        return STRATEGIES.names()
 
     def turns(self) -> list[SeatTurns]:
         return [turns for member in self.members for turns in member.turns()]
@@ -234,6 +243,7 @@ _SPACE: Space = {
     "vote": Parameter(Choice(VOTES)),
     "tie_break": Parameter(Choice(TIES), default="first"),
     "strongest": Parameter(Member("members"), When("tie_break", ("strongest",)), joins="tie_break"),
+    "prompt_layout": LAYOUT,
     "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
 }
 

@@ -6,18 +6,24 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import dspy
 
+from ...signatures.roles import ROLES
+from ...signatures.team import WORKERS
 from ..agents.adapter import ProfileAdapter
+from ..agents.own_prompts import LAYOUTS, ROLE_FIRST, ROLE_LAST, meant_for, prompts_given
+from ..agents.profile import Wording
 from ..agents.prompt import check_passage
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, asking, metered
 from ..base.errors import UserError
+from ..base.space import Choice, Parameter
 from ..base.sync import run_sync
 from ..reading.answers import Kind
 from ..reading.question import Question
@@ -31,7 +37,9 @@ SeatTurns = tuple[Seat, float, float]
 
 T = TypeVar("T")
 
-_ADAPTER = ProfileAdapter()
+_ADAPTERS = {wording: ProfileAdapter(Wording(*wording)) for wording in product((False, True), repeat=2)}
+_SEATS = (*ROLES, "judge", *WORKERS, "supervisor", "reasoner", "evaluator")
+"""Names of seats, one or another of which most protocols have."""
 _CANDIDATES = "candidate_programs"
 
 
@@ -52,6 +60,9 @@ class Program(dspy.Module):  # type: ignore[misc]
     """
 
     protocol: ClassVar[Protocol]
+    prompt_layout: str = ROLE_LAST
+    prompts: Mapping[str, str] = MappingProxyType({})
+    verbatim: bool = False  # whether instructions keep their line breaks
 
     def forward(
         self,
@@ -74,8 +85,9 @@ class Program(dspy.Module):  # type: ignore[misc]
         task = Task.of(question, choices, context, kind)
         check_passage(task.context or "", "the question")
         asked = ASKER.get().question or task.key
+        adapter = _ADAPTERS[self.prompt_layout == ROLE_FIRST, self.verbatim]
         with (
-            dspy.context(adapter=_ADAPTER, warn_on_type_mismatch=False),
+            dspy.context(adapter=adapter, warn_on_type_mismatch=False),
             asking(question=asked),
             metered() as usage,
         ):
@@ -96,11 +108,16 @@ class Program(dspy.Module):  # type: ignore[misc]
         raise NotImplementedError
 
     def named(self) -> dict[str, Any]:
-        """What `describe()` begins with: `program`, the name of the protocol, and of a class that inherits
-        its protocol also its own `class`, as `module:Class`."""
+        """What `describe()` begins with: `program`, the name of the protocol, of a class that inherits its
+        protocol also its own `class`, as `module:Class`, and what `word` was told."""
         kind = type(self)
         own = {} if "protocol" in vars(kind) else {"class": f"{kind.__module__}:{kind.__qualname__}"}
-        return {"program": self.protocol.name, **own}
+        return {"program": self.protocol.name, **own, **self.wording()}
+
+    def wording(self) -> dict[str, Any]:
+        """What `word` was told, as constructor parameters."""
+        layout = {} if self.prompt_layout == ROLE_LAST else {"prompt_layout": self.prompt_layout}
+        return layout | ({"prompts": dict(self.prompts)} if self.prompts else {})
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         """What the protocol has to say about its evaluated rows beside scores; numbers in nested dicts."""
@@ -151,6 +168,39 @@ class Program(dspy.Module):  # type: ignore[misc]
         finally:
             scratch.unlink(missing_ok=True)
 
+    def other_seats(self) -> Iterable[str]:
+        """Names of seats that programs like this one have, beside those that are common."""
+        return ()
+
+    def word(self, prompts: Any = None, prompt_layout: str | None = None) -> None:
+        """Give seats instructions of the user's own, and say where instructions stand, here and in every
+        program inside.
+
+        Args:
+            prompts: seat → instructions, or the path of a YAML file that says so. A seat is called by its
+                name, its name without numbers, or the last parts of that. A seat that only other programs
+                have is passed over.
+            prompt_layout: `role_last`, behind all that seats share, or `role_first`, in the system message;
+                None leaves it as it is.
+
+        Raises UserError for a seat that no program has, no instructions, and another layout.
+        """
+        if prompt_layout not in (None, *LAYOUTS):
+            raise UserError(f"there is no prompt layout {prompt_layout!r}: choose {' or '.join(LAYOUTS)}")
+        told, used = prompts_given(prompts), set()
+        for key, seat in self.seats().items():
+            if (name := meant_for(key, told)) is not None:
+                used.add(name)
+                seat.predict.signature = seat.predict.signature.with_instructions(told[name])
+        for name in told.keys() - used - {*_SEATS, *self.other_seats()}:
+            raise UserError(
+                f"prompts: there is no seat {name!r} in this program: the seats are {', '.join(self.seats())}"
+            )
+        for _, part in self.parts(Program):
+            part.prompt_layout = prompt_layout or part.prompt_layout
+            part.verbatim = part.verbatim or bool(told)
+        self.prompts = self.prompts if prompts is None else told
+
     def reseed(self, seed: int) -> None:
         """Draw with another seed, where this program draws anything."""
         own = self.__dict__
@@ -175,6 +225,15 @@ class Program(dspy.Module):  # type: ignore[misc]
                 )
             for seat in meant:
                 seat.predict.lm = lm
+
+
+LAYOUT = Parameter(Choice(LAYOUTS), default=ROLE_LAST)
+"""Where instructions stand, as a part of a space."""
+
+
+def worded(described: Mapping[str, Any]) -> dict[str, Any]:
+    """What a program's `describe()` says about its wording, for another that is to be asked alike."""
+    return {name: described[name] for name in ("prompt_layout", "prompts") if name in described}
 
 
 def distinct(names: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+from ..agents.own_prompts import ROLE_FIRST
 from ..base.errors import UserError
 from ..base.registry import Registry
 from .declaration import Protocol
@@ -57,6 +58,8 @@ def titled(described: Mapping[str, Any]) -> str:
     name = str(described.get("program", "program"))
     protocol = PROTOCOLS.find(name.partition(" ")[0])
     try:
-        return f"{name} {protocol.title(described) if protocol else ''}".rstrip()
+        told = [f"{name} {protocol.title(described) if protocol else ''}".rstrip()]
+        told += ["role first"] if described.get("prompt_layout") == ROLE_FIRST else []
+        return " · ".join([*told, *(["own prompts"] if described.get("prompts") else [])])
     except (KeyError, TypeError, ValueError, AttributeError):  # a file's description may say anything
         return name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -49,6 +50,8 @@ class Router(Program):
             expected gain in accuracy, is at least the threshold. None asks it where the cheap program's
             samples do not all agree. The signs are those of `signs_of`. `fm.distil` learns a rule from
             recorded runs.
+        prompt_layout: of both parts; None leaves theirs.
+        prompts: seat → instructions of your own, or the path of a YAML file that says so.
 
     `decided_by` is `cheap:…` or `team:…` with what settled it there, or `none`. The transcript holds the
     turns of both programs, each with its `part`, `cheap` or `team`.
@@ -56,11 +59,20 @@ class Router(Program):
     Raises UserError for parts that are no programs, and for a rule that cannot be followed.
     """
 
-    def __init__(self, cheap: str | Program, team: str | Program, rule: Rule | None = None) -> None:
+    def __init__(
+        self,
+        cheap: str | Program,
+        team: str | Program,
+        rule: Rule | None = None,
+        *,
+        prompt_layout: str | None = None,
+        prompts: Mapping[str, str] | str | Path | None = None,
+    ) -> None:
         super().__init__()
         self.cheap = _program(cheap, CHEAP)
         self.team = _program(team, TEAM)
         self.rule = checked_rule(DISPUTED if rule is None else rule)
+        self.word(prompts, prompt_layout)
 
     def describe(self) -> dict[str, Any]:
         parts = {CHEAP: self.cheap.describe(), TEAM: self.team.describe()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -16,7 +17,7 @@ from ..base.errors import UserError, checked_whole
 from ..base.space import Choice, Parameter, Space, When
 from ..reading.voting import Ties
 from .declaration import Described, Protocol, one_shot
-from .program import Program, SeatTurns, prediction_of
+from .program import LAYOUT, Program, SeatTurns, prediction_of
 from .strategies import STRATEGIES, Strategy, demonstrations, strategy_of
 
 SELF_CONSISTENCY = "self_consistency"
@@ -41,6 +42,8 @@ class SingleAgent(Program):
         lm: LM of its own; None takes the one of the run.
         environment: where a `retriever` looks things up.
         sampling: LM settings such as `{"temperature": 0.5}`.
+        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system message.
+        prompts: seat → instructions of your own, or the path of a YAML file that says so.
 
     Raises:
         UserError: unknown strategy, role or demonstration, or strategy and role together; samples below 1,
@@ -59,6 +62,8 @@ class SingleAgent(Program):
         lm: Any = None,
         environment: Any = None,
         sampling: Mapping[str, Any] | None = None,
+        prompt_layout: str = "role_last",
+        prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:
         super().__init__()
         if strategy is not None and role is not None:
@@ -87,12 +92,16 @@ class SingleAgent(Program):
             for step, demo in demonstrations(self.plan, demonstration).items():
                 {**self.steps, "answer": self.seat}[step].predict.demos = [demo]
         self.retrieval = Retrieval(environment) if role == "retriever" else None
+        self.word(prompts, prompt_layout)
 
     def rename(self, name: str) -> None:
         """Give the agent's seats another name, to tell agents of one strategy apart."""
         self.seat.name = name
         for step, seat in self.steps.items():
             seat.name = f"{name}.{step}"
+
+    def other_seats(self) -> list[str]:
+        return STRATEGIES.names()
 
     def turns(self) -> list[SeatTurns]:
         seats = {**self.steps, "answer": self.seat}
@@ -159,6 +168,7 @@ _SPACE: Space = {
     "strategy": Parameter(Choice(tuple(STRATEGIES))),
     "samples": Parameter(Choice((3, 5, 10)), _SAMPLED),
     "tie_break": Parameter(Choice(("first", "random")), _SAMPLED, default="first"),
+    "prompt_layout": LAYOUT,
     "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
 }
 

@@ -27,7 +27,7 @@ from .declaration import Described, Plot, Protocol
 from .program import Program, SeatTurns, prediction_of, solved_by
 from .saved import read_saved, restore
 from .single import SingleAgent
-from .strategies import strategy_of
+from .strategies import STRATEGIES, strategy_of
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, which no other program should wait for
     from ..network.config import NetworkConfig
@@ -51,6 +51,8 @@ class StrategyNetwork(Program):
         tie_break: which of equally weighted answers wins: `first`, `weight` (that of the heaviest single
             agent), `strongest:agent.N` or `random`, with the question's id and `seed`.
         seed: see `tie_break`.
+        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system message.
+        prompts: strategy (or seat) → instructions of your own, or the path of a YAML file that says so.
 
     An agent asks in the words of the strategy it chose; agents with one LM draw samples of their own.
     `decided_by` is `consensus`, or `none` when nobody gave a readable answer. The prediction also has the
@@ -73,6 +75,8 @@ class StrategyNetwork(Program):
         sampling: Mapping[str, Any] | None = None,
         tie_break: str = "first",
         seed: int = 0,
+        prompt_layout: str = "role_last",
+        prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:
         super().__init__()
         self.state, self.embed = state, _Kept(embed)
@@ -84,6 +88,7 @@ class StrategyNetwork(Program):
         ]
         # DSPy finds modules in a list, not in a list of lists.
         self.members = [member for agent in self.agents for member in agent]
+        self.word(prompts, prompt_layout)
         self.assign(lms)
 
     @classmethod
@@ -115,6 +120,9 @@ class StrategyNetwork(Program):
             "sampling": self.sampling,
             **({} if self.ties == Ties() else self.ties.described()),
         }
+
+    def other_seats(self) -> list[str]:
+        return STRATEGIES.names()
 
     def turns(self) -> list[SeatTurns]:
         """The fewest turns that an agent takes are those of its cheapest strategy, the most of its dearest;
@@ -225,6 +233,7 @@ class StrategyNetwork(Program):
             saved = read_saved(place)
             if saved.program.get("learned") != self.state.identity:
                 raise UserError(f"{place / FILE} does not fit its network: copy both from one network.")
+            self.word(saved.program.get("prompts"), saved.program.get("prompt_layout"))
             restore(self, saved, str(place / FILE), sampling=not self.sampling)
             return
         try:
@@ -301,6 +310,8 @@ def trained_network(
     embedding: str | None = None,
     tie_break: str = "first",
     seed: int = 0,
+    prompt_layout: str | None = None,
+    prompts: Mapping[str, str] | str | Path | None = None,
 ) -> StrategyNetwork:
     """The network that a training left in a folder, as a program.
 
@@ -311,6 +322,7 @@ def trained_network(
         sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
         embedding: the embedding model, where it is a folder; else its name stands in the network's files.
         tie_break, seed: as for the constructor.
+        prompt_layout, prompts: likewise, over what it was trained with.
 
     Raises UserError for a folder without a network, one whose strategies are not prompting strategies, and
     one that names a folder as its embedding model.
@@ -327,7 +339,9 @@ def trained_network(
         "tie_break": tie_break,
         "seed": seed,
     }
-    return StrategyNetwork.load(place, embedder(model), **about)
+    network = StrategyNetwork.load(place, embedder(model), **about)
+    network.word(prompts, prompt_layout)
+    return network
 
 
 def embedding_of(state: NetworkState, place: Path) -> str:
@@ -356,10 +370,13 @@ def saved_network(place: Path, described: Described, where: str, embedder: Embed
         raise UserError(f"{where} describes other settings than the network in {place} has: save it again")
     model = embedding_of(state, place)
     own = {name: value for name, value in described.items() if name not in ("config", "learned")}
-    unknown = sorted(own.keys() - {"samples", "sampling", "tie_break", "seed"})
+    unknown = sorted(own.keys() - _OPTIONS)
     if unknown:
         raise UserError(f"{where}: network has no parameter {unknown[0]!r}; save the program again")
     return StrategyNetwork(state, embedder(model), **own)
+
+
+_OPTIONS = {"samples", "sampling", "tie_break", "seed", "prompt_layout", "prompts"}
 
 
 def network_title(described: Described) -> str:

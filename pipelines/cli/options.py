@@ -553,6 +553,9 @@ class ReproduceOptions(SharedByLMs, Confirmed):
     embedding: Annotated[
         Text, Option(metavar="MODEL|DIR", help="Sentence embeddings of strategy networks.")
     ] = None
+    prompts: Annotated[
+        Text, Option(metavar="FILE", help="YAML of seats and instructions, instead of folkmoot's wording.")
+    ] = None
     retry_errors: RetryErrors = False
     track: Annotated[bool, tracked("the runs")] = True
 

@@ -27,7 +27,7 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate as evaluate_program
 from ..evaluation.plan import Forecast, account_of, forecast
 from ..lms.ledger import totals
-from ..programs.networks import default_embedding
+from ..programs.networks import OF_PROGRAM, default_embedding
 from ..programs.resolve import parse_sets
 from ..programs.seats import LMOptions
 from ..runs.books import open_books
@@ -40,7 +40,6 @@ from .guard import STOPPED, resumable, say
 from .options import EvaluateOptions, Quietly, TrainOptions
 from .show import confirm, console, evaluating, finish, forecast_lines, show_result
 
-_OF_PROGRAM = ("samples", "sampling")  # settings of the program that training does not change
 _ONLY_LIVE = (
     *("lm", "api_base", "budget", "record", "price", "train_split", "train_limit", "test_split"),
     *("test_limit", "columns", "kind", "dry_run"),
@@ -239,7 +238,7 @@ def _live(
 
 
 def _ready(options: TrainOptions, settings: Mapping[str, Any]) -> TrainingPlan:
-    chosen = {name: value for name, value in settings.items() if name not in _OF_PROGRAM}
+    chosen = {name: value for name, value in settings.items() if name not in OF_PROGRAM}
     config, training = configured(chosen, options.preset)
     if training.full_information or not isinstance(training.epochs, int):
         raise UserError(
@@ -260,7 +259,7 @@ def _ready(options: TrainOptions, settings: Mapping[str, Any]) -> TrainingPlan:
         data.check_asked(test)
         for warning in check_train(questions, test):
             say(f"warning: {warning}")
-    network = fresh_network(config, **{name: settings[name] for name in _OF_PROGRAM if name in settings})
+    network = fresh_network(config, **{name: settings[name] for name in OF_PROGRAM if name in settings})
     lm = options.into(LMOptions).seat(network)
     return TrainingPlan(options, network, training, questions, test, source, lm, seed)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import dspy
 
+from ...modules.agents.adapter import profile_of
 from ...modules.agents.seat import Seat
 from ...modules.base.errors import UserError
 from ...modules.protocols.ensemble import Ensemble
@@ -25,12 +26,22 @@ from .ray_engine import check_ray
 ASYNCIO, RAY = ENGINES = ("asyncio", "ray")
 
 
-def noted(program: Program, questions: Sequence[Question]) -> list[str]:
-    """What to warn of before a program is asked: fields that it never sees, and an adapter that it passes by.
+def noted(program: Program, questions: Sequence[Question], lm: Any = None) -> list[str]:
+    """What to warn of before a program is asked: fields and prompts that its LMs never see, and an adapter
+    that it passes by.
 
     Raises UserError for a field that a program of the user's own needs and a question lacks.
     """
     found = program.check(questions) if isinstance(program, Foreign) else []
+    if program.wording() and any(
+        getattr(profile_of(seat.predict.lm or lm), "layout", "") == "plain"
+        for seat in program.seats().values()
+        if isinstance(seat, Seat)
+    ):
+        found.append(
+            "an untuned LM is asked in plain text, without instructions: prompts and prompt_layout change "
+            "nothing in what it is asked"
+        )
     adapter = dspy.settings.adapter
     passing = [
         name for name, seat in program.seats().items() if isinstance(seat, Seat) and seat.adapter is None

@@ -125,7 +125,7 @@ def evaluate(
     check_metric(scored, questions)
     sample = None if judge_sample is None else sample_of(judge_sample)
     language_model = lm_given(lm)
-    for warning in noted(program, questions):
+    for warning in noted(program, questions, language_model):
         warnings.warn(warning, stacklevel=2)
     held = budget is not None or bool(ACCOUNTS.get())
     check_engine(engine, workers, program, language_model, budget=held, metric=scored)

@@ -161,7 +161,7 @@ def _texts(seat: Seat, lm: Any, question: Question) -> Iterator[str]:
     if profile.layout == "plain":
         yield plain_prompt(*shown)
     else:
-        yield SYSTEM
+        yield SYSTEM  # of the other layout, it is as long
         yield from (text for _, text in chat_messages(*shown))
 
 

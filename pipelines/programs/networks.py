@@ -14,11 +14,12 @@ import numpy.typing as npt
 from ...modules.base.errors import UserError
 from ...modules.network import space
 from ...modules.protocols.declaration import Protocol
+from ...modules.protocols.program import LAYOUT
 from ...modules.protocols.strategy_network import StrategyNetwork, network_title
 from ..data.embeddings import MINILM, MPNET, Embedder, fetched
 from .build import embedder
 
-OF_PROGRAM = ("samples", "sampling")
+OF_PROGRAM = ("samples", "sampling", "prompt_layout", "prompts")
 WIDTH = 1  # of the placeholder's embeddings: the model's own is not known before it is loaded
 
 
@@ -37,6 +38,7 @@ class Untrained(StrategyNetwork):
         settings: of network and training, by the names of `NetworkConfig` and `TrainingSettings`.
         samples: how many answers the strategies that draw several draw; None is their own number.
         sampling: LM settings of all agents.
+        prompt_layout, prompts: as a network has them.
 
     Raises UserError for settings that cannot be, and training with full information.
     """
@@ -47,6 +49,8 @@ class Untrained(StrategyNetwork):
         *,
         samples: int | None = None,
         sampling: Mapping[str, Any] | None = None,
+        prompt_layout: str | None = None,
+        prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:
         from ...modules.network.state import NetworkState
         from ...optimizers.policy.settings import AUTO, configured
@@ -58,12 +62,14 @@ class Untrained(StrategyNetwork):
             )
         config, learning = configured(settings)
         super().__init__(NetworkState.fresh(config, WIDTH), _nothing, samples=samples, sampling=sampling)
+        self.word(prompts, prompt_layout)
         self.learning = learning
 
     def describe(self) -> dict[str, Any]:
         """All settings, of training too: two trainings on the same questions are equal when these are."""
         settings = {**self.state.config.to_dict(), **self.learning.to_dict()}
-        return {"program": "network", **settings, "samples": self.samples, "sampling": self.sampling}
+        told = {"samples": self.samples, "sampling": self.sampling, **self.wording()}
+        return {"program": "network", **settings, **told}
 
     def training_turns(self) -> int:
         """The most turns that training takes for a question: nobody is asked the same twice."""
@@ -76,7 +82,9 @@ class Untrained(StrategyNetwork):
         config = self.state.config
         embed = embedder(config.embedding)
         state = NetworkState.fresh(config, embed.width)
-        return self.seated(StrategyNetwork(state, embed, samples=self.samples, sampling=self.sampling))
+        made = StrategyNetwork(state, embed, samples=self.samples, sampling=self.sampling)
+        made.word(self.prompts, self.prompt_layout)
+        return self.seated(made)
 
     def seated(self, network: StrategyNetwork) -> StrategyNetwork:
         """The network with the LMs that sit here."""
@@ -120,7 +128,7 @@ TO_TRAIN = Protocol(
     "network",
     "network",
     lambda parts: {"strategies": list(space.PAPER_STRATEGIES)},
-    space.SPACE,
+    {**space.SPACE, "prompt_layout": LAYOUT},
     title=network_title,
     program=_ToTrain(),
 )

@@ -97,7 +97,7 @@ def saved_program(
         return saved_module(place, {**changed, **({"lms": lms} if lms else {})})
     saved = read_saved(place)
     where = str(place / FILE)
-    prompts = {name for known in PROTOCOLS.values() for name in (*known.holds, *known.fixed)}
+    prompts = {name for known in PROTOCOLS.values() for name in ("prompts", *known.holds, *known.fixed)}
     fixed = [name for name in changed if name in prompts]
     if fixed:
         raise UserError(

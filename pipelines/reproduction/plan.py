@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...modules.agents.own_prompts import meant_for, prompts_given
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ..base.budget import Account, open_account
+from ..base.journal import read_object
 from ..data import load as data
 from ..evaluation.answering import CONCURRENCY, seat_engines
 from ..evaluation.check import check_train
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from ...optimizers.policy.settings import TrainingSettings
 
 RUNS = Path("runs")
+LAYOUT = "prompt_layout"
 TRAINING_CALLS = "training"
 _TRAINED = RunFolder(
     "run", "training.json", {"lms": "its LM differs", "data_fingerprint": "its data differs"}
@@ -45,6 +48,7 @@ class Request:
     out: Path | None = None
     environment: str | None = None
     embedding: str | None = None
+    prompts: str | Path | Mapping[str, str] | None = None
     concurrency: int = CONCURRENCY
     retry_errors: bool = False
     budget: str | None = None
@@ -145,12 +149,14 @@ def plan_reproduction(request: Request) -> ReproductionPlan:
     out = request.out or _default_out(paper, request)
     owners = _owners(paper, request.lms)
     folders = {name: out / owner.paper / owner.table / owner.id for name, owner in owners.items()}
-    made = _Maker(request)
+    made = _Maker(request, prompts_given(request.prompts))
     runs: dict[Path, Run] = {}
     for row in wanted:
         folder = folders[row.name]
         if folder not in runs:
             runs[folder] = made.run(row, folder)
+    for seat in made.prompts.keys() - made.used:
+        raise UserError(f"prompts: no run of {request.spec} has a seat {seat!r}: correct it, or drop it")
     notes = _notes(selection, request, presets, made)
     planned = ReproductionPlan(request, selection, list(runs.values()), folders, out, notes)
     planned.account()  # refused now rather than after a question
@@ -160,8 +166,9 @@ def plan_reproduction(request: Request) -> ReproductionPlan:
 class _Maker:
     """Makes runs; equal samples of questions are read once."""
 
-    def __init__(self, request: Request) -> None:
-        self.request = request
+    def __init__(self, request: Request, prompts: Mapping[str, str]) -> None:
+        self.request, self.prompts = request, prompts
+        self.used: set[str] = set()
         self.samples: dict[tuple[Any, ...], list[Question]] = {}
         self.warnings: dict[str, None] = {}
         self.short: dict[str, None] = {}
@@ -171,7 +178,7 @@ class _Maker:
         assert preset is not None
         questions = self.questions(preset.data)
         training = self.training(preset, questions)
-        program = self.program(preset, training)
+        program = self.program(preset, training, read_object(folder / MANIFEST) or {})
         lm = request.lms.options(preset).seat(program)
         settings = self.settings(row, preset, questions, training)
         run = Run(row, preset, program, lm, questions, folder, settings, training)
@@ -196,15 +203,26 @@ class _Maker:
             self.samples[key] = found
         return self.samples[key]
 
-    def program(self, preset: Preset, training: NetworkTraining | None) -> Program:
+    def program(
+        self, preset: Preset, training: NetworkTraining | None, earlier: Mapping[str, Any]
+    ) -> Program:
+        """The preset's program with the user's prompts, in the layout in which an earlier attempt began."""
+        told = dict(preset.program)
+        if earlier and LAYOUT not in earlier.get("program", {}) and told.pop(LAYOUT, None):
+            self.warnings["Runs of an earlier version go on with the role last in their prompts."] = None
         if training is not None:
             from ..training.live import fresh_network
 
-            return fresh_network(training.config)
-        told = dict(preset.program)
-        if self.request.environment and "environment" in told:
-            told["environment"] = self.request.environment
-        return program_of(told)
+            program: Program = fresh_network(training.config)
+        else:
+            if self.request.environment and "environment" in told:
+                told["environment"] = self.request.environment
+            program = program_of(told)
+        meant = {meant_for(seat, self.prompts) for seat in program.seats()}
+        if mine := {name: text for name, text in self.prompts.items() if name in meant}:
+            program.word(mine)
+        self.used |= mine.keys()
+        return program
 
     def training(self, preset: Preset, test: Sequence[Question]) -> NetworkTraining | None:
         if preset.train is None or preset.training is None:
@@ -217,7 +235,7 @@ class _Maker:
         for said in (warning, *check_train(questions, test)):
             if said:
                 self.warnings[said] = None
-        told = {key: value for key, value in preset.program.items() if key != "program"}
+        told = {key: value for key, value in preset.program.items() if key not in ("program", LAYOUT)}
         given = {**told, "seed": preset.train.seed, "embedding": embedding}
         config, settings = configured(given, preset.training)
         return NetworkTraining(config, settings, preset.training, given, preset.train.name, questions)
@@ -311,6 +329,7 @@ def _default_out(paper: Paper, request: Request) -> Path:
     lms = request.lms.given
     known = [lms.lm, lms.api_base, request.limit, request.environment, request.embedding]
     known += [lms.max_tokens, lms.answer_form]
+    known += [json.dumps(prompts, sort_keys=True)] if (prompts := prompts_given(request.prompts)) else []
     digest = hashlib.sha256(json.dumps(known, default=str).encode()).hexdigest()
     return RUNS / f"reproduce-{paper.id}-{digest[:8]}"
 
@@ -322,6 +341,8 @@ def _notes(selection: Selection, request: Request, presets: Sequence[Preset], ma
         found.append(
             f"Looked up in {request.environment} instead of Wikipedia: what is not there cannot be found."
         )
+    if request.prompts is not None:
+        found.append(f"The instructions of {', '.join(sorted(made.used))} are those that --prompts gives.")
     if request.limit is not None:
         found.append(f"At most {request.limit:,} questions a row, drawn with the row's seed.")
     return [" ".join(note.split()) for note in (*found, *made.short, *made.warnings)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError, did_you_mean
-from ..programs.resolve import read_yaml
+from ...modules.base.yaml_file import read_yaml
 
 FOLDER = Path(__file__).parent / "published"
 PAPERS = ("agents-of-commonsense", "marl-gat", "reasoning-as-a-team", "causalgpt-caco-cot")
@@ -146,13 +146,13 @@ class Selection:
 @cache
 def papers() -> Mapping[str, Paper]:
     """All papers by name, in order."""
-    return {name: _paper(name, read_yaml(FOLDER / f"{name}.yaml")) for name in PAPERS}
+    return {name: _paper(name, read_yaml(FOLDER / f"{name}.yaml", "paper", "title: …")) for name in PAPERS}
 
 
 @cache
 def models() -> Mapping[str, Model]:
     """The papers' models by the papers' names."""
-    known = read_yaml(FOLDER / "models.yaml")
+    known = read_yaml(FOLDER / "models.yaml", "model", "name: …")
     return {name: Model(name, told["name"], bool(told["same"])) for name, told in known.items()}
 
 
@@ -202,12 +202,14 @@ def _matches(row: str, wanted: str) -> bool:
 def _paper(name: str, told: Mapping[str, Any]) -> Paper:
     samples = {key: Sample(**sample) for key, sample in told["data"].items()}
     programs = told.get("programs", {})
+    layout = {"prompt_layout": told["prompt_layout"]} if "prompt_layout" in told else {}
     tables = {}
     for table_id, table in told["tables"].items():
         rows = {}
         for row_id, row in table["rows"].items():
             merged = {**{key: table[key] for key in ("data", "model", "from") if key in table}, **row}
-            merged["program"] = _program(table.get("program", {}), row.get("program", {}), programs)
+            own = _program(table.get("program", {}), row.get("program", {}), programs)
+            merged["program"] = layout | own
             rows[row_id] = _row(name, table_id, row_id, merged, samples)
         tables[table_id] = Table(name, table_id, table["title"], rows, table.get("note"), table.get("plot"))
     return Paper(name, told["title"], told.get("note"), tables)

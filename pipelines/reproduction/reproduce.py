@@ -44,6 +44,7 @@ def reproduce(
     out: str | Path | None = None,
     environment: str | None = None,
     embedding: str | None = None,
+    prompts: str | Path | Mapping[str, str] | None = None,
     concurrency: int = 64,
     retry_errors: bool = False,
     budget: str | None = None,
@@ -60,6 +61,7 @@ def reproduce(
         out: folder with a sub-folder for each run. The same call with the same folder resumes.
         environment: where agents look things up, instead of the live Wikipedia; as `program_of` takes it.
         embedding: sentence embeddings of strategy networks.
+        prompts: seat → instructions, or a YAML file that says so, in place of folkmoot's own wording.
         concurrency, retry_errors, cache, tracking: as for `evaluate`.
         budget: ceilings for all rows together, over all resumptions of the folder.
 
@@ -75,6 +77,7 @@ def reproduce(
         out=None if out is None else Path(out),
         environment=environment,
         embedding=embedding,
+        prompts=prompts,
         concurrency=concurrency,
         retry_errors=retry_errors,
         budget=budget,

@@ -91,11 +91,10 @@ def live(
     return Trained(folder, state, log, about)
 
 
-def fresh_network(
-    config: Any, *, samples: int | None = None, sampling: Mapping[str, Any] | None = None
-) -> StrategyNetwork:
-    """An untrained network of these settings, with the embedding model that they name."""
-    return StrategyNetwork.untrained(config, Embedder(config.embedding), samples=samples, sampling=sampling)
+def fresh_network(config: Any, **options: Any) -> StrategyNetwork:
+    """An untrained network of these settings, with the embedding model that they name; options are those of
+    `StrategyNetwork`."""
+    return StrategyNetwork.untrained(config, Embedder(config.embedding), **options)
 
 
 def _answering(network: StrategyNetwork, questions: Sequence[Question]) -> Asked:

@@ -162,4 +162,5 @@ class Networks:
                 )
         embed = Embedder(program.state.config.embedding)
         found = StrategyNetwork.load(folder, embed, samples=program.samples, sampling=program.sampling)
+        found.word(program.prompts, program.prompt_layout)
         return program.seated(found)

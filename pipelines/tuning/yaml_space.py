@@ -10,12 +10,13 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.space import Choice, Parameter, Pick, Real, Values, Whole, constructed, how_many, settled
+from ...modules.base.yaml_file import read_yaml
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.registry import PROTOCOLS, written
 from ..lms.named import lm
 from ..programs.build import MakeLM, takes, takes_list
 from ..programs.networks import TO_TRAIN, default_embedding
-from ..programs.resolve import YAML_SUFFIXES, read_yaml
+from ..programs.resolve import YAML_SUFFIXES
 from .space import PROGRAM, Branch, TuneSpace
 
 MOST_VALUES = 100_000  # of one parameter
@@ -50,7 +51,7 @@ def space_of(
     if isinstance(spec, Mapping):
         where = "the space"
     elif isinstance(spec, Path) or Path(str(spec)).suffix.casefold() in YAML_SUFFIXES:
-        given = read_yaml(Path(spec).expanduser())
+        given = read_yaml(Path(spec).expanduser(), "program", "program: deliberation")
     listed: list[Any] = [given]
     if isinstance(given, Mapping) and "programs" in given:
         rest = [str(name) for name in given if name != "programs"]

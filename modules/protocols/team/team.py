@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import dspy
 
-from ....signatures import team as prompts
+from ....signatures import team as words
 from ....signatures.examples import WORKED
 from ...agents.demonstration import demo_of, worked_example
 from ...agents.retrieval import Retrieval, retrieval_settings
@@ -23,7 +24,7 @@ from ...reading.row import ResultRow
 from ...reading.voting import Ties, vote_among
 from ...reports.team import team_report
 from ..declaration import Described, Plot, Protocol, comma_items, known_names, one_shot
-from ..program import Program, SeatTurns, distinct, prediction_of
+from ..program import LAYOUT, Program, SeatTurns, distinct, prediction_of
 from .worker import STEP_FIELDS, TeamWorker, trace_text
 
 _DRESS = " .,:;!*_`'\"()[]"
@@ -57,6 +58,8 @@ class SupervisedTeam(Program):
         seed: see `tie_break`.
         lms: LMs for seats: a worker's name or `supervisor`.
         sampling: LM settings of every seat; temperature 0 unless given.
+        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system message.
+        prompts: seat → instructions of your own, or the path of a YAML file that says so.
 
     `decided_by` is `supervisor:WORKER`, `alone:WORKER` (no supervisor), `fallback:majority` or
     `fallback:first` (the supervisor could not be read twice: the answer most workers share, else the first
@@ -79,10 +82,12 @@ class SupervisedTeam(Program):
         seed: int = 0,
         lms: Mapping[str, Any] | None = None,
         sampling: Mapping[str, Any] | None = None,
+        prompt_layout: str = "role_last",
+        prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:
         super().__init__()
         advice = "name them in order, such as ['bold', 'cautious']"
-        self.roles = known_names("workers", workers, prompts.WORKERS, "worker {}", advice)
+        self.roles = known_names("workers", workers, words.WORKERS, "worker {}", advice)
         if not self.roles:
             raise UserError(f"a team has at least one worker: {advice}")
         if environment is None:
@@ -103,16 +108,17 @@ class SupervisedTeam(Program):
         ]
         supervised = len(names) > 1 or self.max_retries > 0
         self.supervisor = (
-            _supervisor("supervisor", prompts.Supervising, names, settings) if self.max_retries else None
+            _supervisor("supervisor", words.Supervising, names, settings) if self.max_retries else None
         )
         self.last_word = (
-            _supervisor("supervisor.last", prompts.Deciding, names, settings) if supervised else None
+            _supervisor("supervisor.last", words.Deciding, names, settings) if supervised else None
         )
         self.demonstration = demonstration
         if demonstration is not None:
             self._demonstrate(demonstration)
         self.ties = Ties.of(tie_break, names, seed, ("first", "strongest", "random"))
         self.retrieval = Retrieval(environment)
+        self.word(prompts, prompt_layout)
         self.assign(lms)
 
     def describe(self) -> dict[str, Any]:
@@ -212,7 +218,7 @@ class SupervisedTeam(Program):
             decision = read_decision(said, answers)
             if decision is None:
                 forget(said)
-                said = await seat.fill(task, notes=notes, correction=prompts.UNDECIDED)
+                said = await seat.fill(task, notes=notes, correction=words.UNDECIDED)
                 decision = read_decision(said, answers)
         accepted = answers[decision.worker] if decision is not None and decision.accept else None
         step = None if accepted is not None else "retry" if decision is not None else "undecided"
@@ -232,7 +238,7 @@ class SupervisedTeam(Program):
 
 
 def _traced(worker: str, text: str, answer: str | None) -> dict[str, Any]:
-    return {"title": prompts.TRACE.format(worker=worker), "text": text, "answer": answer}
+    return {"title": words.TRACE.format(worker=worker), "text": text, "answer": answer}
 
 
 def read_decision(said: Mapping[str, Any], answers: Mapping[str, str | None]) -> SupervisorDecision | None:
@@ -285,10 +291,11 @@ def _title(described: Described) -> str:
 
 
 _SPACE: Space = {
-    "workers": Parameter(Pick(tuple(prompts.WORKERS), 1, 3, ordered=False, repeated=True)),
+    "workers": Parameter(Pick(tuple(words.WORKERS), 1, 3, ordered=False, repeated=True)),
     "max_steps": Parameter(Choice((5, 8, 10, 15))),
     "max_retries": Parameter(Whole(0, 3)),
     "tie_break": Parameter(Choice(("first", "random")), When("max_retries", above=0), default="first"),
+    "prompt_layout": LAYOUT,
     "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
 }
 

@@ -1,0 +1,37 @@
+"""Instructions of the user's own: read from a file or a mapping, and which seat each is meant for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import UserError
+from ..base.yaml_file import read_yaml
+
+ROLE_LAST, ROLE_FIRST = LAYOUTS = ("role_last", "role_first")
+
+_NUMBER = re.compile(r"\.\d+(?=\.|$)")
+
+
+def prompts_given(prompts: Any) -> dict[str, str]:
+    """Seat → instructions, from a mapping or the path of a YAML file. Raises UserError for anything else."""
+    where = "prompts"
+    if isinstance(prompts, str | Path):
+        where = str(prompts)
+        prompts = read_yaml(Path(prompts).expanduser(), "prompts", "reasoner: You weigh every option …")
+    if not isinstance(prompts, Mapping | None):
+        raise UserError(f"prompts is {prompts!r}: give seats with their instructions, or a YAML file of such")
+    for seat, told in (prompts or {}).items():
+        if not isinstance(told, str) or not told.strip():
+            raise UserError(f"{where}: the seat {str(seat)!r} has no instructions: write a text, or drop it")
+    return {str(seat): told.strip() for seat, told in (prompts or {}).items()}
+
+
+def meant_for(seat: str, names: Iterable[str]) -> str | None:
+    """Which of the names means a seat most closely: its own, that without numbers (`agent.cot` for
+    `agent.0.cot`), or the last parts of it (`cot`); None if none does."""
+    plain = _NUMBER.sub("", seat)
+    found = [name for name in names if name in (seat, plain) or plain.endswith(f".{name}")]
+    return max(found, key=lambda name: (name == seat, name == plain, len(name)), default=None)

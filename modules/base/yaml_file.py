@@ -1,0 +1,81 @@
+"""YAML files of users, read strictly: no code, no key twice, nothing that unfolds without end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .errors import UserError
+from .files import read_regular
+
+MOST_BYTES, MOST_VALUES = 2**24, 100_000
+"""Of a YAML file, and of what it holds once its references are followed."""
+
+
+def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
+    """The mapping that a YAML file holds. Raises UserError naming file and line, and of anything else, `what`
+    it does not hold, with `such` a line."""
+    try:
+        found = yaml.load(read_regular(path, MOST_BYTES).decode("utf-8-sig"), Loader=StrictLoader)
+    except OSError as problem:
+        raise UserError(f"the file {path} cannot be read ({problem.strerror}): correct the path") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not UTF-8: save the file as UTF-8") from None
+    except yaml.YAMLError as problem:
+        mark = getattr(problem, "problem_mark", None)
+        where = f"{path}, line {mark.line + 1}" if mark else str(path)
+        raise UserError(
+            f"{where}: {getattr(problem, 'problem', None) or 'not valid YAML'}; correct it"
+        ) from None
+    except RecursionError:
+        raise UserError(f"{path} is nested too deeply: write a flatter file") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{path} holds no {what}: it needs a line such as {such!r}")
+    return found
+
+
+class StrictLoader(yaml.SafeLoader):
+    """YAML's safe loader, which also refuses a key that stands twice instead of dropping the first, and
+    references that unfold to more than any program has."""
+
+    def get_single_node(self) -> yaml.Node | None:
+        node: yaml.Node | None = super().get_single_node()
+        if node is not None and _unfolded(node, {}) > MOST_VALUES:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"it unfolds to more than {MOST_VALUES:,} values", node.start_mark
+            )
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value!r} stands twice", key.start_mark
+                )
+            seen.add(key.value if isinstance(key.value, str) else None)
+        return super().construct_mapping(node, deep)
+
+
+def _unfolded(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node holds, each of them as often as it is referred to; endless within itself."""
+    if id(node) not in known:
+        known[id(node)] = MOST_VALUES + 1  # of one that holds itself
+        parts = (
+            [part for pair in node.value for part in pair]
+            if isinstance(node, yaml.MappingNode)
+            else node.value
+        )
+        inner = [] if isinstance(node, yaml.ScalarNode) else parts
+        known[id(node)] = 1 + sum(_unfolded(part, known) for part in inner)
+    return known[id(node)]
+
+
+# YAML 1.1 reads 1e-3 as text, though whoever writes it means a number.
+StrictLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(?:\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)

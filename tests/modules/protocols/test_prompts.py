@@ -1,0 +1,143 @@
+"""Prompts of the user's own and where they stand, for every protocol, over the wire and on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import folkmoot, isolate
+
+import folkmoot as fm
+from folkmoot.modules.protocols.program import Program
+from folkmoot.modules.protocols.registry import PROTOCOLS, titled
+from folkmoot.pipelines.programs.resolve import program_of
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+CHOICES = {"A": "bank", "B": "library"}
+OWN = "You are a bookkeeper.\n\n1. Read.\n2. Answer."
+
+
+def pages(folder: Path) -> str:
+    path = folder / "pages.jsonl"
+    path.write_text(json.dumps({"title": "Soup", "text": "Soup is hot."}) + "\n")
+    return str(path)
+
+
+def reply(body: dict[str, Any]) -> str:
+    fields = body["response_format"]["json_schema"]["schema"]["properties"]
+    known = {"answer": "A", "action": "Finish[A]", "decision": "accept", "worker": "bold"}
+    return json.dumps({name: known.get(name, "so") for name in fields})
+
+
+MAKES: dict[str, tuple[str, Callable[..., Program]]] = {
+    "single": ("cot", lambda where, **told: fm.SingleAgent("cot", **told)),
+    "role": ("reasoner", lambda where, **told: fm.SingleAgent(role="reasoner", **told)),
+    "deliberation": ("reasoner", lambda where, **told: fm.Deliberation(["reasoner", "critic"], **told)),
+    "causal": ("reasoner", lambda where, **told: fm.CausalConsistency(2, 1, **told)),
+    "team": (
+        "bold",
+        lambda where, **told: fm.SupervisedTeam(["bold", "cautious"], fm.CorpusEnvironment(where), **told),
+    ),
+    "ensemble": ("cot", lambda where, **told: fm.Ensemble(["cot", "simple"], **told)),
+    "router": ("cot", lambda where, **told: fm.Router("cot", fm.SingleAgent("simple"), "never", **told)),
+}
+
+
+@pytest.mark.parametrize("protocol", MAKES)
+@pytest.mark.parametrize("layout", ["role_first", "role_last"])
+def test_every_protocol_says_what_the_user_wrote_where_the_layout_puts_it(
+    scripted: ScriptedServer, tmp_path: Path, protocol: str, layout: str
+) -> None:
+    seat, make = MAKES[protocol]
+    scripted.reply = reply
+    program = make(pages(tmp_path), prompts={seat: OWN}, prompt_layout=layout)
+    program.save(tmp_path / "kept")
+    program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
+    program(question="Where is money kept?", choices=CHOICES)
+    sent = [body["messages"] for body in scripted.bodies]
+    found = [messages for messages in sent if any(OWN in one["content"] for one in messages)]
+    assert found
+    for system, *_, last in found:
+        first, then = (system, last) if layout == "role_first" else (last, system)
+        assert OWN in first["content"]
+        assert OWN not in then["content"]
+        assert ("Where is money kept?" in system["content"]) is False
+    if layout == "role_first":
+        told = {messages[0]["content"].split("\n\nThese are your instructions")[0] for messages in sent}
+        assert not any(text in messages[-1]["content"] for text in told for messages in sent)
+    again = fm.load_program(tmp_path / "kept")
+    assert again.describe() == program.describe()
+    again.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
+    again(question="Where is money kept?", choices=CHOICES)
+    asked = sorted(json.dumps(body["messages"]) for body in scripted.bodies)
+    assert asked == sorted(2 * [json.dumps(messages) for messages in sent])
+
+
+def test_without_either_no_request_and_no_description_changes(scripted: ScriptedServer) -> None:
+    scripted.reply = reply
+    plain = fm.Deliberation(["reasoner", "critic"])
+    told = fm.Deliberation(["reasoner", "critic"], prompt_layout="role_last", prompts={})
+    assert plain.describe() == told.describe()
+    assert not {"prompts", "prompt_layout"} & plain.describe().keys()
+
+
+def test_a_file_serves_every_program_and_a_name_that_no_program_has_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.yaml"
+    file.write_text("reasoner: Weigh.\ncritic: |\n  Find flaws.\n\n  All of them.\njudge: Decide.\n")
+    two = program_of("deliberation:reasoner,intuitive:majority", {"prompts": str(file)})
+    assert two.seats()["reasoner"].predict.signature.instructions == "Weigh."
+    assert "instinct" in two.seats()["intuitive"].predict.signature.instructions
+    assert two.describe()["prompts"]["critic"] == "Find flaws.\n\nAll of them."
+    file.write_text("resoner: Weigh.\n")
+    with pytest.raises(fm.UserError, match="no seat 'resoner' in this program: the seats are"):
+        fm.Deliberation(["reasoner"], prompts=file)
+    for text, words in [("reasoner: ''", "no instructions"), ("- a", "holds no prompts"), ("a: [", "line 1")]:
+        file.write_text(text)
+        with pytest.raises(fm.UserError, match=words):
+            fm.Deliberation(["reasoner"], prompts=file)
+    with pytest.raises(fm.UserError, match="no prompt layout 'first': choose role_last or role_first"):
+        fm.SingleAgent("cot", prompt_layout="first")
+
+
+def test_a_network_takes_a_strategys_prompt_for_all_its_agents() -> None:
+    np = pytest.importorskip("numpy")
+    network = fm.StrategyNetwork.untrained(
+        fm.NetworkConfig(agents=2, strategies=("cot", "decomposition")),
+        lambda texts: np.ones((len(texts), 4), dtype=np.float32),
+        prompts={"cot": "All.", "agent.1.cot": "One.", "split": "Cut."},
+        prompt_layout="role_first",
+    )
+    told = {name: seat.predict.signature.instructions for name, seat in network.seats().items()}
+    assert (told["agent.0.cot"], told["agent.1.cot"]) == ("All.", "One.")
+    assert {told[f"agent.{i}.decomposition.split"] for i in (0, 1)} == {"Cut."}
+    assert all(member.prompt_layout == "role_first" for member in network.members)
+
+
+def test_titles_and_the_spaces_name_the_layout() -> None:
+    program = fm.SingleAgent("cot", prompts={"cot": "Think."}, prompt_layout="role_first")
+    assert titled(program.describe()) == "single cot · role first · own prompts"
+    for name in ("single", "deliberation", "causal", "team", "ensemble"):
+        assert "prompt_layout" in PROTOCOLS[name].space
+
+
+def test_a_table_is_reproduced_with_prompts_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted: ScriptedServer
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    rows = [{"id": str(i), "question": f"{i}?", "choices": CHOICES, "answer": "A"} for i in range(2)]
+    (tmp_path / "commonsenseqa-validation.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
+    scripted.reply = reply
+    (tmp_path / "own.yaml").write_text(f"intuitive: {json.dumps(OWN)}\n")
+    row = "agents-of-commonsense/role-baselines/gpt.intuitive"
+    given = ["--limit", 2, "--lm", "openai/scripted", "--api-base", scripted.url, "--no-track", "--yes"]
+    done = folkmoot("reproduce", row, *given, "--prompts", tmp_path / "own.yaml", "--json")
+    assert done.exit_code == 0, done.output
+    assert all(body["messages"][0]["content"].startswith(OWN) for body in scripted.bodies)
+    (tmp_path / "own.yaml").write_text("retreiver: Look.\n")
+    done = folkmoot("reproduce", row, *given, "--prompts", tmp_path / "own.yaml")
+    assert done.exit_code == 2
+    assert "no run of" in done.stderr
