@@ -199,7 +199,8 @@ class Program(dspy.Module):  # type: ignore[misc]
         for _, part in self.parts(Program):
             part.prompt_layout = prompt_layout or part.prompt_layout
             part.verbatim = part.verbatim or bool(told)
-        self.prompts = self.prompts if prompts is None else told
+        if prompts is not None:
+            self.prompts = told
 
     def reseed(self, seed: int) -> None:
         """Draw with another seed, where this program draws anything."""

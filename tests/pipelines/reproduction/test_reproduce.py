@@ -359,7 +359,7 @@ def test_presets_have_no_key_that_is_not_read() -> None:
     own = {"published", "model", "data", "program", "train", "derive", "from", "reason", "note"}
     for name in papers():
         told = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
-        assert told.keys() <= {"title", "note", "data", "programs", "tables"}
+        assert told.keys() <= {"title", "prompt_layout", "note", "data", "programs", "tables"}
         for table in told["tables"].values():
             assert table.keys() <= {"title", "note", "data", "model", "program", "from", "plot", "rows"}
             for row in table["rows"].values():
