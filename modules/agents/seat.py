@@ -125,11 +125,13 @@ class Seat(dspy.Module):  # type: ignore[misc]
         evidence: Sequence[Mapping[str, Any]] | None = None,
         notes: Sequence[Mapping[str, Any]] | None = None,
         rollout: int | None = None,
+        sampling: Mapping[str, Any] | None = None,
         examples: Sequence[dspy.Example] = (),
     ) -> Turn:
         """One turn: the answer in canonical form, or None if it could not be read twice.
 
         Turns of different `rollout` are samples of their own: an LM that has a seed gets another for each.
+        `sampling` are LM settings of this turn, before the seat's.
         `notes` are what else this seat is to see: dicts with `title`, `text` and, if there is one, `answer`;
         with `bare` set, a prompt of plain text shows the lines of `text` without their title.
         `examples` are shown as demonstrations as long as the seat has none of its own.
@@ -137,7 +139,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         inputs = self.inputs(task, discussion, evidence, notes)
         if examples and not self.predict.demos:
             inputs["demos"] = list(examples)
-        config = {} if rollout is None else self._rolled(rollout)
+        config = self._config(rollout, sampling)
         with asking(seat=self.name), metered() as usage:
             prediction = await self.predict.acall(**inputs, config=config)
             answer = read_vote(prediction.answer, task.kind, task.choices)
@@ -163,10 +165,11 @@ class Seat(dspy.Module):  # type: ignore[misc]
         *,
         notes: Sequence[Mapping[str, Any]] | None = None,
         rollout: int | None = None,
+        sampling: Mapping[str, Any] | None = None,
     ) -> Turn:
         """One turn that prepares an answer and gives none: `text` is what was said."""
         with metered() as usage:
-            prediction = await self.fill(task, notes=notes, rollout=rollout)
+            prediction = await self.fill(task, notes=notes, rollout=rollout, sampling=sampling)
         return Turn(self.name, 1, None, self._argument(prediction), usage=usage, step=step)
 
     async def fill(
@@ -176,18 +179,23 @@ class Seat(dspy.Module):  # type: ignore[misc]
         notes: Sequence[Mapping[str, Any]] | None = None,
         correction: str | None = None,
         rollout: int | None = None,
+        sampling: Mapping[str, Any] | None = None,
     ) -> dspy.Prediction:
         """One call: the output fields as they were said, a missing one empty."""
         inputs = self.inputs(task, notes=notes)
-        config = {} if rollout is None else self._rolled(rollout)
+        config = self._config(rollout, sampling)
         with asking(seat=self.name):
             return await self.predict.acall(**inputs, correction=correction, config=config)
 
-    def _rolled(self, rollout: int) -> dict[str, int]:
-        """What tells a sample apart: its number for caches and records, and a seed where one is set."""
+    def _config(self, rollout: int | None, sampling: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The settings of one turn, with what tells a sample apart: its number for caches and records, and a
+        seed where one is set."""
+        own = dict(sampling or {})
+        if rollout is None:
+            return own
         settings = getattr(self.predict.lm or dspy.settings.lm, "kwargs", {}) | self.predict.config
         seed = settings.get("seed")
-        return {"rollout_id": rollout} | ({} if seed is None else {"seed": seed + rollout})
+        return own | {"rollout_id": rollout} | ({} if seed is None else {"seed": seed + rollout})
 
     def inputs(
         self,

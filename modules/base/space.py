@@ -62,18 +62,20 @@ Values = Choice | Whole | Real | Pick | Member
 
 @dataclass(frozen=True)
 class When:
-    """The condition that another parameter, declared before, has one of the values or is above a number."""
+    """The condition that another parameter, declared before, has one of the values or is above a number; with
+    `less`, its difference to a third parameter is."""
 
     parameter: str
     among: tuple[Any, ...] = ()
     above: float | None = None
+    less: str | None = None
 
     def holds(self, setting: Mapping[str, Any]) -> bool:
         if self.parameter not in setting:
             return False
-        value = setting[self.parameter]
-        number = isinstance(value, int | float)  # a file may say anything
-        return value in self.among or (self.above is not None and number and value > self.above)
+        value, by = setting[self.parameter], 0 if self.less is None else setting.get(self.less)
+        numbers = isinstance(value, int | float) and isinstance(by, int | float)  # a file may say anything
+        return value in self.among or (self.above is not None and numbers and value - by > self.above)
 
 
 @dataclass(frozen=True)

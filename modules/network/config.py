@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeVar, get_args
@@ -20,6 +21,10 @@ Weight = Literal["mean_trust", "accuracy", "log_odds", "fitted", "conditional"]
 
 T = TypeVar("T")
 
+_BEFORE = {"centred": True, "copies_temperature": None}
+"""How networks were before there were these settings, which their files and hashes do not name."""
+_NEW = object()
+
 
 @dataclass(frozen=True)
 class NetworkConfig:
@@ -34,9 +39,12 @@ class NetworkConfig:
     - Trust: `trust_rule`, `delta_t`, `delta_d`, `delta_p` as in `TrustRates`; `recent`: share of a new answer
       in an agent's recent accuracy.
     - Graph: degree `k` and rewiring `p` of the small world, `min_degree`, `max_degree`, `drop`, `add` as in
-      `Limits`, changed every `evolve_every` questions.
+      `Limits`, changed every `evolve_every` questions. From `k` = N - 1 on it is complete.
     - Tracker: `alpha`, `similar`, `top_k`, `merge` as in `TrackerSettings`.
-    - Policy: `hidden`, `heads`, `dropout`, `features`, `trust_edges` as in `PolicyConfig`.
+    - Policy: `hidden`, `heads`, `dropout`, `features`, `trust_edges` as in `PolicyConfig`; `centred`: it sees
+      embeddings less the mean of those it learned from.
+    - `copies_temperature`: agents with one LM are asked at it, unless their sampling or the LM's own is set;
+      None: as the LM is.
     - `seed` of graph, weights and draws; `embedding`: name of the model that makes the vectors.
 
     Raises UserError for a value that cannot be.
@@ -55,7 +63,7 @@ class NetworkConfig:
     delta_d: float = TrustRates.delta_d
     delta_p: float = TrustRates.delta_p
     recent: float = 0.05
-    k: int = 4
+    k: int = 2
     p: float = 0.1
     min_degree: int = Limits.min_degree
     max_degree: int = Limits.max_degree
@@ -71,6 +79,8 @@ class NetworkConfig:
     dropout: float = PolicyConfig.dropout
     features: Features = PolicyConfig.features
     trust_edges: bool = PolicyConfig.trust_edges
+    centred: bool = True
+    copies_temperature: float | None = 0.7
     seed: int = 0
     embedding: str = "all-mpnet-base-v2"
 
@@ -90,6 +100,8 @@ class NetworkConfig:
             raise UserError(f"recent is {self.recent}: give a share above 0 and up to 1.")
         if not 0 <= self.p <= 1 or self.k < 0:
             raise UserError(f"k is {self.k} and p {self.p}: give k >= 0 and p between 0 and 1.")
+        if self.copies_temperature is not None and not 0 <= self.copies_temperature <= 2:
+            raise UserError(f"copies_temperature is {self.copies_temperature}: give a number from 0 to 2.")
         _ = self.limits, self.rates, self.tracker, self.policy(1)  # their own checks
 
     @property
@@ -109,13 +121,32 @@ class NetworkConfig:
         return self._part(PolicyConfig, strategies=len(self.strategies), inputs=width)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {**asdict(self), "strategies": list(self.strategies)}
+        """As JSON values, without what is as it was before there was a setting for it."""
+        found = {**asdict(self), "strategies": list(self.strategies)}
+        return {name: value for name, value in found.items() if _BEFORE.get(name, _NEW) != value}
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> NetworkConfig:
-        """What `to_dict` gave, or some of it. Raises UserError for other names."""
-        return from_settings(cls, settings)
+        """What `to_dict` gave, by this version or one before. Raises UserError for other names."""
+        return from_settings(cls, {**_BEFORE, **settings})
+
+    def warn(self) -> None:
+        """Warn of mechanisms that these settings leave idle, before a network learns with them."""
+        n = self.agents
+        least, most = self.limits.bounds(n)
+        if n > 1 and min(most, max(least, self.k)) >= n - 1:
+            remedy = f"a k below {n - 1} lets" if least < n - 1 else "more agents with a small k let"
+            warnings.warn(
+                f"the graph of {n} agents with k = {self.k} is complete: rewiring (p) changes nothing and "
+                f"evolution little; {remedy} them act",
+                stacklevel=3,
+            )
+        if self.features == "question":
+            warnings.warn(
+                "every node of the graph carries the question alone, so graph and trust cannot change the "
+                "policies' logits; features=question+standing lets them",
+                stacklevel=3,
+            )
 
     def _part(self, kind: type[T], **more: int) -> T:
         own = vars(self).keys() & kind.__annotations__.keys()

@@ -48,7 +48,7 @@ class Limits:
 def small_world(n: int, k: int, p: float, limits: Limits, seed: int) -> Adjacency:
     """Adjacency (n, n) of a Watts-Strogatz graph: a ring of k neighbours, each edge rewired with chance p.
 
-    Symmetric, diagonal false. An odd k gives k - 1 neighbours, k >= n the complete graph. Degrees are then
+    Symmetric, diagonal false. From k = n - 1 on it is complete; below, an odd k gives k - 1. Degrees are then
     brought within `limits` by removing or adding edges at random. The same seed gives the same graph.
     Raises UserError for n < 1, k < 0, or p outside 0 to 1.
     """
@@ -57,7 +57,7 @@ def small_world(n: int, k: int, p: float, limits: Limits, seed: int) -> Adjacenc
             f"a small world of {n} agents with degree {k} and rewiring {p} cannot be: "
             "give n >= 1, k >= 0 and p between 0 and 1."
         )
-    world = networkx.watts_strogatz_graph(n, min(k, n), p, seed=seed)
+    world = networkx.watts_strogatz_graph(n, n if k >= n - 1 else k, p, seed=seed)
     graph = networkx.to_numpy_array(world, dtype=bool)
     liking = np.random.default_rng(seed).random((n, n))
     return _within(graph, liking + liking.T, limits)

@@ -25,7 +25,9 @@ SPACE: Space = {
     "gamma": Parameter(Choice((0.0, 0.1, 0.3, 0.7))),
     # Three agents and fewer are all connected whatever k and p are.
     "k": Parameter(Choice((2, 4)), When("agents", above=3)),
-    "p": Parameter(Choice((0.0, 0.1, 0.5)), When("k", above=0)),
+    # From k = N - 1 on the graph is complete whatever p is.
+    "p": Parameter(Choice((0.0, 0.1, 0.5)), When("agents", above=1, less="k")),
+    "alpha": Parameter(Choice((0.1, 0.3)), When("gamma", above=0)),
     "choice": Parameter(Choice(("sample", "argmax"))),
     "weight": Parameter(Choice(("mean_trust", "accuracy", "log_odds", "fitted", "conditional"))),
     "lr": Parameter(Choice((0.001, 0.01))),

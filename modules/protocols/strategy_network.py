@@ -54,7 +54,9 @@ class StrategyNetwork(Program):
         prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system message.
         prompts: strategy (or seat) → instructions of your own, or the path of a YAML file that says so.
 
-    An agent asks in the words of the strategy it chose; agents with one LM draw samples of their own.
+    An agent asks in the words of the strategy it chose; agents with one LM draw samples of their own, at the
+    config's `copies_temperature` where neither `sampling` nor the LM sets a temperature: `fm.lm` has 0 by
+    default, which would make them one agent.
     `decided_by` is `consensus`, or `none` when nobody gave a readable answer. The prediction also has the
     `confidence` in the answer, the `probabilities` of all answers, and by agent `strategies` (None: not
     asked) and vote `weights`; a turn has its `strategy`, its `weight` and, as `confidence`, the policy's
@@ -96,6 +98,7 @@ class StrategyNetwork(Program):
         """A network that has learned nothing yet, for `fm.train`; options are those of the constructor."""
         from ..network.state import NetworkState
 
+        config.warn()
         return cls(NetworkState.fresh(config, embed(["width"]).shape[1]), embed, **options)
 
     @classmethod
@@ -247,12 +250,16 @@ class StrategyNetwork(Program):
         """Agent i's answer with strategy s."""
         member, own = self.agents[i][s], self.agents[i][s].seat.predict.lm
         # Agents with LMs of their own need no other sample, and share the record of a single agent's calls.
-        member.number = sum(agent[s].seat.predict.lm is own for agent in self.agents[:i])
+        copies = [agent[s].seat.predict.lm is own for agent in self.agents]
+        member.number = sum(copies[:i])
+        unset = getattr(own or dspy.settings.lm, "temperature_unset", False)
+        member.temperature = self.state.config.copies_temperature if sum(copies) > 1 and unset else None
         return await solved_by(member, task)
 
 
 class _Member(SingleAgent):
-    """An agent with one of its strategies. `number` tells agents apart that have the same LM."""
+    """An agent with one of its strategies. `number` tells agents apart that have the same LM, which is then
+    asked at `temperature`; None: as it is."""
 
     def __init__(
         self, agent: int, strategy: str, samples: int | None, sampling: Mapping[str, Any] | None
@@ -260,28 +267,35 @@ class _Member(SingleAgent):
         several = strategy_of(strategy).samples is not None
         super().__init__(strategy, samples=samples if several else None, sampling=sampling)
         self.rename(f"agent.{agent}.{strategy}")
-        self.number = 0
+        self.number, self.temperature = 0, cast(float | None, None)
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        seat, steps = _own(self.seat, self.number), {k: _own(v, self.number) for k, v in self.steps.items()}
+        seat, steps = self._own(self.seat), {name: self._own(step) for name, step in self.steps.items()}
         return await self.plan.flow(seat, steps, task, self.samples or 1)
+
+    def _own(self, seat: Seat) -> Seat:
+        if not self.number and self.temperature is None:
+            return seat
+        return cast(Seat, _Sampler(seat, self.number, self.temperature))
 
 
 class _Sampler:
     """A seat whose calls are samples of one agent's own, for the flow of a strategy."""
 
-    def __init__(self, seat: Seat, number: int) -> None:
+    def __init__(self, seat: Seat, number: int, temperature: float | None) -> None:
         self._seat, self._first = seat, number * _ROLLOUTS
+        free = temperature is not None and "temperature" not in seat.predict.config
+        self._sampling = {"temperature": temperature} if free else {}
 
     async def ask(self, task: Task, *, rollout: int | None = None, **given: Any) -> Turn:
-        return await self._seat.ask(task, rollout=self._first + (rollout or 0), **given)
+        return await self._seat.ask(task, rollout=self._rollout(rollout), sampling=self._sampling, **given)
 
     async def work(self, task: Task, step: str, *, rollout: int | None = None, **given: Any) -> Turn:
-        return await self._seat.work(task, step, rollout=self._first + (rollout or 0), **given)
+        number = self._rollout(rollout)
+        return await self._seat.work(task, step, rollout=number, sampling=self._sampling, **given)
 
-
-def _own(seat: Seat, number: int) -> Seat:
-    return cast(Seat, _Sampler(seat, number)) if number else seat
+    def _rollout(self, rollout: int | None) -> int | None:
+        return self._first + (rollout or 0) if self._first else rollout
 
 
 class _Kept:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from torch import Tensor
 from ...modules.base.errors import UserError
 from ...modules.network.choice import draw
 from ...modules.network.graph import evolve
+from ...modules.network.policy import AgentGraph
 from ...modules.network.rewards import consensus_addition, difference, individual
 from ...modules.network.state import NetworkState
 from ...modules.network.trust import averaged_trust, update_directional, update_trust
@@ -22,7 +22,7 @@ from ...modules.reading.voting import trust_consensus
 from .known_answers import KnownAnswers
 from .settings import TrainingSettings
 
-_ORDER, _DRAW, _DROPOUT = 1, 2, 3  # what a random draw is for
+_ORDER, _DRAW, _DROPOUT, _BUFFER = 1, 2, 3, 5  # what a random draw is for; 4 is for folds
 
 
 @dataclass
@@ -31,9 +31,11 @@ class TrainingLog:
 
     `epochs`: how many there are in all. `steps`: one dict a batch with its `epoch` (from 1), the number of
     `questions` answered so far, mean `reward`, the shares of right answers, `individual` and `consensus`,
-    `loss`, mean `entropy` of the choices in nats, and mean `trust` between connected agents. `graphs`: trust
-    and adjacency at the start, after each evolution and at the end, with `questions`. `selection`: expected
-    accuracy on held-out questions after each epoch, where epochs were chosen by it.
+    `loss`, mean `entropy` of the choices in nats, mean `trust` between connected agents, how many edges of
+    the graph came or went so far, `edges_changed`, and the share of each strategy among the choices,
+    `strategies`. `graphs`: trust and adjacency at the start, after each evolution and at the end, with
+    `questions`. `selection`: expected accuracy on held-out questions after each epoch, where epochs were
+    chosen by it.
     """
 
     epochs: int
@@ -83,7 +85,9 @@ class PolicyTraining:
         self.total_reward: Numbers = np.zeros(state.config.agents)  # of each agent, over all questions so far
         self.answered = 0
         self.log = TrainingLog(epochs=0)
-        if state.questions == 0:
+        self.edges_changed = 0
+        self.buffer: dict[str, Tensor] = {}  # the last episodes, a row each: what was seen, done and earned
+        if state.questions == 0 and state.config.centred:
             state.centre = vectors[chosen].mean(axis=0)
         self._snapshot()
 
@@ -97,7 +101,8 @@ class PolicyTraining:
         epoch, place = divmod(self.done, self.batches)
         order = self._random(_ORDER, epoch).permutation(self.chosen)
         batch = order[place * self.settings.batch : (place + 1) * self.settings.batch]
-        scores = self._scores(batch)
+        group, bias = self.state.group(), self._bias(batch)
+        scores = self._scores(batch, group, bias)
         self._check_bounds(scores)
         rng = self._random(_DRAW, self.done)
         distinct = self.state.config.distinct
@@ -108,8 +113,20 @@ class PolicyTraining:
             for i, s in enumerate(one.strategies)
         )
         played = [self._play(int(q), one.strategies) for q, one in zip(batch, drawn, strict=True)]
-        open_ = torch.from_numpy(np.stack([one.open for one in drawn]))
-        loss = self._learn(scores, open_, played)
+        episodes = {
+            "question": torch.from_numpy(batch),
+            "bias": bias,
+            **{name: part.expand(len(batch), *part.shape) for name, part in group._asdict().items()},
+            "strategies": torch.from_numpy(np.stack([one.strategies for one in played])),
+            "open": torch.from_numpy(np.stack([one.open for one in drawn])),
+            "signal": torch.from_numpy(np.stack([one.signal for one in played])),
+        }
+        learned = self._remembered(episodes)
+        if learned is not episodes:
+            then = AgentGraph(*(learned[name] for name in AgentGraph._fields))
+            scores = self._scores(learned["question"].numpy(), then, learned["bias"])
+        loss = self._learn(scores, learned)
+        self._add_rewards(episodes["signal"].numpy())
         self.done += 1
         chances = scores.detach().double().log_softmax(-1)
         connected = self.state.voting_trust[self.state.adjacency]
@@ -121,7 +138,9 @@ class PolicyTraining:
             "consensus": float(np.mean([one.consensus for one in played])),
             "entropy": float(-(chances.exp() * chances).sum(-1).mean()),
             "trust": float(connected.mean()) if connected.size else 0.0,
+            "edges_changed": self.edges_changed,
             "loss": loss,
+            "strategies": self._shares(episodes["strategies"]),
         }
         self.log.steps.append(entry)
         return entry
@@ -139,18 +158,20 @@ class PolicyTraining:
                 f"folder, with an lr below {self.settings.lr:g}"
             )
 
-    def _scores(self, batch: npt.NDArray[np.intp]) -> Tensor:
+    def _bias(self, batch: npt.NDArray[np.intp]) -> Tensor:
+        return torch.from_numpy(self.state.bias(self.vectors[batch])).float()
+
+    def _scores(self, batch: npt.NDArray[np.intp], group: AgentGraph, bias: Tensor) -> Tensor:
         """What strategies are drawn by, (B, N, S), ready for the gradient."""
         state, vectors = self.state, self.vectors[batch]
         shape = (len(batch), state.config.agents, len(state.config.strategies))
         if shape[2] == 1:  # nothing to choose, nothing to learn
             return torch.zeros(shape)
-        bias = torch.from_numpy(state.bias(vectors)).float()
         state.policies.train()
         with torch.random.fork_rng(devices=[], enabled=state.config.dropout > 0):
             if state.config.dropout:
                 torch.manual_seed(int(self._random(_DROPOUT, self.done).integers(2**63)))
-            logits: Tensor = state.policies(state.inputs(vectors), state.group())
+            logits: Tensor = state.policies(state.inputs(vectors), group)
         state.policies.eval()
         return logits + bias
 
@@ -171,7 +192,9 @@ class PolicyTraining:
         state.recent = state.recent + config.recent * (correct - state.recent)
         state.questions += 1
         if state.questions % config.evolve_every == 0:
-            state.adjacency = evolve(state.adjacency, state.voting_trust, config.limits)
+            before = state.adjacency
+            state.adjacency = evolve(before, state.voting_trust, config.limits)
+            self.edges_changed += int((state.adjacency != before).sum()) // 2
             self._snapshot()
         return _Played(strategies, correct, consensus, reward, signal)
 
@@ -208,18 +231,26 @@ class PolicyTraining:
             found[i, s] = self._signal(q, other, self._consensus_right(q, other))[i]
         return found
 
-    def _learn(self, scores: Tensor, open_: Tensor, played: Sequence[_Played]) -> float:
+    def _remembered(self, episodes: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The episodes to learn from, now that these have happened: a batch of the last ones, or these."""
+        size, batch = self.settings.buffer, self.settings.batch
+        if size is None or size <= batch:
+            return episodes
+        old = self.buffer or {name: part[:0] for name, part in episodes.items()}
+        self.buffer = {name: torch.cat([old[name], part])[-size:] for name, part in episodes.items()}
+        kept = len(self.buffer["question"])
+        drawn = self._random(_BUFFER, self.done).permutation(kept)[:batch]
+        return {name: part[torch.from_numpy(drawn)] for name, part in self.buffer.items()}
+
+    def _learn(self, scores: Tensor, episodes: dict[str, Tensor]) -> float:
         """One update of all policies; the loss that it followed."""
-        signal = np.stack([one.signal for one in played])
+        signal = episodes["signal"].numpy()
         if self.settings.full_information:
             loss = -(scores.softmax(-1) * torch.from_numpy(signal).float()).sum()
         else:
             gain = torch.from_numpy(signal - self._baseline(signal)).float()
-            strategies = torch.from_numpy(np.stack([one.strategies for one in played]))
-            chances = scores.masked_fill(~open_, -torch.inf).log_softmax(-1)
-            loss = -(chances.gather(-1, strategies.unsqueeze(-1)).squeeze(-1) * gain).sum()
-            self.total_reward = self.total_reward + signal.sum(axis=0)
-            self.answered += len(signal)
+            chances = scores.masked_fill(~episodes["open"], -torch.inf).log_softmax(-1)
+            loss = -(chances.gather(-1, episodes["strategies"].unsqueeze(-1)).squeeze(-1) * gain).sum()
         if scores.requires_grad:
             if self.settings.entropy:
                 chances = scores.log_softmax(-1)
@@ -230,6 +261,16 @@ class PolicyTraining:
                 self.state.policies.clip_gradients(self.settings.clip)
             self.optimizer.step()
         return float(loss.detach())
+
+    def _add_rewards(self, signal: Numbers) -> None:
+        if not self.settings.full_information:
+            self.total_reward = self.total_reward + signal.sum(axis=0)
+            self.answered += len(signal)
+
+    def _shares(self, chosen: Tensor) -> dict[str, float]:
+        names = self.state.config.strategies
+        shares = torch.bincount(chosen.flatten(), minlength=len(names)) / chosen.numel()
+        return {name: float(share) for name, share in zip(names, shares, strict=True) if name}
 
     def _baseline(self, signal: Numbers) -> Numbers:
         """The baseline subtracted from the rewards (B, N) of a batch, whatever the agent itself drew."""

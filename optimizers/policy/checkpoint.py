@@ -23,7 +23,8 @@ from .batches import PolicyTraining, TrainingLog
 from .known_answers import TrainingQuestion
 from .settings import TrainingSettings
 
-_PREFIX, _PROGRESS, _OPTIMIZER = "step-", "training.json", "optimizer.safetensors"
+_PREFIX, _PROGRESS = "step-", "training.json"
+_OPTIMIZER, _BUFFER = "optimizer.safetensors", "buffer.safetensors"
 
 
 def training_fingerprint(
@@ -58,6 +59,8 @@ class Checkpoints:
         states = training.optimizer.state_dict()["state"]
         tensors = {f"{k}.{name}": part for k, parts in states.items() for name, part in parts.items()}
         files.write_file(scratch / _OPTIMIZER, write_tensors(tensors))
+        if training.buffer:
+            files.write_file(scratch / _BUFFER, write_tensors(training.buffer))
         progress = {
             "identity": self.identity,
             "done": training.done,
@@ -104,6 +107,9 @@ class Checkpoints:
             training.total_reward = np.array(progress["total_reward"])
             training.log = TrainingLog(**progress["log"])
             training.log.epochs = int(training.log.epochs)
+            training.edges_changed = training.log.steps[-1].get("edges_changed", 0)
+            if (place / _BUFFER).exists():
+                training.buffer = read_tensors(read_plain(place / _BUFFER, files.MOST_BYTES))
             training.known.restore(progress["known"])
         except (KeyError, TypeError, ValueError, IndexError, RuntimeError, SafetensorError) as problem:
             raise UserError(

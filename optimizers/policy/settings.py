@@ -21,8 +21,9 @@ AUTO = "auto"
 class TrainingSettings:
     """How policies learn; defaults are the paper's where it has them.
 
-    - `learning`: `reinforce`, or `supervised` (the paper's Table 2): up with what was chosen when the
-      consensus is right, down when it is wrong.
+    - `learning`: `reinforce`, or `supervised`, an interpretation of the paper's Table 2, which says no more
+      than that predictions are trained on the consensus and the gold answer: up with what was chosen when
+      the consensus is right, down when it is wrong.
     - `reward`: `base`, `consensus_aware` (Table 3, with `delta_plus`, `delta_minus`, `delta_minor` as in
       `ConsensusBonus`) or `difference`, what the agent adds to the group.
     - `baseline` subtracted from rewards: `none`, the running `mean` of the agent's own, or, for each
@@ -32,6 +33,8 @@ class TrainingSettings:
       answers are free.
     - `entropy` bonus, gradient `clip` for each agent (None: off), `lr` and `weight_decay` of Adam, `batch`
       questions an update, `epochs` times through all questions.
+    - `buffer`: each agent keeps state, action and reward of so many last episodes and learns from a `batch`
+      of them drawn at random; None, and up to one batch, those just answered.
     - `epochs="auto"`: as many as it takes to come near the best on held-out questions, by cross-validation
       over `folds`, at most `max_epochs`, ended when `patience` more add nothing. Needs `full_information`.
     - `checkpoint_every` so many batches.
@@ -48,6 +51,7 @@ class TrainingSettings:
     lr: float = 1e-3
     weight_decay: float = 0.0
     batch: int = 8
+    buffer: int | None = None
     epochs: int | Literal["auto"] = 10
     max_epochs: int = 30
     folds: int = 5
@@ -62,8 +66,8 @@ class TrainingSettings:
         check_options(self, learning=Learning, reward=Reward, baseline=Baseline)
         if self.epochs != AUTO and (isinstance(self.epochs, bool | str) or not isinstance(self.epochs, int)):
             raise UserError(f"epochs is {self.epochs!r}: give a whole number or 'auto'.")
-        for name in ("batch", "max_epochs", "folds", "patience", "epochs", "checkpoint_every"):
-            if getattr(self, name) != AUTO:
+        for name in ("batch", "buffer", "max_epochs", "folds", "patience", "epochs", "checkpoint_every"):
+            if getattr(self, name) not in (AUTO, None):
                 checked_whole(name, getattr(self, name), 2 if name == "folds" else 1)
         for name in ("lr", "clip"):
             value = getattr(self, name)
@@ -86,8 +90,9 @@ class TrainingSettings:
         return ConsensusBonus(self.delta_plus, self.delta_minus, self.delta_minor)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
+        """As JSON values; a buffer only where there is one."""
+        found = asdict(self)
+        return found if self.buffer is not None else {n: v for n, v in found.items() if n != "buffer"}
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> TrainingSettings:
@@ -95,12 +100,16 @@ class TrainingSettings:
         return from_settings(cls, settings)
 
 
+STANDING = "standing"
+_PAPER = {"features": "question", "trust_edges": False, "centred": False, "clip": None}
+
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {},
-    "supervised": {"learning": "supervised"},
-    "consensus_aware": {"reward": "consensus_aware"},
-    "gamma_0": {"gamma": 0.0},
-    "gamma_0.7": {"gamma": 0.7},
+    STANDING: {},
+    "paper": _PAPER,
+    "supervised": {**_PAPER, "learning": "supervised"},
+    "consensus_aware": {**_PAPER, "reward": "consensus_aware"},
+    "gamma_0": {**_PAPER, "gamma": 0.0},
+    "gamma_0.7": {**_PAPER, "gamma": 0.7},
     "beyond": {
         "choice": "argmax",
         "weight": "conditional",
@@ -110,10 +119,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "epochs": AUTO,
     },
 }
-"""Settings by name: the paper's, those of its Tables 2 to 4, and what did best on recorded answers."""
+"""Settings by name: the defaults, in which nodes carry their agents' standing; the paper's policy to the
+letter where the text decides, and the ablations of its Tables 2 to 4; what did best on recorded answers."""
 
 
-def configured(settings: Mapping[str, Any], preset: str = "paper") -> tuple[NetworkConfig, TrainingSettings]:
+def configured(settings: Mapping[str, Any], preset: str = STANDING) -> tuple[NetworkConfig, TrainingSettings]:
     """The network and its training from settings of either, by name, over those of a preset.
 
     Raises UserError for an unknown preset or name.
@@ -127,6 +137,6 @@ def configured(settings: Mapping[str, Any], preset: str = "paper") -> tuple[Netw
             known = ", ".join(sorted(network | training))
             raise UserError(f"there is no setting {name!r}: choose among {known}.")
     return (
-        NetworkConfig.from_dict({name: value for name, value in merged.items() if name in network}),
-        TrainingSettings.from_dict({name: value for name, value in merged.items() if name in training}),
+        NetworkConfig(**{name: value for name, value in merged.items() if name in network}),
+        TrainingSettings(**{name: value for name, value in merged.items() if name in training}),
     )

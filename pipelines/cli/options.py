@@ -504,8 +504,11 @@ class TrainOptions(Columned, LMs, Confirmed):
     out: Annotated[Place, folder("Folder of the network; the same command resumes it.")] = None
     seed: Annotated[int, Option(min=0, help="Of graph, weights, draws and samples of questions.")] = 0
     preset: Annotated[
-        str, Option(help="paper, supervised, consensus_aware, gamma_0, gamma_0.7 (its ablations), beyond.")
-    ] = "paper"
+        str,
+        Option(
+            help="standing, beyond, paper, supervised, consensus_aware, gamma_0, gamma_0.7 (its ablations)."
+        ),
+    ] = "standing"
     embedding: Annotated[
         Text, Option(metavar="MODEL|DIR", help="Sentence embeddings. Default: all-mpnet-base-v2.")
     ] = None

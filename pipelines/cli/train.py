@@ -35,7 +35,7 @@ from ..runs.lines import result_lines
 from ..runs.outcomes import read_outcomes
 from ..training.live import CALLS, fresh_network
 from ..training.live import live as train_live
-from ..training.train import displayed_training, idle, recent, rescore, train_on_outcomes
+from ..training.train import displayed_training, idle, recent, rescore, settings_in, train_on_outcomes
 from .guard import STOPPED, resumable, say
 from .options import EvaluateOptions, Quietly, TrainOptions
 from .show import confirm, console, evaluating, finish, forecast_lines, show_result
@@ -239,7 +239,8 @@ def _live(
 
 def _ready(options: TrainOptions, settings: Mapping[str, Any]) -> TrainingPlan:
     chosen = {name: value for name, value in settings.items() if name not in OF_PROGRAM}
-    config, training = configured(chosen, options.preset)
+    begun = settings_in(str(options.out), settings, options.preset)
+    config, training = begun or configured(chosen, options.preset)
     if training.full_information or not isinstance(training.epochs, int):
         raise UserError(
             "full_information and epochs=auto ask every agent for every strategy, which only a replay can "
@@ -314,6 +315,8 @@ def training_lines(found: Mapping[str, Any], out: str, *, track: bool) -> dict[s
     if "reward" in learnt:
         lines["last reward"] = f"{learnt['reward']:+.2f}"
         lines["last right"] = f"one agent {learnt['individual']:.1%}, group {learnt['consensus']:.1%}"
+        changes = counted(learnt["edges_changed"], "change")
+        lines["graph"] = f"{changes} of edges, last mean trust {learnt['trust']:.2f}"
     if learnt.get("paid") is not None:
         lines["paid in training"] = used(learnt["paid"])
     if not {"scores", "consensus"} & found.keys():

@@ -94,6 +94,7 @@ def lm(
     )
     limit = EARLIER_MAX_TOKENS if provider == "local" else None
     made = _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": limit, **sampling})
+    made.temperature_unset = "temperature" not in sampling  # agents that are copies are asked above 0
     made.addressed = api_base is not None  # a saved program says so, and not where
     return made
 
@@ -124,7 +125,9 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
         settings={key: value for key, value in known["settings"].items() if key in PASSED},
     )
     sampling = {key: value for key, value in known["settings"].items() if key not in PASSED}
-    return _dspy_lm(known["name"], engine, sampling)
+    made = _dspy_lm(known["name"], engine, sampling)
+    made.temperature_unset = sampling.get("temperature") == 0
+    return made
 
 
 def engine_of(language_model: Any) -> Engine | None:

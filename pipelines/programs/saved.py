@@ -325,6 +325,8 @@ def lm_of(known: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
     settings = known.settings.model_dump(exclude_unset=True)
     if known.profile is not None:
         settings["profile"] = _profile(known.profile, f"{where}: {seat}")
+    if settings.get("temperature") == 0:
+        del settings["temperature"]  # the default, which agents that are copies do not keep to
     if "seat" in inspect.signature(make_lm).parameters:
         return make_lm(known.name, seat=seat, addressed=known.addressed, **settings)
     if known.addressed:

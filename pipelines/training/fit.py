@@ -10,17 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import dspy
 import numpy as np
 import numpy.typing as npt
 
-from ...modules.agents.transcript import Task
 from ...modules.base.errors import UserError
 from ...modules.network.state import NetworkState
 from ...modules.protocols.program import Program
-from ...modules.protocols.strategies import STRATEGIES
 from ...modules.protocols.strategy_network import StrategyNetwork
-from ...optimizers.policy.settings import TrainingSettings, configured
+from ...optimizers.policy.settings import STANDING, TrainingSettings, configured
 from ..base.budget import Budget
 from ..base.wording import counted
 from ..data import load as data
@@ -33,7 +30,8 @@ from ..runs.books import open_books
 from ..runs.folder import out_folder
 from ..runs.outcomes import outcomes_in
 from .live import CALLS, live
-from .train import Embed, Trained, displayed_training, train_on_outcomes
+from .recorded import network_of
+from .train import Embed, Trained, displayed_training, settings_in, train_on_outcomes
 
 
 def train(
@@ -47,7 +45,7 @@ def train(
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
     budget: str | Budget | None = None,
-    preset: str = "paper",
+    preset: str = STANDING,
     test: Any = None,
     cache: bool = True,
     tracking: bool = True,
@@ -76,7 +74,8 @@ def train(
         settings: of `NetworkConfig` and `TrainingSettings` by name, before those of the preset; and `samples`
             and `sampling`, as in `StrategyNetwork`.
         budget: ceilings such as `"2 USD, 500 calls"` on what training asks, over all attempts at a folder.
-        preset: `paper`, one of its ablations, or `beyond`, what did best on recorded answers.
+        preset: `standing`; `paper`, the paper's policy to the letter, or one of its ablations; or `beyond`,
+            what did best on recorded answers.
         test: outcomes that the trained network is scored on; the scores are in `training.scores`.
         cache: take answers from the user's call cache, and leave complete ones there.
         tracking: log to the tracking store as one run.
@@ -106,7 +105,7 @@ def train(
         return _on_outcomes(outcomes, network, embedding, out, chosen, preset, test, tracking, progress)
     if test is not None:
         raise UserError("test takes outcomes: pass the trained network and the questions to fm.evaluate")
-    network, training = _untrained(network, chosen, embedding, preset)
+    network, training = _untrained(network, chosen, embedding, preset, out)
     questions = data.listed(train, "train")
     data.check_asked(questions)
     lm = lm_given(lm)
@@ -142,12 +141,23 @@ def _on_outcomes(
     table = outcomes_in(outcomes)
     tested = None if test is None else outcomes_in(test)
     if program is not None:
-        config = program.state.config.to_dict()
+        config = vars(program.state.config)
         named = {name: value for name, value in config.items() if name != "alike"} | _of_training(settings)
         embed: Embed = program.embed
+
+        def made(state: NetworkState) -> StrategyNetwork:
+            network: StrategyNetwork = program.deepcopy()
+            network.state = state
+            return network
+
     else:
         named = {name: value for name, value in settings.items() if name not in OF_PROGRAM}
         embed = _embedder(embedding, named)
+        of_program = {name: settings[name] for name in OF_PROGRAM if name in settings}
+
+        def made(state: NetworkState) -> StrategyNetwork:
+            return network_of(state, embed, **of_program)
+
     with out_folder(out) as (folder, keep), displayed_training(progress) as tell:
         trained = train_on_outcomes(
             table,
@@ -159,15 +169,10 @@ def _on_outcomes(
             data=Path(outcomes).stem if isinstance(outcomes, str | Path) else None,
             tracking=tracking,
             progress=tell,
+            program=made,
         )
-    if program is not None:
-        network: StrategyNetwork = program.deepcopy()
-        network.state = trained.state
-        return _with(network, trained, keep)
-    asks = all(STRATEGIES.find(name) for name in trained.state.config.strategies)
-    of_program = {name: settings[name] for name in OF_PROGRAM if name in settings}
-    made = StrategyNetwork if asks else RecordedNetwork
-    return _with(made(trained.state, embed, **of_program), trained, keep)
+    assert trained.network is not None
+    return _with(trained.network, trained, keep)
 
 
 def _given(
@@ -182,7 +187,8 @@ def _given(
         raise UserError(f"a {type(program).__name__} cannot be trained: give a strategy network")
     if embedding is not None:
         raise UserError("the program has an embedding of its own: leave embedding out")
-    own = program.state.config.to_dict() | {"samples": program.samples, "sampling": program.sampling}
+    config = program.state.config
+    own = {**vars(config), **config.to_dict()} | {"samples": program.samples, "sampling": program.sampling}
     for name in settings.keys() - _of_training(settings).keys():
         if name not in own or settings[name] != own[name]:
             known = f", and {own[name]!r} in the program" if name in own else ""
@@ -191,7 +197,11 @@ def _given(
 
 
 def _untrained(
-    program: StrategyNetwork | None, settings: dict[str, Any], embedding: str | Embed | None, preset: str
+    program: StrategyNetwork | None,
+    settings: dict[str, Any],
+    embedding: str | Embed | None,
+    preset: str,
+    out: str | Path | None,
 ) -> tuple[StrategyNetwork, TrainingSettings]:
     """The network to teach, which nobody else holds, and how."""
     if program is not None:
@@ -200,7 +210,8 @@ def _untrained(
         return network, configured(_of_training(settings), preset)[1]
     named = {name: value for name, value in settings.items() if name not in OF_PROGRAM}
     embed = _embedder(embedding, named)
-    config, training = configured(named, preset)
+    begun = None if out is None else settings_in(out, settings, preset)
+    config, training = begun or configured(named, preset)
     of_program = {name: settings[name] for name in OF_PROGRAM if name in settings}
     return StrategyNetwork.untrained(config, embed, **of_program), training
 
@@ -246,23 +257,3 @@ def _with(network: StrategyNetwork, trained: Trained, keep: Any) -> StrategyNetw
     trained.keep = keep
     network.training = trained
     return network
-
-
-class RecordedNetwork(StrategyNetwork):
-    """A network that learned from recorded answers of agents that nobody can ask in the same way again.
-
-    It has no seats and answers nothing: `training.scores` says what it reaches, `state` what it learned.
-    """
-
-    def __init__(self, state: NetworkState, embed: Embed, **options: Any) -> None:
-        Program.__init__(self)
-        self.state, self.embed = state, embed  # type: ignore[assignment]
-        self.samples, self.sampling = options.get("samples"), dict(options.get("sampling") or {})
-        self.agents, self.members = [], []
-
-    async def solve(self, task: Task) -> dspy.Prediction:
-        ways = ", ".join(filter(None, self.state.config.strategies)) or "agents without strategies"
-        raise UserError(
-            f"this network learned from answers of {ways}, which are not in fm.STRATEGIES: it can be scored "
-            "on outcomes, and cannot be asked"
-        )

@@ -13,7 +13,7 @@ from ...modules.base.errors import UserError
 from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ...optimizers.policy.known_answers import TrainingQuestion
-from ...optimizers.policy.settings import TrainingSettings
+from ...optimizers.policy.settings import STANDING, TrainingSettings
 from ..data.embeddings import Embedder
 from ..data.load import fingerprint
 from ..evaluation.answering import lms_in
@@ -39,7 +39,7 @@ def live(
     out: str | Path,
     *,
     lm: Any = None,
-    preset: str = "paper",
+    preset: str = STANDING,
     given: Mapping[str, Any] | None = None,
     data: str | None = None,
     record: str | Path | None = None,

@@ -15,6 +15,7 @@ FIGURES = {
     "consensus": "consensus",
     "entropy": "entropy",
     "trust": "trust",
+    "edges_changed": "edges_changed",
     "loss": "loss",
 }
 """What a batch says of itself, and what it is logged as."""
@@ -51,7 +52,8 @@ def curve_of(steps: Sequence[Mapping[str, Any]]) -> Upload:
         curve=[
             (
                 int(step["questions"]),
-                {name: float(step[key]) for key, name in FIGURES.items() if step.get(key) is not None},
+                {name: float(step[key]) for key, name in FIGURES.items() if step.get(key) is not None}
+                | {f"strategy/{name}": share for name, share in step.get("strategies", {}).items()},
             )
             for step in steps
         ]

@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dspy
 import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
 from ...modules.network.config import NetworkConfig
 from ...modules.network.state import NetworkState
-from ...modules.protocols.strategy_network import embedding_of
+from ...modules.protocols.strategy_network import StrategyNetwork, embedding_of
 from ...optimizers.policy.batches import TrainingLog
 from ...optimizers.policy.known_answers import Answer, TrainingQuestion
-from ...optimizers.policy.settings import TrainingSettings, configured
+from ...optimizers.policy.settings import STANDING, TrainingSettings, configured
 from ...optimizers.policy.training import train_policies
 from ..base.display import ProgressLine, displayed
 from ..base.journal import read_object, write_json
@@ -33,8 +34,9 @@ from ..runs.manifest import RunFolder, made_with
 from ..runs.outcomes import Outcomes
 from ..tracking.context import caller_place
 from ..tracking.tracker import start_tracking
-from ..tracking.uploads import Tracker
+from ..tracking.uploads import ModelUpload, Tracker
 from .logged import curve_of, training_run, training_uploads
+from .recorded import RecordedNetwork, network_of
 from .scores import Fixed, NetworkDraws, Numbers, network_scores, verdict_of
 from .use import network_use
 
@@ -62,13 +64,15 @@ Progress = Callable[[Mapping[str, Any]], None]
 
 @dataclass(repr=False)
 class Trained:
-    """A finished training: the network, how it went, what `training.json` says of it, and test scores."""
+    """A finished training: what was learned, how it went, what `training.json` says of it, test scores and,
+    where recorded answers taught it, the program."""
 
     folder: Path
     state: NetworkState
     log: TrainingLog
     about: dict[str, Any]
     scores: dict[str, Any] | None = None
+    network: StrategyNetwork | None = None
     keep: Any = None  # a temporary folder lives as long as its training
 
     def __repr__(self) -> str:
@@ -90,11 +94,12 @@ def train_on_outcomes(
     settings: Mapping[str, Any] | None = None,
     *,
     test: Outcomes | None = None,
-    preset: str = "paper",
+    preset: str = STANDING,
     embed: Embed | None = None,
     data: str | None = None,
     tracking: bool = True,
     progress: Progress | None = None,
+    program: Callable[[NetworkState], StrategyNetwork] | None = None,
 ) -> Trained:
     """Train a network on recorded answers, without any LM call, and score it on others.
 
@@ -111,6 +116,7 @@ def train_on_outcomes(
         data: what to call the training data in the tracking store.
         tracking: log to the tracking store as one run.
         progress: called after every batch with its figures.
+        program: makes the program of what was learned; None makes one with prompts as they begin.
 
     Raises UserError for settings that do not fit, test questions that are in training, and a folder of
     another training. Warns of outcomes that leave nothing to choose.
@@ -119,7 +125,8 @@ def train_on_outcomes(
     if warning := idle(outcomes, given):
         warnings.warn(warning, stacklevel=2)
     outcomes = _chosen(outcomes, given)
-    config, training = configured(_fitted(outcomes, given), preset)
+    config, training = settings_in(out, given, preset) or configured(_fitted(outcomes, given), preset)
+    config.warn()
     if test is not None:
         check_apart(outcomes, test)
         test = test.like(outcomes.agents, outcomes.strategies)
@@ -150,8 +157,12 @@ def train_on_outcomes(
             scores = score_state(state, about, test, embed)
             write_json(folder / SCORES, scores)
             network_plot(scores, folder / "plots" / "test.png")
-        tracker.end(training_uploads(log.steps, scores, folder), "FINISHED", folder)
-    return Trained(folder, state, log, about, scores)
+        network = network_of(state, embed) if program is None else program(state)
+        model = None
+        if isinstance(embed, Embedder) and not isinstance(network, RecordedNetwork):
+            model = ModelUpload(network, name="network", lm=dspy.settings.lm)
+        tracker.end(training_uploads(log.steps, scores, folder), "FINISHED", folder, model)
+    return Trained(folder, state, log, about, scores, network)
 
 
 @contextmanager
@@ -318,6 +329,28 @@ def read_about(folder: Path) -> dict[str, Any]:
     return found
 
 
+def settings_in(
+    folder: str | Path, given: Mapping[str, Any], preset: str
+) -> tuple[NetworkConfig, TrainingSettings] | None:
+    """The settings that a training in this folder began with; None where nobody began one so.
+
+    The same settings and preset go on with what they meant then, though a default has changed since.
+    """
+    about = read_object(Path(folder) / ABOUT) or {}
+    try:
+        network, training = dict(about["network"]), TrainingSettings.from_dict(about["training"])
+        # The default preset was called `paper` before that was what the paper says to the letter.
+        same = about["preset"] == preset or (
+            (about["preset"], preset) == ("paper", STANDING) and "centred" not in network
+        )
+        told = {name: value for name, value in given.items() if value is not None}
+        if same and about["given"] == json.loads(json.dumps(told)):
+            return NetworkConfig.from_dict(network), training
+    except (KeyError, TypeError, ValueError, UserError):  # damaged, or of another kind: refused elsewhere
+        pass
+    return None
+
+
 def check_apart(train: Outcomes, test: Outcomes) -> None:
     """Raises UserError when a test question was learned from; a text alone may stand in both."""
     learnt = set(zip(train.ids, train.questions, strict=True))
@@ -359,12 +392,14 @@ def idle(outcomes: Outcomes, given: Mapping[str, Any]) -> str | None:
 
 
 def recent(log: TrainingLog) -> dict[str, float]:
-    """Reward and shares right (one agent's, the group's), each the mean over the last batches."""
+    """Reward, shares right (one agent's, the group's) and trust, each the mean over the last batches, and how
+    many edges of the graph came or went in all."""
     last = log.steps[-LAST:]
     if not last:
         return {}
-    names = ("reward", "individual", "consensus")
-    return {name: float(np.mean([step[name] for step in last])) for name in names}
+    names = ("reward", "individual", "consensus", "trust")
+    found = {name: float(np.mean([step[name] for step in last])) for name in names}
+    return found | {"edges_changed": last[-1].get("edges_changed", 0)}
 
 
 def _chosen(outcomes: Outcomes, given: Mapping[str, Any]) -> Outcomes:

@@ -257,5 +257,8 @@ def _tries(space: Space) -> list[tuple[str, Draw]]:
 
 
 def _shown(parameter: Parameter) -> dict[str, Any]:
-    when = {"when": asdict(parameter.when)} if parameter.when else {}
+    condition = asdict(parameter.when) if parameter.when else {}
+    if condition.get("less", "") is None:  # older studies know no other than conditions without it
+        del condition["less"]
+    when = {"when": condition} if condition else {}
     return {type(parameter.values).__name__.lower(): asdict(parameter.values), **when}

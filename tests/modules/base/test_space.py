@@ -26,6 +26,7 @@ from folkmoot.modules.base.space import (
     options,
     picks,
 )
+from folkmoot.modules.network.space import SPACE
 from folkmoot.modules.protocols.registry import PROTOCOLS
 from folkmoot.optimizers.structure.search import grid, parameters_of
 from folkmoot.pipelines.tuning.yaml_space import space_of
@@ -88,6 +89,15 @@ def test_lists_of_items() -> None:
 def test_a_condition_on_a_number() -> None:
     space = {"e": Parameter(Whole(0, 2)), "th": Parameter(Choice((1, 2)), When("e", above=0))}
     assert [("th" in point) for point in points(space)] == [False, True, True, True, True]
+
+
+def test_rewiring_is_drawn_only_where_a_graph_is_not_complete() -> None:
+    found = points({name: SPACE[name] for name in ("agents", "k", "p")})
+    assert {("p" in point, point["agents"] - point.get("k", 2) > 1) for point in found} == {
+        (True, True),
+        (False, False),
+    }
+    assert {point["agents"] for point in found if "p" not in point} == {3, 5}
 
 
 @pytest.mark.parametrize("name", ["single", "deliberation", "ensemble", "causal"])

@@ -43,6 +43,13 @@ def check(edges: npt.NDArray[np.bool_], limits: Limits) -> None:
     assert (degree <= high + (not possible)).all()
 
 
+@pytest.mark.parametrize(("n", "k"), [(4, 3), (5, 4), (6, 5), (4, 9)])
+def test_a_graph_in_which_everybody_has_all_others_is_complete(n: int, k: int) -> None:
+    graph = small_world(n, k, 0.5, Limits(min_degree=1), seed=3)
+    assert (graph == ~np.eye(n, dtype=bool)).all()
+    assert small_world(n, n - 2, 0.5, Limits(min_degree=1), seed=3).sum() < n * (n - 1)
+
+
 @settings(deadline=None)
 @given(st.integers(1, 14), st.integers(0, 17), st.floats(0, 1), LIMITS, st.integers(0, 99))
 def test_a_small_world_keeps_its_limits(n: int, k: int, p: float, limits: Limits, seed: int) -> None:

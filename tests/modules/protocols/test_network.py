@@ -171,6 +171,30 @@ def test_agents_with_one_lm_draw_samples_of_their_own(scripted: Any) -> None:
     assert len([seed for seed in steps if seed == 7]) == len([seed for seed in steps if seed == 10_007]) > 1
 
 
+@pytest.mark.parametrize(
+    ("settings", "sampling", "lm", "asked_at"),
+    [
+        ({}, None, {}, {0.7}),
+        ({"copies_temperature": 1.0}, None, {}, {1.0}),
+        ({"copies_temperature": None}, None, {}, {0}),
+        ({}, {"temperature": 0.0}, {}, {0}),
+        ({}, None, {"temperature": 0.0}, {0}),
+        ({}, None, {"temperature": 0.3}, {0.3}),
+        ({"agents": 1}, None, {}, {0}),
+        ({"strategies": ("self_consistency",)}, None, {}, {0.8}),
+        ({"strategies": ("decomposition",)}, None, {}, {0.7}),
+    ],
+)
+def test_copies_of_one_lm_are_asked_above_temperature_0(
+    scripted: Any, settings: Any, sampling: Any, lm: dict[str, float], asked_at: set[float]
+) -> None:
+    scripted.reply = lambda body: saying("A")({**body, "model": "m0"})
+    program = StrategyNetwork(fresh(**settings), embed, sampling=sampling)
+    with fm_lm(scripted, **lm):
+        program(question="Where is money?", choices=CHOICES)
+    assert {body["temperature"] for body in scripted.bodies} == asked_at
+
+
 def fm_lm(scripted: Any, **sampling: Any) -> Any:
     import dspy
 
@@ -181,6 +205,7 @@ def test_agents_with_lms_of_their_own_share_the_calls_of_single_agents(scripted:
     lms = {f"agent.{i}": fm.lm(f"openai/m{i}", api_base=scripted.url, seed=7) for i in range(3)}
     scripted.reply = saying("A", "A", "A")
     StrategyNetwork(fresh(), embed, lms=lms)(question="Where?", choices=CHOICES)
+    assert {body["temperature"] for body in scripted.bodies} == {0}
     assert [body["seed"] for body in scripted.bodies] == [7, 7, 7]
 
 

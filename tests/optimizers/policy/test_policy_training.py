@@ -7,6 +7,7 @@ import json
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ from folkmoot.modules.network.config import NetworkConfig
 from folkmoot.modules.network.state import NetworkState
 from folkmoot.modules.reading.voting import weighted_consensus
 from folkmoot.optimizers.policy import checkpoint as policy_checkpoint
-from folkmoot.optimizers.policy.batches import TrainingLog
-from folkmoot.optimizers.policy.known_answers import Outcome, TrainingQuestion
+from folkmoot.optimizers.policy.batches import PolicyTraining, TrainingLog
+from folkmoot.optimizers.policy.known_answers import KnownAnswers, Outcome, TrainingQuestion
 from folkmoot.optimizers.policy.settings import PRESETS, TrainingSettings, configured
 from folkmoot.optimizers.policy.training import train_policies
 
@@ -105,6 +106,53 @@ def test_every_baseline_learns(baseline: Any) -> None:
 def test_baselines_change_the_gradient() -> None:
     found = [trained(epochs=1, baseline=one)[0] for one in ("none", "mean", "question")]
     assert len({each.identity for each in found}) == 3
+
+
+def test_a_buffer_of_one_batch_is_none_and_a_larger_one_repeats_old_episodes() -> None:
+    net = {"gamma": 0.5, "evolve_every": 5}
+    found = {size: trained(net=net, epochs=3, batch=8, buffer=size) for size in (None, 8, 24)}
+    assert same(found[None][0], found[8][0])
+    assert found[None][1] == found[8][1]
+    plain, more = (found[size][1].steps for size in (None, 24))
+    assert plain[0]["loss"] == pytest.approx(more[0]["loss"])  # nothing old yet
+    assert plain[-1]["loss"] != more[-1]["loss"]
+    assert reached(trained(epochs=14, buffer=24)[0]) > 0.85
+    assert reached(trained(epochs=3, buffer=24, full_information=True)[0]) > 0.5
+
+
+def test_agents_keep_the_last_episodes_as_they_were() -> None:
+    state = NetworkState.fresh(config(evolve_every=4), WIDTH)
+    asked, how = questions(20), TrainingSettings(batch=4, buffer=12)
+    known = KnownAnswers(asked, state.config.agents, len(state.config.strategies), told(planted))
+    vectors = np.stack([each.vector for each in asked]).astype(np.float32)
+    training = PolicyTraining(state, vectors, known, np.arange(20), how)
+    seen: list[Any] = []
+    for _ in range(5):
+        group = state.group()
+        training.step()
+        seen.append((group.trust, training.buffer["question"][-4:], training.buffer["strategies"][-4:]))
+    kept = training.buffer
+    assert {len(part) for part in kept.values()} == {12}
+    for place, (trust, asked_then, chosen) in enumerate(seen[2:]):
+        part = slice(4 * place, 4 * place + 4)
+        assert torch.equal(kept["question"][part], asked_then)
+        assert torch.equal(kept["strategies"][part], chosen)
+        assert all(torch.equal(one, trust) for one in kept["trust"][part])
+    right = known.correct[kept["question"][:, None], np.arange(3)[None], kept["strategies"]]
+    assert (kept["signal"].numpy() == np.where(right, 1.0, -0.5)).all()
+
+
+def test_graph_and_trust_change_in_training_where_the_graph_is_not_complete() -> None:
+    net = {"agents": 5, "k": 2, "evolve_every": 6}
+    state, log = trained(lambda topic, i, s: i < 3, net=net, epochs=6)
+    first, last = log.graphs[0], log.graphs[-1]
+    assert sum(map(sum, first["adjacency"])) == 5 * 2  # each with two of four
+    assert first["trust"][0][1] == 0.5
+    assert log.steps[-1]["edges_changed"] > 0
+    assert last["adjacency"] != first["adjacency"]
+    assert state.trust[0, 1] > 0.9 > 0.2 > state.trust[3, 4]
+    shares = [step["strategies"] for step in log.steps]
+    assert all(sum(share.values()) == pytest.approx(1) for share in shares)
 
 
 def test_supervised_learning_follows_the_consensus_and_not_the_agent() -> None:
@@ -383,12 +431,16 @@ NETS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize(
+    ("net", "buffer"), [(NETS[0], None), (NETS[1], None), ({"evolve_every": 7, "k": 2, "agents": 5}, 11)]
+)
 @pytest.mark.parametrize("stops", [[1], [3], [4, 5], [9], [1, 1, 6, 8]])
 def test_a_stopped_training_ends_as_if_it_never_was(
-    tmp_path: Path, stops: list[int], net: dict[str, Any]
+    tmp_path: Path, stops: list[int], net: dict[str, Any], buffer: int | None
 ) -> None:
-    how = TrainingSettings(lr=1e-2, epochs=2, batch=4, checkpoint_every=2, baseline="mean", weight_decay=0.1)
+    how = TrainingSettings(
+        lr=1e-2, epochs=2, batch=4, checkpoint_every=2, baseline="mean", weight_decay=0.1, buffer=buffer
+    )
     whole = NetworkState.fresh(config(**net), WIDTH)
     log = train_policies(whole, questions(20), told(planted), how)
 
@@ -406,7 +458,7 @@ def test_a_stopped_training_ends_as_if_it_never_was(
     assert same(state, whole)
     assert again == log
     if stops == [9]:
-        assert len(asked) <= 2 * 4 * 3  # what the checkpoint knows is not asked again
+        assert len(asked) <= 2 * 4 * len(state.adjacency)  # what the checkpoint knows is not asked again
     once_more = NetworkState.fresh(config(**net), WIDTH)
     assert train_policies(once_more, questions(20), told(planted), how, checkpoint=tmp_path) == log
     assert same(once_more, whole)
@@ -641,6 +693,7 @@ def test_a_failing_answer_goes_through_and_ends_the_others() -> None:
         ({"epochs": True}, "epochs is True"),
         ({"epochs": 1.5}, "epochs is 1.5"),
         ({"batch": 0}, "batch is 0"),
+        ({"buffer": 0}, "buffer is 0"),
         ({"folds": 1}, "folds is 1"),
         ({"entropy": -1.0}, "entropy is -1.0"),
         ({"checkpoint_every": 0}, "checkpoint_every is 0"),
@@ -677,6 +730,16 @@ def test_presets_and_settings_by_name() -> None:
         assert NetworkConfig.from_dict(json.loads(json.dumps(pair[0].to_dict()))) == pair[0]
         assert TrainingSettings.from_dict(json.loads(json.dumps(pair[1].to_dict()))) == pair[1]
     assert [configured({}, name)[0].gamma for name in ("paper", "gamma_0", "gamma_0.7")] == [0.1, 0.0, 0.7]
+    paper, learning = configured({}, "paper")
+    assert paper.policy(768).width == 768
+    assert (paper.features, paper.trust_edges, paper.centred, learning.clip) == (
+        "question",
+        False,
+        False,
+        None,
+    )
+    assert configured({}, "gamma_0")[0] == replace(paper, gamma=0.0)
+    assert (NetworkConfig().agents, NetworkConfig().k) == (5, 2)
     with pytest.raises(UserError, match="no setting 'gama'"):
         configured({"gama": 1})
     with pytest.raises(UserError, match="no preset 'best'"):

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from folkmoot.modules.network.state import NetworkState
 from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 from folkmoot.pipelines.training import train as training_module
-from folkmoot.pipelines.training.train import rescore, train_on_outcomes
+from folkmoot.pipelines.training.train import rescore, settings_in, train_on_outcomes
 
+NEW = ("centred", "copies_temperature")
+"""Settings that files of old networks do not name."""
 SMALL = ["--set", "hidden=8", "--set", "heads=2", "--set", "lr=0.01"]
 NAMES = ("individual", "consensus", "majority", "best_fixed", "best_per_group", "oracle")
 
@@ -398,6 +401,12 @@ def test_a_training_is_one_run_in_mlflow_with_figures_plots_and_network(
             (step["questions"], pytest.approx(step[key])) for step in steps
         ]
     assert client.get_metric_history(run.info.run_id, "trust")
+    assert client.get_metric_history(run.info.run_id, "edges_changed")
+    shares = [
+        [one.value for one in client.get_metric_history(run.info.run_id, f"strategy/{name}")]
+        for name in ("cot", "self_ask", "zero_shot")
+    ]
+    assert [sum(each) for each in zip(*shares, strict=True)] == [pytest.approx(1)] * len(steps)
     scores = json.loads((tmp_path / "net" / "scores.json").read_text())
     assert run.data.metrics["test_consensus"] == pytest.approx(scores["consensus"]["value"])
     assert "difference/consensus_over_majority" in run.data.metrics
@@ -406,6 +415,62 @@ def test_a_training_is_one_run_in_mlflow_with_figures_plots_and_network(
     assert run.data.metrics["test_ece"] == pytest.approx(scores["ece"])
     network = {item.path for item in client.list_artifacts(run.info.run_id, "network")}
     assert network >= {"network/network.json", "network/tensors.safetensors"}
+
+
+def test_the_model_of_a_replay_answers(
+    tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    from folkmoot.pipelines.tracking.store import open_client
+
+    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
+    assert trained(tables, tmp_path / "net", "--track").exit_code == 0
+    client = open_client()
+    run = client.get_run(json.loads((tmp_path / "net" / "training.json").read_text())["mlflow_run_id"])
+    (model,) = run.outputs.model_outputs
+    loaded = mlflow.pyfunc.load_model(f"models:/{model.model_id}", model_config={"lm": "openai/scripted"})
+    found = loaded.predict([{"question": "Where is money?", "choices": {"A": "bank", "B": "mall"}}])
+    assert found["answer"].tolist() == ["A"]
+    assert {body["temperature"] for body in scripted.bodies} == {0.7}
+
+
+def test_settings_that_a_folder_began_with_stay_its_own(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    def began(network: dict[str, Any], preset: str) -> None:
+        about = json.loads((tmp_path / "net" / "training.json").read_text())
+        about["network"] = {k: v for k, v in about["network"].items() if k not in NEW} | network
+        about["training"].pop("buffer", None)
+        (tmp_path / "net" / "training.json").write_text(json.dumps({**about, "preset": preset}))
+
+    assert trained(tables, tmp_path / "net").exit_code == 0
+    given = json.loads((tmp_path / "net" / "training.json").read_text())["given"]
+    began({"k": 4}, "paper")  # as every training without a preset was before
+    network, _ = settings_in(tmp_path / "net", given, "standing") or pytest.fail("not found")
+    assert (network.k, network.copies_temperature, network.centred) == (4, None, True)
+    assert settings_in(tmp_path / "net", given, "paper") is not None
+    assert settings_in(tmp_path / "net", given, "beyond") is None
+    assert settings_in(tmp_path / "net", {**given, "lr": 0.02}, "standing") is None
+    began({"k": 4, "centred": False}, "paper")  # of today
+    assert settings_in(tmp_path / "net", given, "standing") is None
+    assert settings_in(tmp_path / "nowhere", given, "standing") is None
+    assert settings_in(tmp_path / "net", {"x": object()}, "paper") is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--set", "k=4"], "the graph of 5 agents with k = 4 is complete"),
+        (["--preset", "paper"], "graph and trust cannot change the policies' logits"),
+    ],
+)
+def test_mechanisms_that_are_idle_are_warned_of(
+    tables: tuple[Path, Path], tmp_path: Path, words: list[str], said: str
+) -> None:
+    with pytest.warns(UserWarning, match=said):
+        assert trained(tables, tmp_path / "net", *words).exit_code == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert trained(tables, tmp_path / "standing").exit_code == 0
 
 
 def test_a_store_that_is_down_does_not_stop_a_training(
