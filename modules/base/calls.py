@@ -59,9 +59,12 @@ def refusals() -> Iterator[list[FatalCallError]]:
 
 
 class UsageFields(TypedDict):
-    """The sums of `Usage` as JSON; files of earlier versions lack the last four."""
+    """The sums of `Usage` as JSON; files of earlier versions lack the last four.
 
-    calls: int
+    `calls` is None of a question whose program may have asked in a thread of its own.
+    """
+
+    calls: int | None
     prompt_tokens: int | None
     completion_tokens: int | None
     cached_calls: int
@@ -100,7 +103,8 @@ class Usage:
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Usage:
         """The usage in a row or a ledger's line; of what an earlier version did not note, None."""
-        paid = found.get("calls", 0) > found.get("cached_calls", 0)
+        calls = found.get("calls", 0)
+        paid = calls is None or calls > found.get("cached_calls", 0)
         known: dict[str, Any] = dict.fromkeys(DETAILS) if paid else {}
         return cls(**known | {name: found[name] for name in _SUMS if name in found})
 

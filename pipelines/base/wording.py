@@ -54,9 +54,13 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
+def calls_used(calls: int | None) -> str:
+    return "calls unknown" if calls is None else counted(calls, "call")
+
+
 def used(usage: Mapping[str, Any]) -> str:
     cached = f" ({usage['cached_calls']:,} of them recorded or cached)" if usage["cached_calls"] else ""
-    return f"{counted(usage['calls'], 'call')}{cached}, {tokens_used(usage)}, {money(usage['cost_usd'])}"
+    return f"{calls_used(usage['calls'])}{cached}, {tokens_used(usage)}, {money(usage['cost_usd'])}"
 
 
 def tokens_used(usage: Mapping[str, Any]) -> str:

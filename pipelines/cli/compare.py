@@ -214,7 +214,7 @@ def _prices(found: Comparison) -> Table:
             else map(_times, (pair.call_ratio, pair.token_ratio, pair.cost_ratio, pair.seconds_ratio))
         )
         table.add_row(
-            *(run.name, f"{run.usage['calls']:,}", calls),
+            *(run.name, "unknown" if (made := run.usage["calls"]) is None else f"{made:,}", calls),
             *("unknown" if (spent := tokens_of(run.usage)) is None else f"{spent:,}", tokens),
             *(money(run.usage["cost_usd"]), cost),
             *("unknown" if run.seconds is None else duration(run.seconds), seconds),

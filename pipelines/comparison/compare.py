@@ -429,8 +429,9 @@ def _notes(runs: Sequence[Compared], errors: Sequence[int], shared: int) -> list
     for run in runs:
         cached, calls = run.usage["cached_calls"], run.usage["calls"]
         if cached:
+            made = "" if calls is None else f"{calls:,} "
             notes.append(
-                f"{cached:,} of the {calls:,} calls of {run.name} came from a record or cache: its tokens "
+                f"{cached:,} of the {made}calls of {run.name} came from a record or cache: its tokens "
                 "and cost are of the others, and their ratios leave such questions out."
             )
     return notes

@@ -29,7 +29,8 @@ class PriceAxis(NamedTuple):
 def price_axis(runs: Sequence[Compared]) -> PriceAxis:
     """Dollars, where all are known and somebody paid some; else tokens; else calls.
 
-    Tokens and dollars of answers from a record are not known: with any of those, calls count.
+    Tokens and dollars of answers from a record are not known: with any of those, calls count. A run whose
+    calls are not known either has a price without end: it is never the cheaper one.
     """
     asked = [max(1, round(run.score["n"])) for run in runs]
 
@@ -43,7 +44,9 @@ def price_axis(runs: Sequence[Compared]) -> PriceAxis:
         return PriceAxis("US dollars", each([cost or 0.0 for cost in costs]))
     if fresh and all(tokens):
         return PriceAxis("tokens", each(tokens))
-    return PriceAxis("calls", each([run.usage["calls"] for run in runs]))
+    return PriceAxis(
+        "calls", each([math.inf if (calls := run.usage["calls"]) is None else calls for run in runs])
+    )
 
 
 def front(prices: Sequence[float], accuracies: Sequence[float]) -> list[int]:
@@ -146,9 +149,12 @@ def _sentence(
     head = f"Recommended: {names[place]}"
     within = f"within {margin}"
     if place == best:
-        return f"{head}: {first}, and no cheaper run is {within} of it."
+        unknown = " What it took is not known." if math.isinf(price.each[place]) else ""
+        return f"{head}: {first}, and no cheaper run is {within} of it.{unknown}"
     cheapest = front(price.each, list(accuracy))[0]
     times = f"at {price.each[place] / price.each[best]:.2f} times its price in {price.unit}"
+    if math.isinf(price.each[best]):
+        times = f"at {price.each[place]:.3g} {price.unit} a question, where nobody knows what that one took"
     gain = accuracy[best] - accuracy[cheapest]
     if cheapest == place or gain <= 0:
         return f"{head}: {within} of {names[best]}, {first}, {times}."

@@ -201,7 +201,12 @@ def plan_distil(
             f"{matched.folder} has {len(usable)} answered questions, too few to split: at least {FEWEST} are "
             f"needed, and about {2 * fewest_questions(margin):,} to show anything within this margin"
         )
-    calls = sum(rows[question.id]["usage"]["calls"] for question in usable) / len(usable)
+    if any(rows[question.id]["usage"]["calls"] is None for question in usable):
+        raise UserError(
+            f"{matched.folder} has calls in threads of its program's own, which are nobody's: what a "
+            "question takes is not known, and so nothing can be cheaper"
+        )
+    calls = sum(rows[question.id]["usage"]["calls"] or 0 for question in usable) / len(usable)
     parts = split_questions(
         usable, {question.id: bool(rows[question.id]["correct"]) for question in usable}, seed
     )

@@ -36,7 +36,7 @@ def price_of_run(run: Evaluation, prices: PerToken) -> Price:
     (by LM name) says. Each different request counts once.
     """
     rows = [row["usage"] for row in run.rows]
-    calls = sum(usage["calls"] for usage in rows) / len(rows)
+    calls = sum(usage["calls"] or 0 for usage in rows) / len(rows)
     requests = list(_requests(run.folder, prices))
     if not requests:  # of LMs that folkmoot did not make
         known = not any(usage["cached_calls"] for usage in rows)
@@ -56,7 +56,7 @@ def each_of(rows: Iterable[ResultRow], mean: Price) -> list[Price]:
     found = []
     for row in rows:
         usage = row["usage"]
-        price: Price = {**mean, "calls": usage["calls"]}
+        price: Price = {**mean, "calls": usage["calls"] or 0}
         if usage["calls"] and not usage["cached_calls"]:
             if mean["tokens"] is not None:
                 price["tokens"] = tokens_of(usage)

@@ -31,7 +31,7 @@ from ..runs.rows import error_row, row_of
 CONCURRENCY = 64
 METRIC = "metric"
 """Who asks, as far as the ledger knows, in the LM calls of a metric."""
-UNKNOWN = ("prompt_tokens", "completion_tokens", "cost_usd", *DETAILS)
+UNKNOWN = ("calls", "prompt_tokens", "completion_tokens", "cost_usd", *DETAILS)
 _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
 
 

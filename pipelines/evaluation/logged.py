@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...modules.base.calls import numbers_of, tokens_of
+from ..base.wording import calls_used
 from ..plots.dialogues import dialogues_page, most_informative
 from ..plots.protocols import plot_of
 from ..runs.manifest import MANIFEST
@@ -105,6 +106,6 @@ def evaluation_note(summary: Summary) -> str:
     return (
         f"**{said}** (95% interval {interval}) on {counts['rows']:,} of {counts['questions']:,} questions; "
         f"{counts['errors']:,} failed, {counts['unreadable']:,} unreadable, {cut_off:,} cut off. "
-        f"{usage['calls']:,} calls, {usage['cached_calls']:,} of them from record; "
+        f"{calls_used(usage['calls'])}, {usage['cached_calls']:,} of them from record; "
         f"{'unknown' if tokens is None else f'{tokens:,}'} tokens; {cost}."
     )

@@ -210,7 +210,7 @@ def left_of(
         for row in records(folder / RESULTS, ("id", "usage", "seconds")):
             try:
                 usage = row["usage"]
-                paid = usage["calls"] - usage["cached_calls"]
+                paid = (usage["calls"] or 0) - usage["cached_calls"]
             except (TypeError, KeyError):
                 continue
             if not (retry_errors and row.get("error")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
 from ...modules.reading.metrics import ACCURACY
 from ...optimizers.statistics.statistics import mcnemar_exact, wilson
-from ..base.wording import counted, percent, run_failed
+from ..base.wording import calls_used, counted, percent, run_failed
 from ..comparison.compare import compared_alone
 from ..comparison.confounds import unread_cause
 from ..comparison.pairs import Comparison
@@ -186,6 +187,8 @@ def page_of(
             price_axis=price_axis,
             runs=everything,
             counted=counted,
+            calls_used=calls_used,
+            inf=math.inf,
             scored=lambda metric: "is right on" if metric == ACCURACY else f"has {metric}",
             titles={"accuracy": "right", "em": "exact match", "f1": "F1"},
             judge_words=judge_words,

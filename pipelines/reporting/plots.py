@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,8 @@ def price_plot(compared: Sequence[Compared]) -> Picture | None:
     if not runs or len({run.metric for run in runs}) > 1:
         return None
     price = price_axis(runs)
+    if math.inf in price.each:
+        return None
     accuracies = [run.score["value"] for run in runs]
     is_rate = all(run.is_rate for run in runs)
     scale = 100 if is_rate else 1

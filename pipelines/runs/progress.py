@@ -10,7 +10,7 @@ from ...modules.reading.metrics import ACCURACY
 from ...modules.reading.row import ResultRow, score_in
 from ...optimizers.statistics.statistics import wilson
 from ..base.display import ProgressLine
-from ..base.wording import counted, duration, money
+from ..base.wording import calls_used, counted, duration, money
 
 
 @dataclass
@@ -61,7 +61,7 @@ def progress_parts(state: Progress) -> Iterable[str]:
         yield f"accuracy {state.correct / state.done:.1%} ± {(high - low) / 2:.1%}"
     if state.errors:
         yield counted(state.errors, "error")
-    yield counted(state.usage.calls, "call")
+    yield calls_used(state.usage.calls)
     yield money(state.usage.cost_usd)
     if state.seconds_left is not None:
         yield f"{duration(state.seconds_left)} left"

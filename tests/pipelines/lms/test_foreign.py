@@ -215,7 +215,20 @@ def test_a_call_without_a_question_is_on_the_runs_bill_and_rows_that_may_own_it_
     assert result.summary.paid["prompt_tokens"] == server.bill["prompt_tokens"]
     assert [line["question"] for line in read_ledger(tmp_path)].count(None) == 2
     for row in result.rows:
-        assert [row["usage"][name] for name in ("prompt_tokens", "cost_usd")] == [None, None]
+        assert [row["usage"][name] for name in ("calls", "prompt_tokens", "cost_usd")] == [None, None, None]
+    again = run(lm, n=2, program=Threaded(lm), out=tmp_path, concurrency=1)
+    assert (again.summary.usage["calls"], len(server.bodies)) == (None, 4)
+    assert "calls unknown" in again._repr_html_()
+
+
+def test_what_asks_in_threads_of_its_own_is_never_the_cheaper_one(server: Metering, tmp_path: Path) -> None:
+    lm = plain(server)
+    team, plainly = run(lm, n=6, program=Threaded(lm)), run(lm, n=6)
+    found = fm.compare(team, plainly, names=["team", "alone"])
+    assert found.recommendation.run == "alone"
+    assert "unknown" in str(fm.report([team, plainly], out=tmp_path / "r.html").path.read_text())
+    with pytest.raises(fm.UserError, match="in threads of its program's own"):
+        fm.match_budget(team, questions(6), lm=lm)
 
 
 @pytest.mark.parametrize("patience", [5.0, 0.02])
