@@ -25,14 +25,15 @@ class LogAnswer(NamedTuple):
 
     None is what the log does not say. `task` tells questions with the same id in different tasks apart.
     `choices` are labelled. `turns` has the dialogue of several agents as (round, agent, answer, text), and
-    `kept` the fields of the row that the log was exported from.
+    `kept` the fields of the row that the log was exported from. Of a log whose answers are neither right nor
+    wrong, `metric` says what gives the `score`, and `correct` is None.
     """
 
     where: str
     question_id: str
     agent: str
     answer: str | None
-    correct: bool
+    correct: bool | None
     question: str | None = None
     strategy: str | None = None
     gold: str | None = None
@@ -48,6 +49,8 @@ class LogAnswer(NamedTuple):
     error: str | None = None
     turns: tuple[tuple[int, str, str | None, str], ...] = ()
     kept: Mapping[str, Any] | None = None
+    score: float | None = None
+    metric: Mapping[str, Any] | None = None
 
 
 def log_fault(where: str, said: str) -> UserError:

@@ -70,5 +70,6 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
             completion_tokens=log_count(usage.get("output_tokens"), "output_tokens", where),
             seconds=None if latency is None else round(latency / 1000, 6),
             error=error,
+            score=float(score) if isinstance(score := judged.get("score"), int | float) else None,
         )
         yield with_kept(answered, metadata)

@@ -16,7 +16,11 @@ from ..tracking.values import experiment_name, run_name, scrubbed
 
 @dataclass(frozen=True)
 class RunSaid:
-    """A run in the words that logs have for one. `strategy` is the program that its LMs were used by."""
+    """A run in the words that logs have for one.
+
+    `strategy` is the program that its LMs were used by, and `scored` what `run.json` says of its metric, with
+    its `rate` as seen in the scores.
+    """
 
     run: Evaluation
     about: Mapping[str, Any]
@@ -28,6 +32,7 @@ class RunSaid:
     is_rate: bool
     least: float
     most: float | None
+    scored: dict[str, Any] | None
 
     def score(self, row: ResultRow) -> float:
         """As the run's score counts it: an error is the least."""
@@ -54,6 +59,7 @@ def run_said(run: Evaluation) -> RunSaid:
         is_rate=run.summary.is_rate,
         least=FAILURE_SCORE if least is None else least,
         most=metric.get("high") if metric else 1.0,
+        scored={**metric, "rate": run.summary.is_rate} if metric else None,
     )
 
 

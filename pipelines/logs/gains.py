@@ -30,7 +30,7 @@ class Gains:
         top = [answer for answer, count in votes.items() if count == max(votes.values())]
         self._first.append(sum(answer == answered.gold for answer in answers) / len(answers))
         self._vote.append((answered.gold in top) / len(top) if top else 0.0)
-        self._final.append(float(answered.correct))
+        self._final.append(float(bool(answered.correct)))
 
     def report(self) -> dict[str, dict[str, float]]:
         """`first_answer` (a share), `vote_gain` and `talk_gain` (differences), each with its 95% interval."""

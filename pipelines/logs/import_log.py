@@ -73,7 +73,8 @@ def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = 
         out: the folder to write to: `AGENT/results.jsonl` for each agent, and `outcomes.jsonl`. The same
             import again changes nothing. None writes to a folder that goes with the result.
 
-    What a log does not say (tokens, cost, seconds, gold answers) is None. Right is what the log calls right.
+    What a log does not say (tokens, cost, seconds, gold answers) is None. Right is what the log calls right;
+    a log of scores between makes a run of scores, whose answers are not in the outcome table.
 
     Raises:
         UserError: no log, a damaged or unknown one, the same answer twice, an answer neither right nor
@@ -163,9 +164,11 @@ class _Run:
         self.lines = _Lines(folder / RESULTS)
         self.done: set[int] = set()
         self.gains = Gains()
+        self.metric: Mapping[str, Any] | None = None
 
     def add(self, answered: LogAnswer, row: ResultRow, place: int, asked: int) -> None:
         self.gains.add(answered)
+        self.metric = self.metric or answered.metric
         self.done.add(place)
         self.rows += 1
         self.asked = (self.asked + asked) % _RANGE  # the same whatever the order of questions
@@ -181,6 +184,7 @@ class _Run:
             "lms": {"*": {"name": self.agent, "endpoint": "", "profile": {}, "settings": {}}},
             "data_fingerprint": f"{self.asked:064x}",
             "questions": self.rows,
+            "metric": self.metric,
             "settings": {"run_name": " ".join(filter(None, (self.agent, self.strategy)))},
             **made_with(),
             "mlflow_run_id": None,
@@ -229,8 +233,8 @@ def _written(
                 f"{answered.where}: no answer, and yet it is called right; correct one of the two"
             )
         run.add(answered, row, place, asked)
-        for outcome in () if answered.error else (_outcome(answered, name, row["question"]),):
-            table.add(outcome)
+        if answered.correct is not None and not answered.error:
+            table.add(_outcome(answered, name, row["question"]))
         total += 1
     if not total:
         raise UserError(f"{sources[0]['name']} holds no answer: give a log with at least one")
@@ -290,7 +294,7 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
         "cost_usd": answered.cost,
     }
     meta = {"topic": answered.group, "task": answered.task, "tokens": answered.tokens}
-    return {
+    row: ResultRow = {
         "id": name,
         "kind": "choice" if choices and answered.gold in choices else "span",
         "question": answered.question or name,
@@ -309,6 +313,9 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
         "error": answered.error,
         "meta": {key: value for key, value in meta.items() if value is not None},
     }
+    if answered.metric is not None:
+        row["score"] = None if answered.error else answered.score
+    return row
 
 
 def _outcome(answered: LogAnswer, name: str, question: str) -> dict[str, Any]:

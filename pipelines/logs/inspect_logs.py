@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ..base.wording import shortened
 from .answers import (
     MOST_DOCUMENT,
     LogAnswer,
@@ -40,13 +41,13 @@ REFERS = "attachment://"
 """Begins a text that stands elsewhere in the log."""
 
 NO_ANSWER = "N"
-_GRADES = {"C": True, "I": False, NO_ANSWER: False, "correct": True, "incorrect": False}
+_GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, NO_ANSWER: 0.0, "correct": 1.0, "incorrect": 0.0}
 
 
 def inspect_log(path: Path) -> Iterator[LogAnswer]:
     """An agent a model; each further epoch of a sample is a question of its own, such as `7 (epoch 2)`.
 
-    Of several scorers the first of the header's says what is right.
+    Of several scorers the first of the header's says what is right, or gives the score between.
     """
     if path.suffix.casefold() == ".json":
         document = json_document(path)
@@ -143,14 +144,15 @@ def _sample(row: Mapping[str, Any], header: Mapping[str, Any], where: str) -> Lo
     costs = [one.get("total_cost") for one in usages]
     name = log_name(row.get("id"), "id", where)
     epoch = log_count(row.get("epoch"), "epoch", where) or 1
-    correct = error is None and _graded(score.get("value"), scorer, where) and answer is not None
+    value = None if error else _graded(score.get("value"), scorer, where)
+    between = value not in (None, 0.0, 1.0)
     solver = told.get("solver")
     answered = LogAnswer(
         where,
         name if epoch == 1 else f"{name} (epoch {epoch})",
         log_name(told.get("model"), "model", where),
         None if error else answer,
-        correct,
+        None if between else value == 1.0 and answer is not None,
         question=_asked(row.get("input"), text_of),
         gold=log_text(target[0] if isinstance(target, list) and target else target or None),
         choices=options if options and answer in (None, *options) else None,
@@ -164,23 +166,21 @@ def _sample(row: Mapping[str, Any], header: Mapping[str, Any], where: str) -> Lo
         strategy=None if solver is None else log_name(solver, "solver", where),
         seconds=log_amount(row.get("total_time"), "total_time", where),
         error=error,
+        score=value,
+        metric={"name": str(scorer), "rate": False} if between else None,
     )
     return with_kept(answered, log_object(row.get("metadata"), "metadata", where))
 
 
-def _graded(value: Any, scorer: Any, where: str) -> bool:
-    found = (
-        _GRADES.get(value)
-        if isinstance(value, str)
-        else {1.0: True, 0.0: False}.get(value)
-        if isinstance(value, int | float)
-        else None
-    )
-    if found is None:
+def _graded(value: Any, scorer: Any, where: str) -> float:
+    """A score as Inspect's own metrics count it."""
+    found = _GRADES.get(value, value) if isinstance(value, str) else value
+    if not isinstance(found, int | float) or not 0 <= found < math.inf:
+        shown = shortened(repr(value), 60)
         raise log_fault(
-            where, f"the score {value!r} of {scorer!r} is neither right nor wrong; score the log again"
+            where, f"the score {shown} of {scorer!r} is no number of at least 0; score the log again"
         )
-    return found
+    return float(found)
 
 
 def _asked(asked: Any, text_of: Callable[[Any], str | None]) -> str | None:

@@ -93,7 +93,7 @@ def _eval(said: RunSaid, samples: int) -> dict[str, Any]:
         "dataset": {"name": said.task, "samples": samples},
         "model": said.model,
         "model_generate_config": {name: chosen[name] for name in _CONFIG if chosen.get(name) is not None},
-        "config": {"epochs": 1},
+        "config": {"epochs": 1, "score_on_error": True},
         "packages": {name: of for name, of in about["versions"].items() if of},
         "metadata": {
             KEPT: {
@@ -155,7 +155,7 @@ def _sample(said: RunSaid, row: ResultRow, place: tuple[Path, int] | None) -> di
         "messages": [{"role": "user", "content": asked_text(row), "source": "input"}, *turns],
         "output": output | known,
         "scores": _sample_scores(said, row),
-        "metadata": {**row["meta"], KEPT: kept_of(row, said.strategy)},
+        "metadata": {**row["meta"], KEPT: kept_of(row, said.strategy, said.scored)},
         "events": [],
         "model_usage": {said.model: usage} if usage else {},
     }

@@ -213,6 +213,11 @@ def read_run(folder: Path) -> dict[str, Any]:
     return found
 
 
+def metric_misfit(metric: Any) -> str | None:
+    """What of a value is not as in what `run.json` says of a metric; None where it is one."""
+    return misfit(metric, _METRIC)
+
+
 def save_run(folder: Path, run: Mapping[str, Any]) -> None:
     write_json(folder / MANIFEST, run)
 

@@ -67,11 +67,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, fm.Evaluation]:
             "spans": run("spans", fm.SingleAgent("simple"), spans),
             "unread": run("unread", fm.SingleAgent("simple"), numbers),
             "f1": run("f1", fm.SingleAgent("simple"), spans, metric="f1"),
+            "exact": run("exact", fm.SingleAgent("simple"), [*questions(), *spans], metric="exact"),
         }
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("name", ["team", "one", "spans", "unread"])
+@pytest.mark.parametrize("name", ["team", "one", "spans", "unread", "f1", "exact"])
 def test_what_is_exported_is_imported_as_it_was(
     format: str, name: str, runs: dict[str, fm.Evaluation], tmp_path: Path
 ) -> None:
@@ -229,6 +230,21 @@ def test_kept_fields_that_are_none_of_a_row_are_named(runs: dict[str, fm.Evaluat
         fm.UserError, match=r"line 1: usage.* in its 'folkmoot' metadata is not as it must be"
     ):
         fm.import_log(log)
+
+
+def test_what_a_log_was_scored_anew_as_counts(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:
+    for name, value, score in (("one", "C", 1.0), ("exact", 0.25, 0.25)):
+        (log,) = fm.export_log(runs[name], tmp_path)
+        changed = tmp_path / f"{name}-anew.eval"
+        with zipfile.ZipFile(log) as old, zipfile.ZipFile(changed, "w") as new:
+            for member in old.namelist():
+                held = json.loads(old.read(member))
+                for sample in [held] if member.startswith("samples/") else []:
+                    next(iter(sample["scores"].values()))["value"] = value
+                new.writestr(member, json.dumps(held))
+        (back,) = fm.import_log(changed).runs.values()
+        right = [row for row in back.rows if not row["error"]]
+        assert back.score == pytest.approx(score * len(right) / len(back.rows))
 
 
 READ = """

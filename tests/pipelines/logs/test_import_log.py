@@ -264,6 +264,25 @@ def test_damaged_json_logs_of_inspect_are_refused_in_a_sentence(
         fm.import_log(path)
 
 
+def test_a_log_of_inspect_with_scores_between_makes_a_run_of_scores(tmp_path: Path) -> None:
+    values: list[Any] = ["C", "P", 0.2, 0]
+    samples = [
+        {"id": place, "output": {"completion": "x"}, "scores": {"close": {"value": value}}}
+        for place, value in enumerate(values)
+    ]
+    failed = {"id": 9, "error": {"message": "down"}}
+    log = {"status": "success", "eval": {"model": "m", "task": "t"}, "samples": [*samples, failed]}
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(log))
+    found = fm.import_log(path)
+    run = found.runs["m"]
+    assert run.score == pytest.approx((1 + 0.5 + 0.2) / 5)
+    assert run.summary.scores["close"]["rate"] is False
+    assert [row["correct"] for row in run.rows] == [True, None, None, False, False]
+    assert len(found.outcomes.read_text().splitlines()) == 2
+    assert fm.compare(run, run).pairs[0].difference == 0
+
+
 def test_a_log_of_inspect_without_samples_says_so(tmp_path: Path) -> None:
     path = tmp_path / "log.json"
     path.write_text(json.dumps({"status": "success", "eval": {"task": "t"}, "results": {}}))
