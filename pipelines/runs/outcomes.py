@@ -327,6 +327,11 @@ def _file_of(given: str | Path) -> Path:
     path = path / RESULTS if path.is_dir() else path
     if not path.is_file():
         raise UserError(f"there is no file {path}: name a JSONL file of outcomes, or the folder of a run")
+    if path.suffix.casefold() in (".csv", ".tsv", ".parquet", ".xlsx"):
+        raise UserError(
+            f"{path} is a table and no JSONL: `folkmoot import {path} --out DIR` makes outcomes of it, and "
+            "in Python a DataFrame of its rows will do"
+        )
     return path
 
 

@@ -81,6 +81,11 @@ def _branch(where: str, entry: Any, sets: Mapping[str, Any], seated: Mapping[str
     protocol = PROTOCOLS.find(name)
     if protocol is None or not protocol.example:
         if not Path(spec).expanduser().is_dir():
+            if PROTOCOLS.spec(spec) is not None:
+                raise UserError(
+                    f"{where}: {spec} is a program of your own, whose settings are not known here: tune a "
+                    "protocol, evaluate your program beside it, and compile it to improve its prompts"
+                )
             raise UserError(
                 f"{where}: there is no program {spec!r}: give one of {', '.join(written())}, a YAML file or "
                 "a saved program's folder"

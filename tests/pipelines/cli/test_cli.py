@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,13 @@ def test_every_commands_help_has_an_example(command: str) -> None:
 def test_help_lists_the_commands_that_there_are() -> None:
     shown = re.findall(r"^│ ([a-z]+) ", folkmoot("--help").stdout, re.MULTILINE)
     assert sorted(shown) == sorted(COMMANDS)
+
+
+def test_it_runs_as_a_module(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["folkmoot", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("folkmoot", run_name="__main__")
+    assert (ended.value.code or 0, capsys.readouterr().out[:9]) == (0, "folkmoot ")
 
 
 def test_version() -> None:

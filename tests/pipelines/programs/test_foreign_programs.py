@@ -255,6 +255,11 @@ def test_an_interrupt_ends_the_run_and_nothing_else(inside: bool, tmp_path: Path
     assert run(lambda question: "A", lm=None).accuracy == 1
 
 
+def test_a_study_says_that_it_does_not_know_the_settings_of_ones_own_program() -> None:
+    with pytest.raises(fm.UserError, match="is a program of your own, whose settings are not known"):
+        fm.tune(f"{__name__}:Rag", questions(4), questions(2))
+
+
 def test_what_only_protocols_have_is_absent() -> None:
     result = run(lambda question: "A")
     row = next(iter(result.rows))

@@ -111,6 +111,9 @@ def test_files_that_hold_nothing_are_refused(tmp_path: Path) -> None:
         read_outcomes(tmp_path)
     with pytest.raises(UserError, match="no file with outcomes"):
         read_outcomes([])
+    (tmp_path / "table.csv").write_text("question_id,agent,answer,correct\n")
+    with pytest.raises(UserError, match=r"`folkmoot import .*table\.csv --out DIR` makes outcomes of it"):
+        read_outcomes(tmp_path / "table.csv")
 
 
 def test_several_files_make_one_table(tmp_path: Path) -> None:
