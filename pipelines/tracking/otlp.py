@@ -187,6 +187,8 @@ def _exporting() -> Iterator[tuple[Callable[[Sequence[ReadableSpan]], int], list
                 return int(found.partial_success.rejected_spans)
             if status:
                 said.append(f"it answered {status}")
+            elif said and "due to timeout" in said[-1]:
+                said.append("no answer in time")
             return len(spans)
 
         yield export, said
