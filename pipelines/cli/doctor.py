@@ -32,9 +32,11 @@ from ..data.embeddings import MINILM, MPNET, fetched
 from ..data.load import load
 from ..lms.named import DEFAULT_LM, default_lm
 from ..programs.seats import EVERY, LMOptions, by_seat
+from ..tracking.otlp import otlp_endpoint, otlp_problem
 from ..tracking.store import store_uri
-from ..tracking.ui_server import check_port, masked
+from ..tracking.ui_server import check_port
 from ..tracking.unsent import waiting
+from ..tracking.values import masked
 from .config import default_lines, held
 from .guard import STOPPED
 from .options import DoctorOptions
@@ -100,6 +102,7 @@ def examine(options: DoctorOptions) -> Iterator[Check]:
         ("disk", _disk),
         ("MLflow store", _store),
         ("MLflow backlog", _backlog),
+        ("OTLP endpoint", _otlp),
         ("port", _port),
         ("keys", _keys),
         ("embedding models", _embeddings),
@@ -238,6 +241,18 @@ def _backlog() -> Answer:
     shown = ", ".join(map(str, folders[:3])) + (" …" if len(folders) > 3 else "")
     said = f"{len(folders)} run{'s wait' if len(folders) > 1 else ' waits'} to be sent ({shown})"
     return "warn", said, "folkmoot push, once the store is back"
+
+
+def _otlp() -> Answer:
+    """Where traces go beside MLflow; its headers are shown nowhere."""
+    endpoint = otlp_endpoint()
+    if endpoint is None:
+        return "ok", "none set; traces go to MLflow alone"
+    said = masked(endpoint)
+    if problem := otlp_problem(3.0):
+        fix = "start it, or correct or unset OTEL_EXPORTER_OTLP_ENDPOINT and …_HEADERS; runs go on without it"
+        return "warn", f"{said} takes no traces ({problem})", fix
+    return "ok", f"{said} takes traces"
 
 
 def _port() -> Answer:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..tracking.store import store_uri
-from ..tracking.ui_server import masked, newest_runs, serve
+from ..tracking.ui_server import newest_runs, serve
+from ..tracking.values import masked
 from .guard import results, say
 from .options import UiOptions
 from .show import console, print_json

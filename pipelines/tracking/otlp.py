@@ -18,7 +18,7 @@ from ..runs.traces import TRACES, read_traces
 from .send_traces import alone, few_traces, program_in
 from .spans import otel_spans
 from .uploads import ModelUpload, Tracker, Upload, Uploads
-from .values import problem_line, scrubbed
+from .values import masked, problem_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ def otlp_endpoint() -> str | None:
     protocol = said("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or said("OTEL_EXPORTER_OTLP_PROTOCOL")
     if protocol not in (None, "", "http/protobuf"):
         warnings.warn(
-            f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, and no traces are sent to {scrubbed(endpoint)}: set "
+            f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, and no traces are sent to {masked(endpoint)}: set "
             "http/protobuf and the endpoint's port for it, which is 4318 by custom",
             RuntimeWarning,
             stacklevel=4,
@@ -126,13 +126,13 @@ class OtlpTracker(Tracker):
             with alone(self._folder):
                 self._send()
         except Exception as problem:  # of a library, and none may reach the caller
-            self._problem = f"traces are not sent to {scrubbed(self._endpoint)}: {problem_line(problem)}"
+            self._problem = f"traces are not sent to {masked(self._endpoint)}: {problem_line(problem)}"
         self._keep = None
 
     def _send(self) -> None:
         path, run_id = self._folder / TRACES, self.run_id or self._key
         known = read_object(self._folder / SENT) or {}
-        end = known.get("offset") if known.get("endpoint") == scrubbed(self._endpoint) else 0
+        end = known.get("offset") if known.get("endpoint") == masked(self._endpoint) else 0
         end = end if isinstance(end, int) else 0
         program = program_in(self._folder)
         taken = refused = 0
@@ -145,19 +145,31 @@ class OtlpTracker(Tracker):
                     break
                 taken, refused, end = taken + len(spans) - lost, refused + lost, after
                 with suppress(OSError):  # a full disk: these are sent again
-                    write_json(self._folder / SENT, {"endpoint": scrubbed(self._endpoint), "offset": end})
+                    write_json(self._folder / SENT, {"endpoint": masked(self._endpoint), "offset": end})
         left = sum(len(otel_spans(record, run_id, program)) for record, _ in read_traces(path, end))
         if left or refused:
             again = ", and the same command with the same folder sends those that it did not answer for"
             self._problem = (
-                f"{scrubbed(self._endpoint)} did not take {left + refused:,} of {taken + left + refused:,} "
+                f"{masked(self._endpoint)} did not take {left + refused:,} of {taken + left + refused:,} "
                 f"spans ({said[-1] if said else 'interrupted'}): {path} has them{again if left else ''}"
             )
 
 
+def otlp_problem(seconds: float) -> str | None:
+    """What the endpoint says to a request without spans, in a line; None where it takes it."""
+    with _exporting(seconds) as (export, said):
+        export(())
+        return said[-1] if said else None
+
+
 @contextmanager
-def _exporting() -> Iterator[tuple[Callable[[Sequence[ReadableSpan]], int], list[str]]]:
-    """A function that sends spans and says how many were not taken, and a list of what was said of them."""
+def _exporting(
+    seconds: float | None = None,
+) -> Iterator[tuple[Callable[[Sequence[ReadableSpan]], int], list[str]]]:
+    """A function that sends spans and says how many were not taken, and a list of what was said of them.
+
+    A batch may take so long, or what the environment says.
+    """
     import requests
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
@@ -172,7 +184,7 @@ def _exporting() -> Iterator[tuple[Callable[[Sequence[ReadableSpan]], int], list
     for logger in loggers:
         logger.addFilter(muted)
     try:
-        exporter = OTLPSpanExporter(session=session)
+        exporter = OTLPSpanExporter(session=session, timeout=seconds)
 
         def export(spans: Sequence[ReadableSpan]) -> int:
             answer.clear()

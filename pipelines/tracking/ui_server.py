@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from urllib.error import URLError
-from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from ...modules.base.errors import UserError
@@ -30,15 +29,6 @@ STOP_SECONDS = 10.0
 # The UI shows runs; MLflow's background jobs would only keep a second process busy.
 STORE = "MLFLOW_BACKEND_STORE_URI"
 SERVER_ENV = {**ENVIRONMENT, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-
-
-def masked(uri: str) -> str:
-    """The address without user name and password, and without its query, which may hold one, too."""
-    place, mark, _ = uri.partition("?")
-    parts = urlsplit(place)
-    if "@" in parts.netloc:
-        place = parts._replace(netloc="…@" + parts.netloc.rpartition("@")[2]).geturl()
-    return place + (mark and "?…")
 
 
 def serve(uri: str, host: str, port: int, ready: Callable[[str], None]) -> None:

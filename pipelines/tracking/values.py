@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ...modules.base.fence import one_line
 from ...modules.protocols.registry import titled
@@ -47,6 +48,15 @@ def scrubbed(value: Any) -> Any:
     if isinstance(value, str):
         return _QUERY_SECRET.sub(r"\1***", _USER_INFO.sub("***@", value))
     return value
+
+
+def masked(uri: str) -> str:
+    """The address without user name and password, and without its query, which may hold one, too."""
+    place, mark, _ = uri.partition("?")
+    parts = urlsplit(place)
+    if "@" in parts.netloc:
+        place = parts._replace(netloc="…@" + parts.netloc.rpartition("@")[2]).geturl()
+    return place + (mark and "?…")
 
 
 def problem_line(problem: Exception) -> str:

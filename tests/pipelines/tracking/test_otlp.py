@@ -17,6 +17,9 @@ from mortal import questions
 from stores import new_store
 
 import folkmoot as fm
+from folkmoot.pipelines.cli import doctor as cli_doctor
+from folkmoot.pipelines.cli.doctor import examine
+from folkmoot.pipelines.cli.options import DoctorOptions
 from folkmoot.pipelines.evaluation import logged
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -195,6 +198,20 @@ def test_a_temporary_folder_stays_until_its_traces_are_sent(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"{collector.url}/")
     assert traced(scripted.url, None).wait_for_traces()
     assert len(collector.spans) == 15
+
+
+def test_the_doctor_asks_the_endpoint(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    def said() -> tuple[str, str]:
+        check = {one.name: one for one in examine(DoctorOptions())}["OTLP endpoint"]
+        return check.status, check.said
+
+    for name in ("_answers", "_samples", "_local", "_store"):
+        monkeypatch.setattr(cli_doctor, name, lambda *_: ("ok", ""))
+    assert said() == ("ok", "none set; traces go to MLflow alone")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{collector.url}?key={KEY}")
+    assert said() == ("ok", f"{collector.url}?… takes traces")
+    collector.status = 403
+    assert said() == ("warn", f"{collector.url}?… takes no traces (it answered 403)")
 
 
 @pytest.mark.parametrize(
