@@ -44,6 +44,19 @@ class Retriever(Speaking):
     answer: str = dspy.OutputField()
 
 
+class Querying(Answering):
+    """Do not answer yet. You may look things up before you speak: say which facts would settle the question
+    or a point that the speakers leave open, in the words of an encyclopedia and without a guess at the
+    answer.
+    """
+
+    discussion: list[dict[str, Any]] | None = dspy.InputField(default=None)
+    queries: str = dspy.OutputField()
+
+
+QUERIES = "what to search for, a few words a line, {most} at most"
+
+
 class Critic(Speaking):
     """You look for what is wrong: gaps, hidden assumptions and better alternatives in every argument so
     far, or in the obvious answer. Still commit to the answer that survives best.

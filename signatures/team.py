@@ -85,4 +85,10 @@ FINISHED = "(finished)"
 EARLIER = "your earlier attempt"
 SUGGESTION = "the supervisor suggests"
 TRACE = "what {worker} did"
+STYLED = "what {worker} did, who {style}"
+STYLES = {
+    "bold": "guesses early and follows hunches",
+    "cautious": "proves every step before the next",
+    "neutral": "weighs both sides",
+}
 UNDECIDED = "accept or retry was not said, or no worker with an answer was named"

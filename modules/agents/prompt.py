@@ -139,8 +139,8 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
         ]
         yield "\n\n".join(found) if found else frame.NO_EVIDENCE
     for note in inputs.get("notes") or ():
-        said = _with_answer(note, inputs, profile, MAX_NOTE_CHARS)
-        yield fence(said, note["title"], MAX_NOTE_CHARS + MAX_ANSWER_CHARS)
+        most = note.get("most", MAX_NOTE_CHARS)
+        yield fence(_with_answer(note, inputs, profile, most), note["title"], most + MAX_ANSWER_CHARS)
 
 
 def check_passage(passage: str, name: str) -> None:
@@ -234,9 +234,10 @@ def _plain_material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str
         yield f"{turn['agent'].capitalize()} says {answer}: {_one_line(turn['text'])}"
     for note in inputs.get("notes") or ():
         if note.get("bare"):
-            yield from (_one_line(line, MAX_NOTE_CHARS) for line in note["text"].splitlines())
+            most = note.get("most", MAX_NOTE_CHARS)
+            yield from (_one_line(line, most) for line in note["text"].splitlines())
         else:
-            said = _with_answer(note, inputs, profile, MAX_NOTE_CHARS, " ")
+            said = _with_answer(note, inputs, profile, note.get("most", MAX_NOTE_CHARS), " ")
             yield f"{_one_line(note['title']).capitalize()}: {_one_line(said, len(said))}"
 
 

@@ -1,17 +1,28 @@
-"""How the retriever role gets its evidence: passages from an environment, looked up once a question."""
+"""How a retriever gets its evidence: passages from an environment, for queries that it writes itself."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from ...signatures.roles import QUERIES, Querying
+from ..base.calls import metered
+from ..base.errors import UserError, checked_whole
+from ..base.fence import cut, one_line
+from ..base.together import together
 from ..environment import Environment
-from .transcript import Task
+from ..reading.steps import parts_of
+from .seat import Seat, forget
+from .transcript import Task, Turn
 
 PASSAGES = 3
+MAX_QUERY_CHARS = 300
+RETRIEVALS = ("queries", "question")
 
 
 class Retrieval:
-    """Looks a question up in an environment; without one the retriever answers from memory and is told so."""
+    """Looks things up in an environment; without one the retriever answers from memory and is told so."""
 
     def __init__(self, environment: Environment | None) -> None:
         self.environment = environment
@@ -19,18 +30,65 @@ class Retrieval:
     def __deepcopy__(self, memo: dict[int, Any]) -> Retrieval:
         return self  # an index is shared by all copies of a program
 
-    async def look_up(self, task: Task) -> list[dict[str, Any]]:
+    async def look_up(self, query: str) -> list[dict[str, Any]]:
         """Passages as dicts with `title`, `text`, `source`; empty when nothing was found."""
         if self.environment is None:
             return []
-        found = await self.environment.evidence(task.question, passages=PASSAGES)
+        found = await self.environment.evidence(query, passages=PASSAGES)
         return [
             {"title": item.title, "text": item.text, "source": item.source} for item in found if item.found
         ]
 
 
-def retrieval_settings(retrieval: Retrieval | None) -> dict[str, Any]:
-    """The environment as a setting: where its pages come from, or None for a retriever that has none."""
+def query_seat(
+    retrieval: str, max_queries: int, environment: Any, sampling: Mapping[str, Any] | None
+) -> Seat | None:
+    """Who writes the queries of a retriever; None where there is nothing to ask, or the question is asked.
+
+    Raises UserError for another way to look things up, and fewer than one query.
+    """
+    if retrieval not in RETRIEVALS:
+        raise UserError(f"there is no retrieval {retrieval!r}: choose {' or '.join(RETRIEVALS)}")
+    checked_whole("max_queries", max_queries)
+    if retrieval == "question" or environment is None:
+        return None
+    signature = Querying.with_updated_fields("queries", desc=QUERIES.format(most=max_queries))
+    return Seat("retriever.query", signature, sampling=sampling)
+
+
+async def informed(
+    agent: Seat,
+    query: Seat,
+    most: int,
+    retrieval: Retrieval,
+    task: Task,
+    *,
+    round: int = 1,
+    discussion: Sequence[Turn] = (),
+) -> Turn:
+    """A retriever's turn: it writes queries, all are looked up, and it speaks in view of what was found.
+
+    `details` has its `queries`. Where these find nothing, the question is looked up, with `fallback` set to
+    `question`.
+    """
+    with metered() as usage:
+        said = await query.fill(task, discussion=discussion)
+        queries = [cut(one_line(part), MAX_QUERY_CHARS) for part in parts_of(said.queries, most)]
+        if not queries:
+            forget(said)
+        found = await together(retrieval.look_up(text) for text in queries)
+        details: dict[str, Any] = {"queries": queries}
+        if not any(found):
+            found, details["fallback"] = [await retrieval.look_up(task.question)], "question"
+        passages = {(item["title"], item["text"]): item for items in found for item in items}
+        turn = await agent.ask(task, round=round, discussion=discussion, evidence=list(passages.values()))
+    return replace(turn, usage=usage, details=details)
+
+
+def retrieval_settings(retrieval: Retrieval | None, queries: int | None = None) -> dict[str, Any]:
+    """Where pages come from, None for a retriever that has none, and how many queries it writes; nothing of
+    the last where it looks the question up."""
     if retrieval is None:
         return {}
-    return {"environment": None if retrieval.environment is None else retrieval.environment.fingerprint}
+    told = {"environment": None if retrieval.environment is None else retrieval.environment.fingerprint}
+    return told if queries is None else {**told, "retrieval": "queries", "max_queries": queries}

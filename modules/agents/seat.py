@@ -133,7 +133,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
         Turns of different `rollout` are samples of their own: an LM that has a seed gets another for each.
         `sampling` are LM settings of this turn, before the seat's.
         `notes` are what else this seat is to see: dicts with `title`, `text` and, if there is one, `answer`;
-        with `bare` set, a prompt of plain text shows the lines of `text` without their title.
+        with `bare` set, a prompt of plain text shows the lines of `text` without their title, and `most`
+        characters of the text are shown where that is set.
         `examples` are shown as demonstrations as long as the seat has none of its own.
         """
         inputs = self.inputs(task, discussion, evidence, notes)
@@ -176,13 +177,14 @@ class Seat(dspy.Module):  # type: ignore[misc]
         self,
         task: Task,
         *,
+        discussion: Sequence[Turn] = (),
         notes: Sequence[Mapping[str, Any]] | None = None,
         correction: str | None = None,
         rollout: int | None = None,
         sampling: Mapping[str, Any] | None = None,
     ) -> dspy.Prediction:
         """One call: the output fields as they were said, a missing one empty."""
-        inputs = self.inputs(task, notes=notes)
+        inputs = self.inputs(task, discussion, notes=notes)
         config = self._config(rollout, sampling)
         with asking(seat=self.name):
             return await self.predict.acall(**inputs, correction=correction, config=config)

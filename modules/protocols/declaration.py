@@ -110,6 +110,7 @@ class Protocol:
         holds: the parameters that hold programs, or lists of them.
         fixed: the parameters, beside `holds`, that settle which prompts there are, so that a saved program
             cannot change them.
+        before: values of parameters that descriptions of earlier versions leave out: what was done then.
         program: what makes a program from its parameters; the class itself where nothing is said. An
             `embedder` among its parameters is given to it: a model's name → what embeds texts.
         restored: what makes a saved program whose folder holds more than JSON:
@@ -126,6 +127,7 @@ class Protocol:
     singles: Callable[[Described], list[dict[str, Any]]] = lambda described: []
     holds: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
+    before: Mapping[str, Any] = field(default_factory=dict)
     program: Callable[..., Any] | None = None
     restored: Callable[[Path, Described, str, Callable[[str], Any]], Any] | None = None
 

@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 
 from ...signatures.roles import ROLES, Judge
-from ..agents.retrieval import Retrieval, retrieval_settings
+from ..agents.retrieval import Retrieval, informed, query_seat, retrieval_settings
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn, all_agree
 from ..base.calls import ASKER, Usage
@@ -38,7 +38,7 @@ from .program import LAYOUT, Program, SeatTurns, prediction_of, worded
 
 MAX_AGENTS = 8
 OPENINGS = ("in_turn", "blind")
-_DETAILS = ("blind", "queries")
+_DETAILS = ("blind", "queries", "fallback")
 _TIED = ("first", "strongest", "random")
 
 
@@ -102,6 +102,9 @@ class Deliberation(Program):
         seed: with the question's id it settles a tie that is drawn.
         lms: LMs for single seats, by role name or `judge`.
         environment: where the retriever looks things up; without one it answers from memory.
+        retrieval: `queries`, which the retriever writes itself in every round, from the question and the
+            discussion, or `question`, which is looked up once.
+        max_queries: how many of them at most.
         sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
         prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system message.
         prompts: seat → instructions of your own, or the path of a YAML file that says so.
@@ -124,6 +127,8 @@ class Deliberation(Program):
         seed: int = 0,
         lms: Mapping[str, Any] | None = None,
         environment: Any = None,
+        retrieval: str = "queries",
+        max_queries: int = 2,
         sampling: Mapping[str, Any] | None = None,
         prompt_layout: str = "role_last",
         prompts: Mapping[str, str] | str | Path | None = None,
@@ -141,6 +146,8 @@ class Deliberation(Program):
         asks = TIE_BREAKS[self.tie_break.partition(":")[0]].rule is None
         self.judge = Seat("judge", Judge, sampling=sampling) if asks else None
         self.retrieval = Retrieval(environment) if "retriever" in self.roles else None
+        query = query_seat(retrieval, max_queries, environment, sampling)
+        self.query, self.max_queries = query if self.retrieval else None, max_queries
         self.word(prompts, prompt_layout)
         self.assign(lms)
 
@@ -153,19 +160,26 @@ class Deliberation(Program):
             **({"opening": self.opening} if self.opening != OPENINGS[0] else {}),
             **({"seed": self.seed} if self.tie_break == "majority:random" else {}),
             "sampling": self.agents[0].predict.config,
-            **retrieval_settings(self.retrieval),
+            **retrieval_settings(self.retrieval, self.max_queries if self.query else None),
         }
 
     def turns(self) -> list[SeatTurns]:
         judged: list[SeatTurns] = [] if self.judge is None else [(self.judge, 0, 1)]
-        return [*((agent, 1, self.max_rounds) for agent in self.agents), *judged]
+        speakers = [*self.agents, *([self.query] if self.query else [])]
+        return [*((agent, 1, self.max_rounds) for agent in speakers), *judged]
+
+    def put_back(self, described: Described) -> None:
+        if "retrieval" not in described:
+            self.query = None
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         return deliberation_report(rows)
 
     async def solve(self, task: Task) -> dspy.Prediction:
         transcript: list[Turn] = []
-        evidence = await self.retrieval.look_up(task) if self.retrieval else None
+        evidence = None
+        if self.retrieval and self.query is None:
+            evidence = await self.retrieval.look_up(task.question)
         for round in range(1, self.max_rounds + 1):
             if round == 1 and self.opening == "blind":
                 turns = await together(self._speak(agent, task, 1, (), evidence) for agent in self.agents)
@@ -195,6 +209,16 @@ class Deliberation(Program):
         discussion: Sequence[Turn],
         evidence: Sequence[Mapping[str, Any]] | None,
     ) -> Turn:
+        if agent.name == "retriever" and self.retrieval and self.query:
+            return await informed(
+                agent,
+                self.query,
+                self.max_queries,
+                self.retrieval,
+                task,
+                round=round,
+                discussion=discussion,
+            )
         found = evidence if agent.name == "retriever" else None
         return await agent.ask(task, round=round, discussion=discussion, evidence=found)
 
@@ -439,6 +463,7 @@ Deliberation.protocol = Protocol(
         "In which round the agents agreed, and how often each agent's first and last answer was right.",
     ),
     _singles,
+    before={"retrieval": "question"},
 )
 _SAID = _listed([f"`{_form(name, known)}` ({known.says})" for name, known in TIE_BREAKS.items()])
 Deliberation.__doc__ = (Deliberation.__doc__ or "").replace(

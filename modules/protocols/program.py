@@ -38,7 +38,7 @@ SeatTurns = tuple[Seat, float, float]
 T = TypeVar("T")
 
 _ADAPTERS = {wording: ProfileAdapter(Wording(*wording)) for wording in product((False, True), repeat=2)}
-_SEATS = (*ROLES, "judge", *WORKERS, "supervisor", "reasoner", "evaluator")
+_SEATS = (*ROLES, "retriever.query", "query", "judge", *WORKERS, "supervisor", "reasoner", "evaluator")
 """Names of seats, one or another of which most protocols have."""
 _CANDIDATES = "candidate_programs"
 
@@ -201,6 +201,18 @@ class Program(dspy.Module):  # type: ignore[misc]
             part.verbatim = part.verbatim or bool(told)
         if prompts is not None:
             self.prompts = told
+
+    def put_back(self, described: Mapping[str, Any]) -> None:
+        """Do as an earlier version did, whose description leaves out what is new since: `Protocol.before`.
+
+        A program of programs puts these back.
+        """
+        for name in self.protocol.holds:
+            held, told = getattr(self, name, None), described.get(name)
+            parts = zip(held, told, strict=False) if isinstance(told, list) and held else [(held, told)]
+            for part, about in parts:
+                if isinstance(part, Program) and isinstance(about, Mapping):
+                    part.put_back(about)
 
     def reseed(self, seed: int) -> None:
         """Draw with another seed, where this program draws anything."""

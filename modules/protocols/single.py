@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 
 from ...signatures.roles import ROLES
-from ..agents.retrieval import Retrieval, retrieval_settings
+from ..agents.retrieval import Retrieval, informed, query_seat, retrieval_settings
 from ..agents.seat import Seat
 from ..agents.transcript import Task
 from ..base.calls import ASKER
@@ -41,6 +41,8 @@ class SingleAgent(Program):
             `hotpotqa`, solved in the strategy's own way; None is zero-shot.
         lm: LM of its own; None takes the one of the run.
         environment: where a `retriever` looks things up.
+        retrieval: `queries`, which the retriever writes itself, or `question`, which is looked up.
+        max_queries: how many of them at most.
         sampling: LM settings such as `{"temperature": 0.5}`.
         prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system message.
         prompts: seat → instructions of your own, or the path of a YAML file that says so.
@@ -61,6 +63,8 @@ class SingleAgent(Program):
         demonstration: str | None = None,
         lm: Any = None,
         environment: Any = None,
+        retrieval: str = "queries",
+        max_queries: int = 2,
         sampling: Mapping[str, Any] | None = None,
         prompt_layout: str = "role_last",
         prompts: Mapping[str, str] | str | Path | None = None,
@@ -92,6 +96,8 @@ class SingleAgent(Program):
             for step, demo in demonstrations(self.plan, demonstration).items():
                 {**self.steps, "answer": self.seat}[step].predict.demos = [demo]
         self.retrieval = Retrieval(environment) if role == "retriever" else None
+        query = query_seat(retrieval, max_queries, environment, sampling)
+        self.query, self.max_queries = query if self.retrieval else None, max_queries
         self.word(prompts, prompt_layout)
 
     def rename(self, name: str) -> None:
@@ -99,11 +105,19 @@ class SingleAgent(Program):
         self.seat.name = name
         for step, seat in self.steps.items():
             seat.name = f"{name}.{step}"
+        if self.query:
+            self.query.name = f"{name}.query"
+
+    def put_back(self, described: Described) -> None:
+        if "retrieval" not in described:
+            self.query = None
 
     def other_seats(self) -> list[str]:
         return STRATEGIES.names()
 
     def turns(self) -> list[SeatTurns]:
+        if self.query:
+            return [(self.query, 1, 1), (self.seat, 1, 1)]
         seats = {**self.steps, "answer": self.seat}
         counts = {name: self.plan.turns.get(name, (1, 1)) for name in seats}
         times = self.samples or 1
@@ -121,7 +135,7 @@ class SingleAgent(Program):
             **self.named(),
             **named,
             "sampling": self.seat.predict.config,
-            **retrieval_settings(self.retrieval),
+            **retrieval_settings(self.retrieval, self.max_queries if self.query else None),
         }
 
     async def solve(self, task: Task) -> dspy.Prediction:
@@ -131,8 +145,11 @@ class SingleAgent(Program):
                 leading = found["leading"]
                 found["answer"] = leading[self.ties.settle(ASKER.get().question)([[0]] * len(leading))]
             return found
-        evidence = await self.retrieval.look_up(task) if self.retrieval else None
-        turn = await self.seat.ask(task, evidence=evidence)
+        if self.retrieval and self.query:
+            turn = await informed(self.seat, self.query, self.max_queries, self.retrieval, task)
+        else:
+            evidence = await self.retrieval.look_up(task.question) if self.retrieval else None
+            turn = await self.seat.ask(task, evidence=evidence)
         return prediction_of(task, turn.answer, "single", [turn])
 
 
@@ -172,4 +189,12 @@ _SPACE: Space = {
     "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
 }
 
-SingleAgent.protocol = Protocol("single", "single:cot", _read, _SPACE, title=_title, fixed=("demonstration",))
+SingleAgent.protocol = Protocol(
+    "single",
+    "single:cot",
+    _read,
+    _SPACE,
+    title=_title,
+    fixed=("demonstration",),
+    before={"retrieval": "question"},
+)

@@ -34,7 +34,7 @@ from ..lms.store import ACTIVE
 from ..programs.resolve import program_given
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
-from ..runs.manifest import MANIFEST, RUN, manifest_of, save_run
+from ..runs.manifest import MANIFEST, RUN, as_begun, manifest_of, save_run
 from ..runs.progress import Progress, evaluation_line
 from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY, summarise
@@ -118,7 +118,7 @@ def evaluate(
             be written; Ray missing or not starting. What was finished is kept.
         KeyboardInterrupt: likewise, after the summary so far has been written.
     """
-    program = program_given(program, inputs)
+    program = as_begun(program_given(program, inputs), None if out is None else Path(out))
     check_concurrency(concurrency)
     questions = checked(questions)
     scored = metric_given(metric, judge_lm, judge_sample)

@@ -30,7 +30,7 @@ from .former import apart_of, former_runs, pilot_of
 
 CHARS_PER_TOKEN = 4  # of English text, roughly, with the tokenisers of today
 SAMPLE = 200  # questions whose requests are written out; more would say the same
-PASSAGES = 3  # that an agent with evidence is assumed to be shown
+PASSAGES = 6  # that an agent with evidence is shown at most: three for each of two queries
 ANSWER_TOKENS = (5, 30)  # of a reply that is an answer only …
 ARGUED_TOKENS = (40, 400)  # … that argues first …
 THOUGHT_TOKENS = (200, 3000)  # … or comes from an LM that thinks, without a limit on tokens

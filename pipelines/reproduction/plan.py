@@ -22,7 +22,7 @@ from ..evaluation.plan import forecast, left_of
 from ..lms.ledger import totals
 from ..programs.networks import default_embedding
 from ..programs.resolve import program_of
-from ..runs.manifest import MANIFEST, RunFolder, lms_of, open_run
+from ..runs.manifest import MANIFEST, RunFolder, as_begun, lms_of, open_run
 from .lms import PaperLMs
 from .presets import Paper, Preset, PublishedRow, Sample, Selection, identity, select
 
@@ -178,7 +178,7 @@ class _Maker:
         assert preset is not None
         questions = self.questions(preset.data)
         training = self.training(preset, questions)
-        program = self.program(preset, training, read_object(folder / MANIFEST) or {})
+        program = as_begun(self.program(preset, training, read_object(folder / MANIFEST) or {}), folder)
         lm = request.lms.options(preset).seat(program)
         settings = self.settings(row, preset, questions, training)
         run = Run(row, preset, program, lm, questions, folder, settings, training)
@@ -206,9 +206,10 @@ class _Maker:
     def program(
         self, preset: Preset, training: NetworkTraining | None, earlier: Mapping[str, Any]
     ) -> Program:
-        """The preset's program with the user's prompts, in the layout in which an earlier attempt began."""
+        """The preset's program with the user's prompts, as far as an earlier attempt began so."""
         told = dict(preset.program)
         if earlier and LAYOUT not in earlier.get("program", {}) and told.pop(LAYOUT, None):
+            told.pop("limits", None)
             self.warnings["Runs of an earlier version go on with the role last in their prompts."] = None
         if training is not None:
             from ..training.live import fresh_network

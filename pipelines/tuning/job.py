@@ -40,6 +40,7 @@ from .storage import open_storage, safe_url
 SCORE = "score"
 """As an objective: what the study's metric gives, whatever its name."""
 
+SINCE = 2  # the version of what programs do by default
 SEARCH_SHARE = 0.8
 """The part of a budget that trials may spend; the rest is kept for the winner's evaluation."""
 
@@ -244,9 +245,8 @@ class Job:
             load_if_exists=True,
         )
         known = study.user_attrs.get("identity")
-        former = self.space.former()
-        if known is not None and known.get("space") == former.hash:  # a study of then goes on as it began
-            self.space = former
+        if known is not None and "since" not in known:  # an earlier version's study goes on as it began
+            self.space = self.space.former()
         mine = self.identity()
         if known is None:
             study.set_user_attr("home", self.home)
@@ -282,6 +282,7 @@ class Job:
             "seed": self.seed,
             "lm": _lm_name(self.lm),
             "metric": self.metric.identity(),
+            **({} if self.space.is_former else {"since": SINCE}),
         }
 
     def planned(self) -> tuple[int, dict[int, dict[str, Any]]]:

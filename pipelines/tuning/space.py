@@ -52,6 +52,7 @@ class Branch:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     space: Space = field(default_factory=dict)
     lms: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    former: bool = False  # what is not said is as in earlier versions
 
     @property
     def trains(self) -> bool:
@@ -74,7 +75,8 @@ class Branch:
         if self.trains:
             program = made(self.spec, self.spec, parameters, TO_TRAIN)
         else:
-            spec = self.spec if self.protocol is None else {PROGRAM: self.spec, **parameters}
+            before = self.protocol.before if self.former and self.protocol else {}
+            spec = self.spec if self.protocol is None else {PROGRAM: self.spec, **before, **parameters}
             program = program_of(spec, make_lm=make_lm)
         for seat, wanted in lms.items():
             if has_seat(program, seat):
@@ -204,8 +206,15 @@ class TuneSpace:
         return {"branches": json.loads(json.dumps(found, default=lambda v: getattr(v, "source", str(v))))}
 
     def former(self) -> TuneSpace:
-        """The space as it was before parameters were added to what protocols declare."""
-        return replace(self, branches=tuple(replace(one, space=settled(one.space)) for one in self.branches))
+        """The space as it was before parameters were added to what protocols declare, or changed defaults."""
+        return replace(
+            self,
+            branches=tuple(replace(one, space=settled(one.space), former=True) for one in self.branches),
+        )
+
+    @property
+    def is_former(self) -> bool:
+        return self.branches[0].former
 
     @property
     def hash(self) -> str:

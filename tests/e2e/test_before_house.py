@@ -437,7 +437,8 @@ def test_dspys_own_state_file_loads(home: Any) -> None:
 def test_what_was_looked_up_is_replayed(home: Any, scripted: ScriptedServer) -> None:
     home("programs")
     scripted.reply = reply
-    program = fm.SingleAgent(role="retriever", environment=fm.ReplayEnvironment("looked-up.jsonl"))
+    looked_up = fm.ReplayEnvironment("looked-up.jsonl")
+    program = fm.SingleAgent(role="retriever", environment=looked_up, retrieval="question")
     fm.evaluate(program, questions(30, 31), lm=lm(scripted.url), tracking=False, cache=False)
     assert [body["messages"] for body in scripted.bodies] == [EXPECTED["looked_up"]]
     assert "A bank keeps money." in json.dumps(EXPECTED["looked_up"])

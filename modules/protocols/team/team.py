@@ -11,6 +11,7 @@ import dspy
 from ....signatures import team as words
 from ....signatures.examples import WORKED
 from ...agents.demonstration import demo_of, worked_example
+from ...agents.own_prompts import meant_for
 from ...agents.retrieval import Retrieval, retrieval_settings
 from ...agents.seat import Seat, forget
 from ...agents.transcript import Task, Turn, all_agree
@@ -25,7 +26,7 @@ from ...reading.voting import Ties, vote_among
 from ...reports.team import team_report
 from ..declaration import Described, Plot, Protocol, comma_items, known_names, one_shot
 from ..program import LAYOUT, Program, SeatTurns, distinct, prediction_of
-from .worker import STEP_FIELDS, TeamWorker, trace_text
+from .worker import STEP_FIELDS, UNCUT, TeamWorker, trace_text
 
 _DRESS = " .,:;!*_`'\"()[]"
 GREEDY = {"temperature": 0.0}
@@ -53,6 +54,8 @@ class SupervisedTeam(Program):
         max_steps: most steps of one attempt; the paper studies 5, 8, 10 and 15.
         max_retries: the paper's value is 3. A single worker that cannot be sent back has no supervisor.
         demonstration: one-shot with a worked trace, `hotpotqa`; None is zero-shot.
+        styles: whether the supervisor is told how each worker goes about it.
+        limits: whether long thoughts, observations and traces are cut; the paper cuts none.
         tie_break: whose answer is taken where the supervisor could not be read twice and most workers share
             none: `first`, `strongest:WORKER`, or `random`, with the question's id and `seed`.
         seed: see `tie_break`.
@@ -78,6 +81,8 @@ class SupervisedTeam(Program):
         max_steps: int = 8,
         max_retries: int = 3,
         demonstration: str | None = None,
+        styles: bool = True,
+        limits: bool = True,
         tie_break: str = "first",
         seed: int = 0,
         lms: Mapping[str, Any] | None = None,
@@ -103,7 +108,7 @@ class SupervisedTeam(Program):
         settings = {**GREEDY, **(sampling or {})}
         names = distinct(self.roles)
         self.workers = [
-            TeamWorker(name, role, self.max_steps, settings, self.roles[:place].count(role) or None)
+            TeamWorker(name, role, self.max_steps, settings, self.roles[:place].count(role) or None, limits)
             for place, (name, role) in enumerate(zip(names, self.roles, strict=True))
         ]
         supervised = len(names) > 1 or self.max_retries > 0
@@ -113,12 +118,13 @@ class SupervisedTeam(Program):
         self.last_word = (
             _supervisor("supervisor.last", words.Deciding, names, settings) if supervised else None
         )
+        self.word(prompts, prompt_layout)
+        self.styles, self.limits = styles, limits
         self.demonstration = demonstration
         if demonstration is not None:
             self._demonstrate(demonstration)
         self.ties = Ties.of(tie_break, names, seed, ("first", "strongest", "random"))
         self.retrieval = Retrieval(environment)
-        self.word(prompts, prompt_layout)
         self.assign(lms)
 
     def describe(self) -> dict[str, Any]:
@@ -128,10 +134,21 @@ class SupervisedTeam(Program):
             "max_steps": self.max_steps,
             "max_retries": self.max_retries,
             "demonstration": self.demonstration,
+            **({"styles": True} if self.styles else {}),
+            **({} if self.limits else {"limits": False}),
             **({} if self.ties == Ties() else self.ties.described()),
             "sampling": self.workers[0].act.predict.config,
             **retrieval_settings(self.retrieval),
         }
+
+    def put_back(self, described: Described) -> None:
+        if self.styles and "styles" not in described:
+            name = self.demonstration
+            demos = {seat.name: [self._shown(seat, name)] for seat in self._deciding if name}
+            self.styles = False
+            for seat in self._deciding:
+                if name and seat.predict.demos == demos[seat.name]:
+                    seat.predict.demos = [self._shown(seat, name)]
 
     def with_max_steps(self, max_steps: int) -> SupervisedTeam:
         """A copy, prompts and demonstrations included, with another step limit."""
@@ -199,19 +216,34 @@ class SupervisedTeam(Program):
             raise UserError(f"the demonstration {name!r} shows no trace: choose {' or '.join(traced)}")
         for worker in self.workers:
             worker.demonstrate(worked)
-        names = [worker.name for worker in self.workers]
+        for seat in self._deciding:
+            seat.predict.demos = [self._shown(seat, name)]
+
+    @property
+    def _deciding(self) -> list[Seat]:
+        return [seat for seat in (self.supervisor, self.last_word) if seat is not None]
+
+    def _shown(self, seat: Seat, name: str) -> dspy.Example:
+        """The worked question as a supervisor sees it, and how it decides."""
+        worked, names = worked_example(name), [worker.name for worker in self.workers]
         text = trace_text([dict(zip(STEP_FIELDS, step, strict=True)) for step in worked.trace])
-        notes = [_traced(name, text, worked.answer) for name in names]
-        for seat in (self.supervisor, self.last_word):
-            if seat is not None:
-                more = {"decision": ACCEPT, "worker": names[0], "suggestion": ""}
-                seat.predict.demos = [demo_of(worked, seat.predict.signature, notes=notes, **more)]
+        notes = [self._traced(name, text, worked.answer) for name in names]
+        more = {"decision": ACCEPT, "worker": names[0], "suggestion": ""}
+        return demo_of(worked, seat.predict.signature, notes=notes, **more)
+
+    def _traced(self, worker: str, text: str, answer: str | None) -> dict[str, Any]:
+        """A trace for a supervisor. Of a worker that the user told what to do, no style is known."""
+        role = next(each.role for each in self.workers if each.name == worker)
+        known = self.styles and meant_for(worker, self.prompts) is None
+        title = words.STYLED.format(worker=worker, style=words.STYLES[role])
+        title = title if known else words.TRACE.format(worker=worker)
+        return {"title": title, "text": text, "answer": answer} | ({} if self.limits else {"most": UNCUT})
 
     async def _judge(
         self, seat: Seat, task: Task, round: int, latest: Sequence[Turn]
     ) -> tuple[Turn, SupervisorDecision | None]:
         """The supervisor's turn and decision; None when it could not be read twice."""
-        notes = [_traced(turn.agent, turn.text, turn.answer) for turn in latest]
+        notes = [self._traced(turn.agent, turn.text, turn.answer) for turn in latest]
         answers = {turn.agent: turn.answer for turn in latest}
         with metered() as usage:
             said = await seat.fill(task, notes=notes)
@@ -235,10 +267,6 @@ class SupervisedTeam(Program):
             details=details,
         )
         return turn, decision
-
-
-def _traced(worker: str, text: str, answer: str | None) -> dict[str, Any]:
-    return {"title": words.TRACE.format(worker=worker), "text": text, "answer": answer}
 
 
 def read_decision(said: Mapping[str, Any], answers: Mapping[str, str | None]) -> SupervisorDecision | None:
@@ -311,4 +339,5 @@ SupervisedTeam.protocol = Protocol(
         "at least have kept.",
     ),
     fixed=("demonstration",),
+    before={"styles": False},
 )

@@ -24,6 +24,7 @@ STEP_FIELDS = ("thought", "action", "observation")
 SHORTEST_PART = 40
 # A fence makes [NASA] into (NASA), as [INST] could be a chat template's mark: with blanks it stays an action.
 _CAPITALS = re.compile(r"\[(/?[A-Z_]{3,32})\]")
+UNCUT = 10**9
 MAX_TRACE_CHARS = 20_000  # fits a quotation of any layout together with the answer that follows it
 
 
@@ -36,6 +37,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         max_steps: most steps of one attempt, at least 1; then it is asked for its answer once.
         sampling: LM settings of its seats.
         rollout: tells its calls apart from those of another worker that says the same.
+        limits: whether long thoughts, observations and traces are cut.
     """
 
     def __init__(
@@ -45,8 +47,10 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         max_steps: int,
         sampling: Mapping[str, Any],
         rollout: int | None = None,
+        limits: bool = True,
     ) -> None:
         super().__init__()
+        self.limits = limits
         self.name = name
         self.role = role
         self.rollout = rollout
@@ -86,12 +90,14 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         the step limit. On a retry the earlier attempt and the suggestion stand before the first step.
         """
         before = _before(earlier, suggestion)
-        session = environment.open()
+        most = {} if self.limits else {"most": UNCUT}
+        session = environment.open() if self.limits else environment.open(max_chars=UNCUT)
         trace: list[Step] = []
         with metered() as usage:
             answer, raw = None, None
             for _ in range(self.max_steps):
-                said = await self.act.fill(task, notes=[*before, *_steps(trace)], rollout=self.rollout)
+                notes = [note | most for note in (*before, *_steps(trace))]
+                said = await self.act.fill(task, notes=notes, rollout=self.rollout)
                 action = read_action(said.action)
                 if action is not None and action.name == "finish":
                     answer = read_vote(action.argument, task.kind, task.choices)
@@ -103,7 +109,8 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
                     break
             forced = answer is None
             if forced:
-                asked = await self.conclude.ask(task, notes=[*before, *_steps(trace)], rollout=self.rollout)
+                notes = [note | most for note in (*before, *_steps(trace))]
+                asked = await self.conclude.ask(task, notes=notes, rollout=self.rollout)
                 answer, raw = asked.answer, asked.raw
         details: dict[str, Any] = {"trace": trace, "forced": forced}
         if suggestion:
@@ -112,7 +119,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
             self.name,
             number,
             answer,
-            trace_text(trace),
+            trace_text(trace, MAX_TRACE_CHARS if self.limits else UNCUT),
             raw if raw != answer else None,
             usage=usage,
             details=details,
@@ -161,16 +168,16 @@ def _shown(step: Step, longest: int | None = None) -> str:
     )
 
 
-def trace_text(trace: Sequence[Step]) -> str:
-    """A trace as a person, or a supervisor, reads it: three lines a step, at most MAX_TRACE_CHARS in all.
+def trace_text(trace: Sequence[Step], most: int = MAX_TRACE_CHARS) -> str:
+    """A trace as a person, or a supervisor, reads it: three lines a step, at most so many characters in all.
 
     A longer one keeps every step as far as possible: the longest thoughts and observations are cut first.
     """
-    longest = MAX_TRACE_CHARS
+    longest = most
     while True:
         text = "\n".join(_shown(step, longest) for step in trace)
-        if len(text) <= MAX_TRACE_CHARS or longest < SHORTEST_PART:
-            return cut(text, MAX_TRACE_CHARS)
+        if len(text) <= most or longest < SHORTEST_PART:
+            return cut(text, most)
         longest = longest * 3 // 4
 
 

@@ -202,7 +202,7 @@ def test_the_retriever_sees_what_was_found_and_the_others_do_not(scripted: Any, 
     ]
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
     environment = fm.CorpusEnvironment(corpus, index_dir=tmp_path / "index")
-    program = fm.Deliberation(["retriever", "intuitive"], environment=environment)
+    program = fm.Deliberation(["retriever", "intuitive"], environment=environment, retrieval="question")
     prediction = run(scripted, program, retriever=["A"], intuitive=["A"])
     first, second = (body["messages"][-1]["content"] for body in scripted.bodies)
     assert "a vault at the bank" in first

@@ -348,7 +348,10 @@ def test_the_supervisor_sees_the_question_and_all_traces(scripted: Any, environm
         for step in turn["trace"]:
             assert f"Thought: {step['thought']}\nAction: {step['action']}" in text
             assert f"Observation: {step['observation']}" in text
-    assert re.findall(r"^<<<(.*)$", text, re.MULTILINE) == ["what bold did", "what cautious did"]
+    assert re.findall(r"^<<<(.*)$", text, re.MULTILINE) == [
+        "what bold did, who guesses early and follows hunches",
+        "what cautious did, who proves every step before the next",
+    ]
     assert re.findall(r"^Answer: (.*)$", text, re.MULTILINE) == ["Nile", "Seine"]
     for word in ("coherent", "plausible", "complete", "accept or retry"):
         assert word in text

@@ -1,0 +1,261 @@
+"""A retriever that writes its own queries: what it is asked, what is looked up, and what came before it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import folkmoot as fm
+from folkmoot.modules.environment.base import Environment, Page
+from folkmoot.modules.protocols.registry import PROTOCOLS
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+CHOICES = {"A": "bank", "B": "library"}
+ASKED = {"question": "Where is money kept?", "choices": CHOICES}
+PAGES = {
+    "Savings": "Savings are kept in a vault.",
+    "Vault": "A vault is a room of a bank.",
+    "Zebra": "A zebra has stripes.",
+}
+
+
+class Pages(Environment):
+    """Pages by title; it notes what was searched for."""
+
+    source = "pages"
+
+    def __init__(self) -> None:
+        self.searched: list[str] = []
+
+    async def fetch(self, title: str) -> Any:
+        return Page(title, PAGES[title], self.source) if title in PAGES else None
+
+    async def closest(self, query: str, n: int) -> list[str]:
+        self.searched.append(query)
+        return [title for title in PAGES if title.casefold() in query.casefold()][:n]
+
+
+def reply(queries: Any, answers: str = "AB") -> Any:
+    """The retriever's queries; it answers with the first letter, everybody else with the second."""
+
+    def replied(body: dict[str, Any]) -> str:
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        answer = answers[0] if "findings" in fields else answers[-1]
+        return json.dumps({name: queries if name == "queries" else answer for name in fields})
+
+    return replied
+
+
+def told(body: dict[str, Any]) -> str:
+    return str(body["messages"][-1]["content"])
+
+
+def seated(program: Any, scripted: ScriptedServer) -> Any:
+    program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
+    return program
+
+
+def test_in_every_round_it_writes_queries_from_question_and_discussion(scripted: ScriptedServer) -> None:
+    pages = Pages()
+    program = fm.Deliberation(["intuitive", "retriever"], "majority", 2, environment=pages)
+    scripted.reply = reply("1. savings of people\n2. the vault\n3. a zebra")
+    prediction = seated(program, scripted)(**ASKED)
+    assert pages.searched == ["savings of people", "the vault"] * 2
+    queries = [body for body in scripted.bodies if "You may look things up" in told(body)]
+    assert len(queries) == 2
+    assert all("Where is money kept?" in told(body) and "A) bank" in told(body) for body in queries)
+    assert told(queries[0]).count(", round 1") == 1
+    assert [told(queries[1]).count(f", round {n}") for n in (1, 2)] == [2, 1]
+    turns = [turn for turn in prediction.transcript if turn["agent"] == "retriever"]
+    assert [turn["queries"] for turn in turns] == [["savings of people", "the vault"]] * 2
+    assert [item["title"] for item in turns[0]["evidence"]] == ["Savings", "Vault"]
+    assert [turn["usage"]["calls"] for turn in turns] == [2, 2]
+    assert prediction.usage["calls"] == len(scripted.bodies) == 6
+    assert program.most_turns() == 6
+    again = fm.replay(prediction, max_rounds=1, tie_break="majority")
+    assert (again.usage["calls"], again.transcript[1]["queries"]) == (3, ["savings of people", "the vault"])
+
+
+@pytest.mark.parametrize(
+    ("queries", "searched"),
+    [
+        (["savings", "the vault", "zebra"], ["savings", "the vault"]),
+        ("", ["Where is money kept?"]),
+        ("x" * 1000, ["x" * 299 + "…", "Where is money kept?"]),
+        ("savings\nsavings", ["savings"]),
+    ],
+)
+def test_whatever_it_writes_no_more_is_searched_than_allowed(
+    scripted: ScriptedServer, queries: Any, searched: list[str]
+) -> None:
+    pages = Pages()
+    scripted.reply = reply(queries)
+    found = seated(fm.SingleAgent(role="retriever", environment=pages), scripted)(**ASKED)
+    assert pages.searched == searched
+    assert ("fallback" in found.transcript[0]) == ("Where is money kept?" in searched)
+
+
+def test_the_single_look_up_of_the_question_stays(scripted: ScriptedServer) -> None:
+    pages = Pages()
+    program = fm.Deliberation(["retriever", "critic"], "majority", 2, environment=pages, retrieval="question")
+    scripted.reply = reply("never asked for")
+    seated(program, scripted)(**ASKED)
+    assert pages.searched == ["Where is money kept?"]
+    assert len(scripted.bodies) == 4
+    assert "retriever.query" not in program.seats()
+    assert not {"retrieval", "max_queries"} & program.describe().keys()
+    for wrong, words in (({"retrieval": "web"}, "no retrieval 'web'"), ({"max_queries": 0}, "max_queries")):
+        with pytest.raises(fm.UserError, match=words):
+            fm.SingleAgent(role="retriever", environment=pages, **wrong)
+
+
+def test_blind_agents_look_up_and_answer_at_the_same_time(scripted: ScriptedServer) -> None:
+    scripted.delay = 0.2
+    scripted.reply = reply("savings")
+    program = fm.Deliberation(["retriever", "critic"], "majority", 1, environment=Pages(), opening="blind")
+    turns = seated(program, scripted)(**ASKED).transcript
+    assert [(turn["agent"], turn["blind"], turn.get("queries")) for turn in turns] == [
+        ("retriever", True, ["savings"]),
+        ("critic", True, None),
+    ]
+
+
+def corpus(folder: Path) -> str:
+    path = folder / "pages.jsonl"
+    path.write_text("".join(json.dumps({"title": t, "text": x}) + "\n" for t, x in PAGES.items()))
+    return f"corpus:{path}"
+
+
+PROGRAMS = {
+    "retriever": lambda where, **more: fm.Deliberation(
+        ["retriever", "critic"], "majority", 1, environment=where, **more
+    ),
+    "ensemble": lambda where, **more: fm.Ensemble(
+        [fm.SingleAgent(role="retriever", environment=where, **more), "cot"]
+    ),
+    "team": lambda where, **more: fm.SupervisedTeam(
+        ["bold", "cautious"],
+        where,
+        demonstration="hotpotqa",
+        **({"styles": False} if more else {}),
+    ),
+}
+"""Programs whose defaults changed, as they are and, with more, as they were."""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_an_earlier_version_saved_or_began_goes_on_as_then(
+    scripted: ScriptedServer, tmp_path: Path, name: str
+) -> None:
+    def answered(body: dict[str, Any]) -> str:
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        known = {"action": "Finish[A]", "decision": "accept", "worker": "bold", "answer": "A"}
+        return json.dumps({field: known.get(field, "so") for field in fields})
+
+    scripted.reply = answered
+    make, where = PROGRAMS[name], fm.CorpusEnvironment(corpus(tmp_path).partition(":")[2])
+    before, now = make(where, retrieval="question"), make(where)
+    assert before.describe() != now.describe()
+    before.save(tmp_path / "kept")  # a description of then leaves out what is new
+    assert fm.load_program(tmp_path / "kept").describe() == before.describe()
+    now.save(tmp_path / "new")
+    assert fm.load_program(tmp_path / "new").describe() == now.describe()
+    questions = [fm.Question(id=str(i), answer="A", **ASKED) for i in range(2)]
+    given = {
+        "lm": fm.lm("openai/scripted", api_base=scripted.url),
+        "tracking": False,
+        "cache": False,
+        "progress": False,
+        "out": tmp_path / "run",
+    }
+    fm.evaluate(before, questions, **given)
+    paid = len(scripted.bodies)
+    with pytest.warns(UserWarning, match="an earlier version began"):
+        run = fm.evaluate(now, questions, **given)
+    assert len(scripted.bodies) == paid
+    assert run.summary.run["program"] == json.loads(json.dumps(before.describe()))
+    assert now.describe() == make(where).describe()  # the user's own is as it was
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fm.evaluate(now, questions, **(given | {"out": tmp_path / "fresh"}))
+
+
+def test_a_study_of_an_earlier_version_goes_on_with_the_question_looked_up(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    scripted.reply = reply("savings", "AA")
+    train = [fm.Question(id=str(i), question=f"{i}?", choices=CHOICES, answer="A") for i in range(8)]
+    space = {
+        "program": "deliberation",
+        "roles": ["retriever", "critic"],
+        "environment": corpus(tmp_path),
+        "max_rounds": 1,
+        "tie_break": ["majority", "judge"],
+        "sampling": {"temperature": 0.0},
+    }
+
+    def tuned(out: str) -> Any:
+        lm = fm.lm("openai/scripted", api_base=scripted.url)
+        given = {"trials": 2, "concurrency": 1, "cache": False, "tracking": False, "progress": False}
+        return fm.tune(space, train[:4], train[4:], lm=lm, out=tmp_path / out, **given)
+
+    assert "retrieval" in tuned("now").best.describe()
+    assert "retrieval" in tuned("now").best.describe()  # taken up again
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "folkmoot.pipelines.tuning.space.TuneSpace.is_former", True
+        )  # nothing is noted, as then
+        patch.setattr("folkmoot.pipelines.tuning.space.Branch.former", True)
+        assert "retrieval" not in tuned("then").best.describe()
+    assert "retrieval" not in tuned("then").best.describe()
+
+
+def test_a_supervisor_is_told_styles_but_of_workers_that_have_the_users_words(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    def acted(body: dict[str, Any]) -> str:
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        known = {"action": "Finish[A]", "decision": "accept", "worker": "bold"}
+        return json.dumps({field: known.get(field, "so") for field in fields})
+
+    scripted.reply = acted
+    titles = []
+    for more in ({}, {"styles": False}, {"prompts": {"bold": "Do as you like."}}):
+        team = fm.SupervisedTeam(["bold", "cautious"], Pages(), **more)
+        seated(team, scripted)(**ASKED)
+        titles.append([line for line in told(scripted.bodies[-1]).splitlines() if line.startswith("<<<what")])
+    assert titles == [
+        [
+            "<<<what bold did, who guesses early and follows hunches",
+            "<<<what cautious did, who proves every step before the next",
+        ],
+        ["<<<what bold did", "<<<what cautious did"],
+        ["<<<what bold did", "<<<what cautious did, who proves every step before the next"],
+    ]
+    assert PROTOCOLS["team"].before == {"styles": False}
+
+
+@pytest.mark.parametrize("limits", [True, False])
+def test_without_limits_nothing_of_a_trace_is_cut(scripted: ScriptedServer, limits: bool) -> None:
+    thought, page = "because " * 4_000, "z" * 5_000
+
+    class Long(Pages):
+        async def fetch(self, title: str) -> Any:
+            return Page(title, page, self.source)
+
+    def acted(body: dict[str, Any]) -> str:
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        step = "Finish[A]" if "Observation: z" in told(body) else "Search[Zebra]"
+        known = {"thought": thought, "action": step, "decision": "accept", "worker": "bold"}
+        return json.dumps({field: known.get(field, "so") for field in fields})
+
+    scripted.reply = acted
+    team = fm.SupervisedTeam(["bold"], Long(), limits=limits)
+    seated(team, scripted)(**ASKED)
+    last = told(scripted.bodies[-1])
+    assert (page in last, last.count("because") >= 8_000) == (not limits, not limits)
+    assert team.describe().get("limits") is (None if limits else False)
