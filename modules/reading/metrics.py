@@ -78,6 +78,8 @@ class Metric:
                 f"{type(function).__name__} is no metric: give a function (example, prediction, trace=None), "
                 "or a name"
             )
+        if isinstance(function, type):
+            raise UserError(f"{function.__name__} is a class: give an instance, {function.__name__}(…)")
         self.function = function
         self.name = name or _name_of(function)
         self.low = 0.0 if rate else low

@@ -98,7 +98,8 @@ def price_plot(compared: Sequence[Compared]) -> Picture | None:
         f"Up is {better}, left is cheaper; bars are 95% intervals. On the front {on_it}: no other "
         f"run here is both cheaper and {better}.{others}"
     )
-    return Picture(_png(draw) or "", f"Accuracy against price. {listed}.", caption)
+    what = "Accuracy" if is_rate else runs[0].metric
+    return Picture(_png(draw) or "", f"{what} against price. {listed}.", caption)
 
 
 def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Picture]:

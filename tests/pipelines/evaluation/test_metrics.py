@@ -184,6 +184,7 @@ def test_forms_of_metrics(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("regex:", "needs a pattern"),
         ("regex:" + "a" * 2_000, "1 to 1,000 characters"),
         (3, "int is no metric"),
+        (dspy.evaluate.SemanticF1, "SemanticF1 is a class: give an instance"),
         (lambda example: 1, "cannot be called with an example and a prediction"),
         (lambda a, b, *, key: 1, "cannot be called"),
         ("math:nothing", "has no 'nothing'"),
@@ -368,6 +369,7 @@ def test_a_report_shows_scores_as_what_they_are(run: Any, scripted: Any, tmp_pat
     assert "has overlap 0.381" in page or "in overlap" in page
     assert "paired t-test" in page
     assert "✗ Wrong" not in page
+    assert ('alt="overlap against price' in page, "Accuracy against" in page) == (True, False)
     alone = fm.report(good, out=tmp_path / "alone.html", tracking=False).path.read_text()
     assert "has overlap 0.381" in alone
     both = run("contains", out=tmp_path / "third")
