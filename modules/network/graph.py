@@ -19,7 +19,7 @@ class Limits:
     Raises UserError unless 1 <= min_degree <= max_degree and 0 <= drop <= add <= 1.
     """
 
-    min_degree: int = 2
+    min_degree: int = 1
     max_degree: int = 6
     drop: float = 0.3
     add: float = 0.8

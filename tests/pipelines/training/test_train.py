@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -678,6 +679,28 @@ def test_a_trained_network_is_a_program(tables: Any, tmp_path: Path) -> None:
             ]
         nowhere = folkmoot("evaluate", "network:nowhere", *words, tmp_path / "x")
         assert "there is no folder nowhere" in refused(nowhere)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_graph_and_trust_change_on_recorded_answers(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, k: int
+) -> None:
+    path = data_dir.parent / "recorded" / "faithful_cot.wide.jsonl"
+    if not path.exists():
+        pytest.skip("there are no recorded answers beside FOLKMOOT_DATA")
+    embed_words(monkeypatch)
+    rows = [row for row in recorded(path, ["date"], strategies=True) if row["agent"] == "text003"][:500]
+    monkeypatch.chdir(tmp_path)
+    found = train_on_outcomes(
+        outcomes_from(map(outcome_of, rows, [""] * len(rows))), tmp_path / "net", {"k": k, "epochs": 4},
+        tracking=False,
+    )  # fmt: skip
+    graphs = [np.array(each["adjacency"]) for each in found.log.graphs]
+    assert graphs[0].sum() == 5 * k
+    changed = sum(int((one != other).sum()) // 2 for one, other in itertools.pairwise(graphs))
+    assert changed == found.log.steps[-1]["edges_changed"] > 10
+    trust = [step["trust"] for step in found.log.steps]
+    assert max(trust) - min(trust) > 0.1
 
 
 @pytest.mark.skipif(
