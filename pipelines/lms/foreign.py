@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar, Token
+from contextvars import Context, ContextVar, Token
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -103,6 +103,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
 
     def __init__(self, everywhere: bool = False) -> None:
         self.strays = 0
+        self.over = False
         self.everywhere = everywhere
         self._lock = threading.Lock()
         self._open: dict[str, _Call] = {}
@@ -117,6 +118,8 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         """Book the call before it is made. Raises RefusedCall where budget or disk do not allow it."""
         if call_id in self._open or call_id in self._adopted:
             return  # heard of it twice, from the LM and from DSPy
+        if self.over and METERING.get() is None:
+            return  # a copy of an LM, or of DSPy's callbacks, has outlived the run
         adopted: Adopted = ()
         if METERING.get() is None:
             adopted = self._adopt()
@@ -306,11 +309,16 @@ def metering(lms: Iterable[Any], everywhere: bool = False) -> Iterator[None]:
             if not _awaitable(lm):
                 lm.acall = partial(in_thread, lm)
     heard = {"callbacks": [*dspy.settings.callbacks, meter]} if everywhere else {}
+    # What a thread of the user's own finds, which knows nothing of the block around it.
+    elsewhere = Context().run(lambda: dspy.settings.callbacks) if everywhere else []
+    elsewhere.append(meter)
     try:
         with bound(METERING, meter), dspy.context(**heard):
             yield
     finally:
         meter.wait()
+        meter.over = True
+        elsewhere.remove(meter)
         for lm in known.values():
             lm.callbacks = [each for each in lm.callbacks if each is not meter]
             if not any(isinstance(each, ForeignMeter) for each in lm.callbacks):
