@@ -187,16 +187,22 @@ class Program(dspy.Module):  # type: ignore[misc]
         """
         if prompt_layout not in (None, *LAYOUTS):
             raise UserError(f"there is no prompt layout {prompt_layout!r}: choose {' or '.join(LAYOUTS)}")
-        told, used = prompts_given(prompts), set()
+        told, parts = prompts_given(prompts), [part for _, part in self.parts(Program)]
+        given = {id(seat) for part in parts if part.verbatim for seat in part.seats().values()}
+        used = set()
         for key, seat in self.seats().items():
-            if (name := meant_for(key, told)) is not None:
+            signature, name = seat.predict.signature, meant_for(key, told)
+            if name is not None:
                 used.add(name)
-                seat.predict.signature = seat.predict.signature.with_instructions(told[name])
+                seat.predict.signature = signature.with_instructions(told[name])
+            elif told and id(seat) not in given:  # folkmoot's own lines are wrapped, and mean one paragraph
+                text = " ".join(signature.instructions.split())
+                seat.predict.signature = signature.with_instructions(text)
         for name in told.keys() - used - {*_SEATS, *self.other_seats()}:
             raise UserError(
                 f"prompts: there is no seat {name!r} in this program: the seats are {', '.join(self.seats())}"
             )
-        for _, part in self.parts(Program):
+        for part in parts:
             part.prompt_layout = prompt_layout or part.prompt_layout
             part.verbatim = part.verbatim or bool(told)
         if prompts is not None:

@@ -55,9 +55,12 @@ def answered(answer: str | None, choices: Mapping[str, str] | None) -> str:
 def show_dialogue(out: Console, prediction: Mapping[str, Any], choices: Mapping[str, str] | None) -> None:
     """Every turn, then the decision and the bill."""
     for turn in prediction["transcript"]:
-        head = Text(f"{turn['agent']}, round {turn['round']}: ", style="bold")
+        blind = ", blind" if turn.get("blind") else ""
+        head = Text(f"{turn['agent']}, round {turn['round']}{blind}: ", style="bold")
         said = f"({turn['step']})" if turn.get("step") else answered(turn["answer"], choices)
         out.print(head + Text(said, style="not bold"))
+        for query in turn.get("queries") or ():
+            out.print(Text(f"  searched for: {query}", style="dim"))
         for item in turn.get("evidence") or ():
             out.print(Text(f"  found: {item['title']}", style="dim"))
         if turn["text"]:

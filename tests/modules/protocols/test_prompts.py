@@ -91,6 +91,10 @@ def test_a_file_serves_every_program_and_a_name_that_no_program_has_is_refused(t
     assert two.seats()["reasoner"].predict.signature.instructions == "Weigh."
     assert "instinct" in two.seats()["intuitive"].predict.signature.instructions
     assert two.describe()["prompts"]["critic"] == "Find flaws.\n\nAll of them."
+    mine = fm.SingleAgent("simple", prompts={"simple": "One.\nTwo."})
+    both = fm.Ensemble([mine, fm.SingleAgent("cot")], prompts={"cot": "Three.\nFour."})
+    told = {name: seat.predict.signature.instructions for name, seat in both.seats().items()}
+    assert told == {"simple": "One.\nTwo.", "cot": "Three.\nFour."}
     file.write_text("resoner: Weigh.\n")
     with pytest.raises(fm.UserError, match="no seat 'resoner' in this program: the seats are"):
         fm.Deliberation(["reasoner"], prompts=file)
