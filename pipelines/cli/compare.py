@@ -28,7 +28,7 @@ from ..comparison.match_budget import (
     with_matches,
 )
 from ..comparison.pairs import NOT_COMPARABLE, Comparison, Pair
-from ..evaluation.earlier import Evaluation
+from ..evaluation.earlier import Evaluation, imported_runs
 from ..programs.seats import LMOptions
 from .guard import resumable
 from .options import CompareOptions, listed
@@ -53,8 +53,7 @@ def compare(options: CompareOptions) -> None:
 
 def compared(options: CompareOptions) -> Comparison:
     """Compare the runs; where a budget-matched baseline is wanted, run that first."""
-    _check(options)
-    runs = [run_or_match(run) for run in options.runs]
+    runs = [run_or_match(run) for run in _check(options)]
     names = names_for(listed(options.names), runs)
     if MATCHED in names:
         raise UserError(f"{MATCHED!r} is what --match-budget runs: give the others names of their own")
@@ -63,7 +62,7 @@ def compared(options: CompareOptions) -> Comparison:
     else:
         (titles, runs), first = with_matches(names, runs), 0
     if options.baseline:
-        first = _place(options.baseline, titles, options.runs)
+        first = _place(options.baseline, titles, imported_runs(options.runs))
     notes = []
     if options.match_budget:
         if len(runs) > 1:
@@ -79,13 +78,16 @@ def compared(options: CompareOptions) -> Comparison:
     return found
 
 
-def _check(options: CompareOptions) -> None:
+def _check(options: CompareOptions) -> list[Any]:
+    """The runs, with those of an import in place of its folder."""
     for name in ("data", "lm", "api_base", "out"):
         if options.given(name) and not options.match_budget:
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} says how to run a baseline, but none is asked for: add --match-budget")
-    if len(options.runs) < 2 and not options.match_budget:
+    runs = imported_runs(options.runs)
+    if len(runs) < 2 and not options.match_budget:
         raise UserError("a comparison needs at least two runs: name another one, or add --match-budget")
+    return runs
 
 
 def _matched(

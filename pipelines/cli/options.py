@@ -363,13 +363,16 @@ class Tested(Options):
         ),
     ] = None
     exact: Annotated[bool, Option("--exact", help="McNemar's exact test instead of his mid-p.")] = False
+    panel: Annotated[
+        int, Option(min=0, metavar="K", help="Of three runs or more, judge a vote of up to so many; 0: none.")
+    ] = 5
     seed: BootstrapSeed = 0
 
     def tested(self) -> dict[str, Any]:
         """The arguments of `compare` and `report`."""
         if not 0 <= self.margin < 100:
             raise UserError(f"--margin is {self.margin:g}: give points of accuracy, such as 2")
-        about = {"seed": self.seed, "exact": self.exact, "cluster": self.cluster}
+        about = {"seed": self.seed, "exact": self.exact, "cluster": self.cluster, "panel": self.panel}
         return {**about, "margin": self.margin / 100}
 
 
@@ -460,7 +463,7 @@ class ReportOptions(Tested, Quietly):
     example = "report runs/cot runs/talk --out report.html"
 
     runs: Annotated[
-        list[str], Argument(metavar="RUN...", help="Folders that evaluate, compile or tune wrote.")
+        list[str], Argument(metavar="RUN...", help="Folders that evaluate, compile, tune or import wrote.")
     ]
     out: Annotated[
         Place, Option(metavar="FILE", help="The page. Default: report.html in the first folder.")

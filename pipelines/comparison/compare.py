@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import distinct
+from ...modules.reading.answers import normalise_span
 from ...modules.reading.metrics import FAILURE_SCORE, metric_name
 from ...modules.reading.row import ResultRow, score_in
 from ...optimizers.statistics.clusters import Clustered, clustered_mean
@@ -29,17 +30,19 @@ from ...optimizers.statistics.statistics import (
 )
 from ..base.wording import counted, run_notes
 from ..data import catalogue
-from ..evaluation.earlier import Evaluation
+from ..evaluation.earlier import Evaluation, imported_runs
 from ..runs.lines import judge_words
 from ..runs.summary import mean_score
 from ..tracking.values import run_name
-from .compared import Compared
+from .compared import SURE, Compared
 from .confounds import confounds, fair_opponent, matched_opponent, unread_cause
 from .match_budget import run_or_match
-from .pairs import CLUSTERS, EXACT, MIDP, PAIRED_T, SURE, A, B, Comparison, Pair
+from .pairs import CLUSTERS, EXACT, MIDP, PAIRED_T, A, B, Comparison, Pair
+from .panel import MOST_MEMBERS, panel_of
 from .recommend import MARGIN, recommend
 
 NO_CLUSTERS = "none"
+FREE = object()
 
 Scores = npt.NDArray[np.float64]
 
@@ -52,11 +55,13 @@ def compare(
     exact: bool = False,
     cluster: str | None = None,
     margin: float = MARGIN,
+    panel: int = MOST_MEMBERS,
 ) -> Comparison:
     """Every run against every other, over the questions that all of them answered.
 
     Args:
-        first: the run that the others are measured against: an evaluation, or the folder of an earlier one.
+        first: the run that the others are measured against: an evaluation, the folder of an earlier one, or
+            that of an import, which stands for all its runs.
         others: runs over the same questions; at least one. What is not in every run is left out, and `notes`
             say how much that is. Unreadable answers and errors are wrong; of a run that failed on half of the
             questions or more, or whose unreadable answers are above 5% or could undo a difference, there is
@@ -69,6 +74,8 @@ def compare(
             declares, `none` nothing.
         margin: how much accuracy (0 to 1), or score in its own unit, a cheaper program may lose and still be
             recommended.
+        panel: how many runs may vote together. Of three or more runs that are right or wrong,
+            `Comparison.panel` says whether a majority vote of some beats the best of them; below 2, nothing.
 
     Returns one Pair for each two runs, first those of the others (`a`) against the first (`b`), p-values
     Holm-corrected over all.
@@ -78,19 +85,16 @@ def compare(
             shared question, a question that differs between the runs in its text, its options or its gold
             answer, or a cluster field that a question lacks.
     """
-    if not others:
+    runs = [run_or_match(run) for run in imported_runs((first, *others))]
+    if len(runs) < 2:
         raise UserError("a comparison needs at least two runs: name another one")
-    runs = [run_or_match(run) for run in (first, *others)]
     if not 0 <= margin < (1 if all(run.summary.is_rate for run in runs) else math.inf):
         raise UserError(f"the margin is {margin}: give points of accuracy as a share, such as 0.02")
     titles = names_for(names, runs)
     field = cluster or _declared(runs[0])
-    answers = [{row["id"]: _answered(row, field, _least(run)) for row in run.rows} for run in runs]
-    ids = [name for name in answers[0] if all(name in others for others in answers[1:])]
-    if not ids:
-        raise UserError(f"{', '.join(titles)} share no question: compare runs over the same data")
+    answers = [{row["id"]: _answered(row, field, _least(run), panel > 1) for row in run.rows} for run in runs]
+    ids = shared_questions([{name: one.asked for name, one in known.items()} for known in answers], titles)
     shared = [[answered[name] for name in ids] for answered in answers]
-    _check_same(ids, shared, titles)
     compared = [
         _compared(title, run, len(answered), common)
         for title, run, answered, common in zip(titles, runs, answers, shared, strict=True)
@@ -98,6 +102,7 @@ def compare(
     is_rate = all(run.summary.is_rate for run in runs)
     test = _Test(exact, _clusters(field, cluster is None, ids, shared[0]), is_rate)
     scores = [np.array([one.score for one in common]) for common in shared]
+    used = [_used(common) for common in shared]
     places = [(a, b) for b, a in combinations(range(len(runs)), 2)]
     metrics = [run.summary.run.get("metric") for run in runs]
     unlike = [place for place, (a, b) in enumerate(places) if not _same_metric(metrics[a], metrics[b])]
@@ -106,7 +111,7 @@ def compare(
     for (a, b), (_, clustered), adjusted in zip(places, tests, _holm(tests, unlike), strict=True):
         names, both = (titles[a], titles[b]), (runs[a], runs[b])
         pair = replace(
-            _pair(ids, names, shared[a], shared[b], test, seed),
+            _pair(ids, names, shared[a], shared[b], (used[a], used[b]), test, seed),
             p_adjusted=adjusted,
             metric=compared[a].metric,
             judged=_unchecked(both),
@@ -143,11 +148,22 @@ def compare(
     if len(usable) > 1 and not unlike:
         seen = [compared[place] for place in usable]
         recommendation = recommend(seen, [scores[place] for place in usable], margin, seed=seed)
+    voters = [shared[place] for place in usable]
+    vote = None
+    if is_rate and not unlike and not any(one.said is FREE for one in shared[0]):
+        vote = panel_of(
+            [compared[place] for place in usable],
+            [[one.said for one in common] for common in voters],
+            [[bool(one.score) for one in common] for common in voters],
+            panel,
+            test.clusters,
+            seed,
+        )
     notes = _notes(compared, [run.summary.counts["errors"] for run in runs], len(ids))
     notes += [few] if (few := pairs[0].few_clusters) else []
     judges = {one.name: run.summary.run.get("judge") for one, run in zip(compared, runs, strict=True)}
     notes += [f"The judge of {name} is {judge_words(judge)}." for name, judge in judges.items() if judge]
-    return Comparison(compared, pairs, notes, named, recommendation)
+    return Comparison(compared, pairs, notes, named, recommendation, vote)
 
 
 def _met(name: str, opponent: str, pair: Pair) -> str:
@@ -194,14 +210,16 @@ class _Answered(NamedTuple):
     seconds: float | None
     asked: int  # hash of everything that makes the question what it is
     cluster: Hashable
+    said: Hashable  # the answer that votes with others'; FREE where no two would be the same
 
     @property
     def unread(self) -> bool:
         return self.unreadable or self.cut_off
 
 
-def _answered(row: ResultRow, field: str | None, least: float = FAILURE_SCORE) -> _Answered:
-    asked = [row["kind"], row.get("question"), row.get("choices"), row["gold"]]
+def _answered(
+    row: ResultRow, field: str | None, least: float = FAILURE_SCORE, votes: bool = False
+) -> _Answered:
     unreadable = row["error"] is None and row["answer"] is None
     ended = row.get("truncated") or row.get("finish_reason") in ("length", "max_tokens")
     return _Answered(
@@ -212,9 +230,16 @@ def _answered(row: ResultRow, field: str | None, least: float = FAILURE_SCORE) -
         cut_off=row["error"] is None and bool(ended or row["usage"].get("truncated_calls")),
         usage=Usage.of(row["usage"]),
         seconds=row["seconds"],
-        asked=hash(json.dumps(asked, sort_keys=True)),
+        asked=_asked(row),
         cluster=(row.get("meta") or {}).get(field) if field else None,
+        said=(FREE if row["kind"] == "open" else _vote(row)) if votes else None,
     )
+
+
+def _vote(row: ResultRow) -> Hashable:
+    """What an answer counts as in a vote: spans that differ in articles, signs and case are one."""
+    answer = row["answer"]
+    return normalise_span(answer) or answer if row["kind"] == "span" and answer is not None else answer
 
 
 def _declared(run: Evaluation) -> str | None:
@@ -249,15 +274,32 @@ def _clusters(
     return found if 1 < len(set(found)) < len(ids) else None
 
 
-def _check_same(ids: Sequence[str], shared: Sequence[Sequence[_Answered]], titles: Sequence[str]) -> None:
-    for title, answers in zip(titles[1:], shared[1:], strict=True):
-        pairs = zip(ids, answers, shared[0], strict=True)
-        differing = [name for name, one, other in pairs if one.asked != other.asked]
+def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) -> list[str]:
+    """The ids that all runs have, in the first one's order; `asked` is what `asked_in` gives of each.
+
+    Raises UserError where there is none, or where one is another question in one of the runs.
+    """
+    ids = [name for name in asked[0] if all(name in others for others in asked[1:])]
+    if not ids:
+        raise UserError(f"{', '.join(titles)} share no question: compare runs over the same data")
+    for title, other in zip(titles[1:], asked[1:], strict=True):
+        differing = [name for name in ids if other[name] != asked[0][name]]
         if differing:
             raise UserError(
                 f"{len(differing)} of the questions that {titles[0]} and {title} share (the first is "
                 f"{differing[0]!r}) differ in text, options or gold answer: compare runs over the same data"
             )
+    return ids
+
+
+def asked_in(run: Evaluation) -> dict[str, int]:
+    """A hash of all that makes a question what it is, by its id."""
+    return {row["id"]: _asked(row) for row in run.rows}
+
+
+def _asked(row: ResultRow) -> int:
+    asked = [row["kind"], row.get("question"), row.get("choices"), row["gold"]]
+    return hash(json.dumps(asked, sort_keys=True))
 
 
 def compared_alone(name: str, run: Evaluation) -> Compared:
@@ -376,6 +418,7 @@ def _pair(
     names: tuple[str, str],
     a: Sequence[_Answered],
     b: Sequence[_Answered],
+    used: tuple[Usage, Usage],
     test: _Test,
     seed: int,
 ) -> Pair:
@@ -386,7 +429,7 @@ def _pair(
     scores_a, scores_b = [one.score for one in a], [one.score for one in b]
     spans = [(one.f1, other.f1) for _, one, other in found if one.f1 is not None and other.f1 is not None]
     paid = [(one, other) for _, one, other in found if not one.usage.cached_calls + other.usage.cached_calls]
-    bought = [_used(pair[side] for pair in paid) for side in (0, 1)]
+    bought = used if len(paid) == len(found) else tuple(_used(pair[side] for pair in paid) for side in (0, 1))
     seconds = [_seconds(pair[side] for pair in paid) for side in (0, 1)]
     p, _ = test._replace(clusters=None).of(np.array(scores_a), np.array(scores_b))
     return Pair(
@@ -400,7 +443,7 @@ def _pair(
         p_adjusted=p,
         odds=matched_odds(*counts, exact=test.exact) if test.is_rate else None,
         f1=paired_bootstrap(*zip(*spans, strict=True), seed=seed) if spans else None,
-        call_ratio=_ratio(*(_used(answers).calls for answers in (a, b))),
+        call_ratio=_ratio(*(usage.calls for usage in used)),
         paid=len(paid),
         token_ratio=_ratio(*(usage.tokens for usage in bought)),
         cost_ratio=_ratio(*(usage.cost_usd for usage in bought)),

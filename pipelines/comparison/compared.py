@@ -9,6 +9,7 @@ from ...modules.base.calls import UsageFields, tokens_of
 from ...modules.reading.metrics import ACCURACY
 from ..base.wording import mostly_failed
 
+SURE = 0.05
 MOST_UNREAD = 0.05
 """Above this share of answers that were cut off or could not be read there is no verdict."""
 

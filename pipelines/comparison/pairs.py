@@ -23,14 +23,14 @@ from ..base.wording import (
     used,
 )
 from ..evaluation.earlier import Evaluation
-from .compared import Compared
+from .compared import SURE, Compared
+from .panel import Panel
 from .recommend import Recommendation
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN = 5  # discordant questions that are shown unless more are asked for
-SURE = 0.05
 A, B, UNDECIDED, NOT_COMPARABLE = "a", "b", "undecided", "not_comparable"
 MIDP, EXACT, CLUSTERS = "McNemar's mid-p", "McNemar's exact p", "cluster-robust p"
 PAIRED_T = "paired t-test"
@@ -256,13 +256,15 @@ class Comparison(Sequence[Pair]):
 
     First come those of the others, as `a`, against the reference, as `b`; then those among the others.
     `runs` has every run, the reference first; `notes` says what the figures leave out, a sentence each;
-    `recommendation` is None where fewer than two runs can be judged.
+    `recommendation` is None where fewer than two runs can be judged, `panel` (whether a majority vote of some
+    runs beats the best of them) where fewer than three can vote.
     """
 
     runs: list[Compared]
     pairs: list[Pair]
     notes: list[str]
     recommendation: Recommendation | None
+    panel: Panel | None
 
     def __init__(
         self,
@@ -271,12 +273,14 @@ class Comparison(Sequence[Pair]):
         notes: Sequence[str],
         rows: Mapping[str, Evaluation],
         recommendation: Recommendation | None = None,
+        panel: Panel | None = None,
     ) -> None:
         self.runs = list(runs)
         self.pairs = list(pairs)
         self.notes = list(notes)
         self._rows = rows
         self.recommendation = recommendation
+        self.panel = panel
 
     @property
     def against(self) -> list[Pair]:
@@ -285,8 +289,9 @@ class Comparison(Sequence[Pair]):
 
     @property
     def said(self) -> list[str]:
-        """The verdict on each pair, and the recommendation."""
+        """The verdict on each pair, the recommendation, and whether a vote of some runs would be better."""
         more = [self.recommendation.sentence] if self.recommendation else []
+        more += [self.panel.sentence] if self.panel else []
         return [*(pair.verdict for pair in self.pairs), *more]
 
     @property
@@ -355,6 +360,7 @@ class Comparison(Sequence[Pair]):
             "runs": [run.to_dict() for run in self.runs],
             "pairs": [pair.to_dict() for pair in self.pairs],
             "recommendation": self.recommendation.to_dict() if self.recommendation else None,
+            "panel": self.panel.to_dict() if self.panel else None,
             "notes": self.notes,
         }
 

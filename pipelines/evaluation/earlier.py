@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.wording import percent
 from ..runs.lines import result_lines
-from ..runs.manifest import read_run
+from ..runs.manifest import IMPORT, read_run
 from ..runs.rows import RESULTS, Rows, read_rows
 from ..runs.summary import SUMMARY, Summary, summarise
 from ..tracking.uploads import Tracker
@@ -79,6 +80,20 @@ class Evaluation:
     def _repr_html_(self) -> str:
         lines = result_lines(self.summary.to_dict()) | {"folder": str(self.folder)}
         return html_result(f"Evaluation of {run_name(self.summary.run)}", lines, self.rows._repr_html_())
+
+
+def imported_runs(given: Iterable[Any]) -> list[Any]:
+    """The runs, with those of an import in place of its folder."""
+    found: list[Any] = []
+    for run in given:
+        folder = Path(run).expanduser() if isinstance(run, str | Path) else None
+        agents = (read_object(folder / IMPORT) or {}).get("agents") if folder else None
+        if folder is None or not isinstance(agents, dict):
+            found.append(run)
+            continue
+        names = [name for name in agents.values() if isinstance(name, str) and name == Path(name).name]
+        found += [folder / name for name in names]
+    return found
 
 
 def earlier(run: Evaluation | str | Path) -> Evaluation:

@@ -15,6 +15,7 @@ from .lm_eval import lm_eval
 from .plain import plain
 from .promptfoo import promptfoo
 from .split_tables import split_table
+from .wide import wide
 
 
 class Format(NamedTuple):
@@ -33,6 +34,7 @@ FORMATS = (
     Format("lm-eval", _LINES, frozenset({"doc_id", "filtered_resps"}), lm_eval),
     Format("every-eval-ever", _LINES, frozenset({"sample_id", "model_id", "evaluation"}), every_eval_ever),
     Format("dialogues", _LINES, frozenset({"question_id", "run", "turns"}), dialogues),
+    Format("wide", _LINES, frozenset({"header", "agents"}), wide),
     Format("dialogues", _LINES, frozenset({"header"}), dialogues),
     Format("promptfoo", _LINES, frozenset({"testIdx", "provider", "success"}), promptfoo),
     Format("promptfoo", (".json",), frozenset({"results"}), promptfoo),

@@ -21,7 +21,7 @@ from ..base.journal import read_object, to_json, write_json
 from ..base.wording import counted, percent, points
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.folder import claimed, out_folder, unwritable
-from ..runs.manifest import made_with, save_run
+from ..runs.manifest import IMPORT, made_with, save_run
 from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import SUMMARY, summarise
 from .answers import LogAnswer
@@ -29,7 +29,7 @@ from .formats import format_of, logs_in
 from .gains import Gains
 from .kept import restored
 
-IMPORT, OUTCOMES = "import.json", "outcomes.jsonl"
+OUTCOMES = "outcomes.jsonl"
 _STAGE = ".importing"
 _BUFFER = 2**16  # bytes of a file's lines that are held
 _RANGE = 2**256

@@ -206,7 +206,13 @@ def _shown(name: str, run: Evaluation, anchor: str, most: int) -> ShownRun:
     dialogues = [shown(row, why) for why, row in Picked(most).look(run.rows).best()] if most else []
     try:
         plots = protocol_plots(run.summary.run, run.summary.report)
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:  # it may be somebody else's
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+    ) as problem:  # it may be somebody else's
         raise UserError(f"{run.folder / SUMMARY}: {DAMAGED_REPORT}") from problem
     return ShownRun(name, anchor, run, plots, dialogues)
 

@@ -13,11 +13,12 @@ from ...modules.base.errors import UserError
 from ...modules.base.files import write_whole
 from ...modules.reading.metrics import ACCURACY
 from ..base.wording import counted, run_failed, run_notes
-from ..comparison.compare import compare, names_for, names_of
+from ..comparison.compare import asked_in, compare, names_for, names_of, shared_questions
 from ..comparison.match_budget import is_match, run_or_match, with_matches
-from ..comparison.pairs import Comparison
+from ..comparison.pairs import Comparison, Pair
+from ..comparison.panel import MOST_MEMBERS
 from ..comparison.recommend import MARGIN
-from ..evaluation.earlier import Evaluation, earlier
+from ..evaluation.earlier import Evaluation, earlier, imported_runs
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
 from ..runs.summary import score_words
@@ -29,6 +30,9 @@ from .verdict import PairVerdict, judged
 REPORT = "report.html"
 FOUND = {"compile.json": "compile", "study.json": "tuning study"}
 """What other commands leave in their folders, and what it is."""
+
+MOST_NOTED = 10
+"""Of more runs, only the pairs with the first have their notes on the page."""
 
 VALIDATED = ("validation/default", "validation/winner")
 """The folders in a study's that hold runs worth comparing."""
@@ -56,17 +60,19 @@ def report(
     exact: bool = False,
     cluster: str | None = None,
     margin: float = MARGIN,
+    panel: int = MOST_MEMBERS,
 ) -> Report:
     """Write one self-contained HTML page about runs: which is best, how sure that is, and at what price.
 
     Args:
-        runs: evaluations, or folders that `evaluate`, `compile` or `tune` wrote; at least one. The first is
-            what the others over the same data are measured against; runs over other data are shown apart.
+        runs: evaluations, or folders that `evaluate`, `compile`, `tune` or `import` wrote; at least one. The
+            first is what the others over the same data are measured against; runs over other data are shown
+            apart.
         out: the page's file; None writes `report.html` into the first folder.
         names: what to call the runs, one each; by default what they ran.
         tracking: also add the page to the runs' MLflow runs, where they have one. A store that is down
             gives a warning.
-        seed, exact, cluster, margin: as in `compare`.
+        seed, exact, cluster, margin, panel: as in `compare`.
 
     A baseline that `match_budget` made of one of the runs is shown beside it.
 
@@ -79,9 +85,8 @@ def report(
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
     evaluations, folders, notes = _opened(given)
     titles, evaluations = with_matches(names_for(names, evaluations), evaluations)
-    groups, apart = _grouped(
-        evaluations, titles, {"seed": seed, "exact": exact, "cluster": cluster, "margin": margin}
-    )
+    how = {"seed": seed, "exact": exact, "cluster": cluster, "margin": margin, "panel": panel}
+    groups, apart = _grouped(evaluations, titles, how)
     notes += apart + [note for group in groups for note in _warnings(group)]
     # By default in the folder that was named first: also of a compilation or a study, not of a run within.
     home = given[0].folder if isinstance(given[0], Evaluation) else given[0]
@@ -98,7 +103,7 @@ def _opened(given: Sequence[Evaluation | str | Path]) -> tuple[list[Evaluation],
     evaluations: list[Evaluation] = []
     folders: list[Folder] = []
     empty: list[Path] = []
-    for run in given:
+    for run in imported_runs(given):
         if isinstance(run, Evaluation):
             if run.summary.counts["rows"]:
                 evaluations.append(run)
@@ -166,21 +171,30 @@ def _grouped(
     runs: Sequence[Evaluation], names: Sequence[str], how: Mapping[str, Any]
 ) -> tuple[list[RunGroup], list[str]]:
     """Each run with the first group whose questions it shares; and, in words, which are not compared."""
-    groups: list[RunGroup] = []
+    if len(runs) == 1:
+        return [RunGroup(list(names), list(runs))], []
+    groups: list[tuple[list[str], list[Evaluation], dict[str, int]]] = []
     apart = []
     for run, name in zip(runs, names, strict=True):
-        for place, group in enumerate(groups):
-            together = RunGroup([*group.names, name], [*group.runs, run])
+        asked = asked_in(run)
+        for names_in, runs_in, shared in groups:
             try:
-                found = compare(*together.runs, names=together.names, **how)
+                ids = shared_questions((shared, asked), (names_in[0], name))
             except UserError as problem:
-                apart.append(f"{name} is shown apart from {group.names[0]}: {problem}.")
+                apart.append(f"{name} is shown apart from {names_in[0]}: {problem}.")
                 continue
-            groups[place] = RunGroup(together.names, together.runs, found, _judged(found, together.runs))
+            names_in.append(name)
+            runs_in.append(run)
+            for other in shared.keys() - set(ids):
+                del shared[other]
             break
         else:
-            groups.append(RunGroup([name], [run]))
-    return groups, apart
+            groups.append(([name], [run], asked))
+    found = []
+    for names_in, runs_in, _ in groups:
+        compared = compare(*runs_in, names=names_in, **how) if len(runs_in) > 1 else None
+        found.append(RunGroup(names_in, runs_in, compared, _judged(compared, runs_in) if compared else ()))
+    return found, apart
 
 
 def _judged(found: Comparison, evaluations: Sequence[Evaluation]) -> tuple[PairVerdict, ...]:
@@ -228,7 +242,11 @@ def _warnings(group: RunGroup) -> list[str]:
         known = {str((run.summary.run.get("versions") or {}).get(key)) for run in group.runs}
         if len(known) > 1:
             found.append(f"The runs were made with different versions of {what}: {', '.join(sorted(known))}.")
-    for note in (note for pair in group.comparison or () for note in pair.notes):
+    pairs: Sequence[Pair] = group.comparison or ()
+    if group.comparison is not None and len(group.runs) > MOST_NOTED:
+        found.append(f"Notes on pairs without {group.names[0]} are in the JSON output alone.")
+        pairs = group.comparison.against
+    for note in (note for pair in pairs for note in pair.notes):
         found += [] if note in found else [note]
     return found
 

@@ -31,6 +31,7 @@ from .folder import claimed, unwritable
 from .rows import RESULTS
 
 MANIFEST = "run.json"
+IMPORT = "import.json"  # in a folder with the runs of an import
 
 
 class MetricFields(TypedDict):

@@ -454,3 +454,71 @@ def test_what_votes_and_talk_gained_in_recorded_dialogues(data_dir: Path, tmp_pa
     assert figures == {"3agents": (2504, 4.8, 1.0), "4agents": (2495, 5.0, 1.0), "7agents": (636, 10.0, 0.0)}
     low, high = (100 * found.gains["4agents"]["talk_gain"][end] for end in ("low", "high"))
     assert (low, high) == (pytest.approx(0.2, abs=0.1), pytest.approx(1.8, abs=0.1))
+
+
+WIDE = {"header": 1, "source": "x", "agents": {"sums": ["a", "b", "c"], "words": ["a", "c"]}}
+
+
+def test_wide_tables_have_a_line_a_question(tmp_path: Path) -> None:
+    rows = [
+        {"dataset": "sums", "question_id": 1, "question": "1 + 1?", "gold": "2", "answers": ["2", "3", None]},
+        {"dataset": "sums", "question_id": 2, "gold": "4", "answers": ["x", "4.0", None], "correct": "01-"},
+        {"dataset": "words", "question_id": 1, "gold": "no", "answers": ["no", "no"]},
+    ]
+    found = fm.import_log(lines(tmp_path / "w.jsonl", [WIDE, *rows]), tmp_path / "out")
+    assert accuracies(found) == {"a": 2 / 3, "b": 0.5, "c": 0.5}
+    assert [row["id"] for row in found.runs["c"].rows] == ["1", "words/1"]
+    assert [row["answer"] for row in found.runs["c"].rows] == [None, "no"]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"answers": ["2", "3"]}, "not one entry for each agent"),
+        ({"answers": ["2", "3", "4"], "gold": None}, "neither 'gold' nor 'correct'"),
+        ({"answers": ["2", "3", "4"], "correct": "10"}, "0, 1 or - for each agent"),
+        ({"answers": ["2", "3", "4"], "correct": "10-"}, "neither right nor wrong"),
+        ({"answers": ["2", "3", "4"], "dataset": "other"}, "not one entry for each agent"),
+    ],
+)
+def test_faults_of_wide_tables_name_the_line(row: dict[str, Any], said: str, tmp_path: Path) -> None:
+    path = lines(
+        tmp_path / "w.jsonl", [WIDE, {"dataset": "sums", "question_id": 1, "gold": "2", "answers": [], **row}]
+    )
+    with pytest.raises(fm.UserError, match=f"line 2: .*{said}"):
+        fm.import_log(path)
+
+
+def test_an_imports_folder_stands_for_its_runs_and_a_vote_of_them_is_judged(tmp_path: Path) -> None:
+    names = ["a", "b", "c"]
+    rows = [  # each is wrong on a third of its own, so that two of three are always right
+        {"question_id": n, "gold": "2", "answers": ["3" if n % 3 == place else "2" for place in range(3)]}
+        for n in range(30)
+    ]
+    path = lines(tmp_path / "w.jsonl", [{"header": 1, "agents": names}, *rows])
+    folder = fm.import_log(path, tmp_path / "out").folder
+    found = fm.compare(folder)
+    assert found.names == names
+    assert found.panel is not None
+    assert (found.panel.members, found.panel.score, found.panel.calls) == (("a", "b", "c"), 1.0, 3.0)
+    assert found.panel.better
+    assert found.panel.sentence in repr(found)
+    assert found.to_dict()["panel"]["single_score"] == pytest.approx(2 / 3, abs=0.15)
+    assert fm.compare(folder, panel=0).panel is None
+    page = fm.report(folder, out=tmp_path / "page.html").path.read_text()
+    assert "A majority vote of up to 5 runs beats the best run alone" in page
+    shown = CliRunner().invoke(app, ["compare", str(folder), "--panel", "3"])
+    assert (shown.exit_code, "A majority vote of up to 3 runs" in shown.output) == (0, True), shown.output
+
+
+@pytest.mark.nightly
+def test_a_page_on_the_43_models_of_zeroeval(data_dir: Path, tmp_path: Path) -> None:
+    path = data_dir.parent / "recorded" / "zeroeval.wide.jsonl"
+    if not path.exists():
+        pytest.skip("there are no recorded answers beside FOLKMOOT_DATA")
+    imported = fm.import_log(path, tmp_path / "out")
+    assert (len(imported.runs), imported.questions) == (43, 1319)
+    panel = fm.report(imported.folder, out=tmp_path / "page.html").figures["groups"][0]["comparison"]["panel"]
+    docs = Path(fm.__file__).parent / "docs/import.md"
+    assert panel["sentence"] in " ".join(docs.read_text(encoding="utf-8").split())
+    assert panel["chosen"] == 0

@@ -1,0 +1,97 @@
+"""Whether the votes of several runs would beat the best of them, without a call."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...modules.base.calls import plus
+from ...optimizers.statistics.panels import best_panel
+from ..base.wording import counted, difference_text
+from .compared import SURE, Compared
+
+MOST_MEMBERS = 5
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The panel of runs whose majority vote is most often right, and what choosing one gains.
+
+    `members` and `single` are names of runs: the best panel and the best run of all `n` questions. `seen` is
+    the panel's share right there, which flatters it, as it was chosen by it. `score` and `single_score` are
+    shares right where neither was chosen: the questions are halved in five ways, both are chosen anew on one
+    half and judged on the other. `difference` is the one less the other, `low` and `high` are the ends of its
+    95% interval, and `p` tests it against 0. `chosen` is the share of choices that fell on the same members.
+    `calls` and `cost_usd` are what all members together took for a question; None where one is not known.
+    """
+
+    members: tuple[str, ...]
+    single: str
+    most: int
+    n: int
+    seen: float
+    score: float
+    single_score: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    chosen: float
+    calls: float | None
+    cost_usd: float | None
+
+    @property
+    def better(self) -> bool:
+        return self.p < SURE and self.difference > 0
+
+    @property
+    def sentence(self) -> str:
+        held = (
+            "chosen on one half of the questions and judged on the other, a panel is right on "
+            f"{self.score:.1%} and the best run on {self.single_score:.1%}: "
+            f"{difference_text(self.difference, True)} points [{100 * self.low:+.1f}, {100 * self.high:+.1f}], "
+            f"p = {self.p:.2g}"
+        )
+        names = f"{', '.join(self.members[:-1])} and {self.members[-1]}"
+        verdict = "beats" if self.better else "is not shown to beat"
+        return (
+            f"A majority vote of up to {self.most} runs {verdict} the best run alone: {held}. "
+            f"On all {counted(self.n, 'question')} the best panel is {names} ({self.seen:.1%} where it was "
+            f"chosen), the best run {self.single}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "members": list(self.members), "sentence": self.sentence}
+
+
+def panel_of(
+    runs: Sequence[Compared],
+    answers: Sequence[Sequence[Hashable | None]],
+    correct: Sequence[Sequence[bool]],
+    most: int,
+    clusters: Sequence[Hashable] | None,
+    seed: int,
+) -> Panel | None:
+    """The best panel of the runs; None for fewer than three runs or two members."""
+    if len(runs) < 3 or most < 2:
+        return None
+    found = best_panel(answers, correct, most, seed=seed, clusters=clusters)
+    members = [runs[place] for place in found.members]
+    n = len(correct[0])
+    calls, cost = _sum(run.usage["calls"] for run in members), _sum(run.usage["cost_usd"] for run in members)
+    return Panel(
+        **found._asdict()
+        | {"members": tuple(run.name for run in members), "single": runs[found.single].name},
+        most=most,
+        n=n,
+        calls=None if calls is None else calls / n,
+        cost_usd=None if cost is None else cost / n,
+    )
+
+
+def _sum(parts: Iterable[float | None]) -> float | None:
+    found: float | None = 0.0
+    for part in parts:
+        found = plus(found, part)
+    return found
