@@ -50,8 +50,8 @@ class Panel:
         held = (
             "chosen on one half of the questions and judged on the other, a panel is right on "
             f"{self.score:.1%} and the best run on {self.single_score:.1%}: "
-            f"{difference_text(self.difference, True)} points [{100 * self.low:+.1f}, {100 * self.high:+.1f}], "
-            f"p = {self.p:.2g}"
+            f"{difference_text(self.difference, True)} points [{100 * self.low:+.1f}, "
+            f"{100 * self.high:+.1f}], p = {self.p:.2g}"
         )
         names = f"{', '.join(self.members[:-1])} and {self.members[-1]}"
         verdict = "beats" if self.better else "is not shown to beat"
