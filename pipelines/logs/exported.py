@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from ...modules.reading.metrics import FAILURE_SCORE
 from ...modules.reading.row import ResultRow, score_in
 from ..evaluation.earlier import Evaluation
 from ..tracking.values import experiment_name, run_name, scrubbed
+from .answers import MOST_NAME
+
+Json = TypeVar("Json")
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class RunSaid:
         return score_in(row, self.least)
 
     def rows(self) -> Iterator[ResultRow]:
-        return iter(self.run.rows)
+        return map(encodable, self.run.rows)
 
 
 def run_said(run: Evaluation) -> RunSaid:
@@ -51,8 +55,9 @@ def run_said(run: Evaluation) -> RunSaid:
     return RunSaid(
         run=run,
         about=about,
-        model=" + ".join(dict.fromkeys(str(lm["name"]) for lm in about["lms"].values())) or "unknown",
-        strategy=origin.get("strategy") if origin else run_name(about),
+        model=" + ".join(dict.fromkeys(str(lm["name"]) for lm in about["lms"].values()))[:MOST_NAME]
+        or "unknown",
+        strategy=origin.get("strategy") if origin else run_name(about)[:MOST_NAME],
         task=str(first["meta"].get("task") or experiment_name(about)) if origin else experiment_name(about),
         at=datetime.fromtimestamp(int(run.rows.path.stat().st_mtime), UTC),
         metric=run.summary.metric,
@@ -61,6 +66,16 @@ def run_said(run: Evaluation) -> RunSaid:
         most=metric.get("high") if metric else 1.0,
         scored={**metric, "rate": run.summary.is_rate} if metric else None,
     )
+
+
+def encodable(value: Json) -> Json:
+    """The same without halves of surrogate pairs, which LMs do write and other tools do not read."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return cast(Json, json.loads(text.encode("utf-8", "replace")))
+    return value
 
 
 def asked_text(row: ResultRow) -> str:

@@ -15,7 +15,7 @@ from ...modules.reading.row import ResultRow
 from ..base.journal import to_json
 from ..runs.traces import TRACES, read_traces
 from ..tracking.values import scrubbed
-from .exported import RunSaid, asked_text, turn_text
+from .exported import RunSaid, asked_text, encodable, turn_text
 from .kept import KEPT, kept_of
 
 SHOWN = 1024
@@ -168,7 +168,7 @@ def _sample(said: RunSaid, row: ResultRow, place: tuple[Path, int] | None) -> di
     trace = next((record for record, _ in read_traces(*place)), None) if place else None
     if trace is not None:
         found["started_at"], found["completed_at"] = _iso(trace["began"]), _iso(trace["ended"])
-        found["events"] = [_event(call, trace["began"]) for call in scrubbed(trace["calls"])]
+        found["events"] = [_event(call, trace["began"]) for call in encodable(scrubbed(trace["calls"]))]
     return found
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.journal import read_object, write_json
 from ..runs.traces import TRACES, read_traces
 from .send_traces import alone, few_traces, program_in
-from .spans import otel_spans
+from .spans import otel_spans, span_count
 from .uploads import ModelUpload, Tracker, Upload, Uploads
 from .values import masked, problem_line
 
@@ -146,7 +146,7 @@ class OtlpTracker(Tracker):
                 taken, refused, end = taken + len(spans) - lost, refused + lost, after
                 with suppress(OSError):  # a full disk: these are sent again
                     write_json(self._folder / SENT, {"endpoint": masked(self._endpoint), "offset": end})
-        left = sum(len(otel_spans(record, run_id, program)) for record, _ in read_traces(path, end))
+        left = sum(span_count(record) for record, _ in read_traces(path, end))
         if left or refused:
             again = ", and the same command with the same folder sends those that it did not answer for"
             self._problem = (

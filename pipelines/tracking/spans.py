@@ -79,6 +79,12 @@ def otel_spans(record: Mapping[str, Any], run_id: str, program: str) -> list[Rea
     return made.spans
 
 
+def span_count(record: Mapping[str, Any]) -> int:
+    """How many spans that are."""
+    calls, turns = record["calls"], record["row"].get("transcript") or []
+    return 1 + len(turns) + len(calls) + len({call["turn"] for call in calls if call.get(TURN, 0) is None})
+
+
 def _add_agent(
     made: _Spans,
     name: str,

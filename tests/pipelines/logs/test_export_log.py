@@ -207,6 +207,26 @@ def test_a_data_set_is_opened_and_its_questions_are_those_asked(
     assert fm.load(str(both[1]))[0].kind == "span"
 
 
+@pytest.mark.parametrize("format", [*FORMATS, "huggingface"])
+def test_half_a_surrogate_pair_and_long_names_stop_no_export(format: str, tmp_path: Path) -> None:
+    row = {
+        "question_id": "q\ud83d",
+        "agent": "a" * 150,
+        "strategy": "s" * 150,
+        "answer": "x",
+        "correct": True,
+    }
+    table = tmp_path / "t.jsonl"
+    table.write_text(json.dumps(row | {"text": "so \ud83d it is", "question": "what? \udc00"}))
+    (run,) = fm.import_log(table).runs.values()
+    (log,) = fm.export_log(run, tmp_path / "out", format)
+    if format == "huggingface":
+        assert fm.load(str(log))[0].question == "what? ?"
+    else:
+        (back,) = fm.import_log(log).runs.values()
+        assert (back.rows[0]["id"], back.rows[0]["transcript"][0]["text"]) == ("q?", "so ? it is")
+
+
 def test_the_command_and_its_faults(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:
     called = CliRunner().invoke(app, ["export", str(runs["one"].folder), "--out", str(tmp_path), "--json"])
     assert called.exit_code == 0, called.output
