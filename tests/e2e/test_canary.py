@@ -267,13 +267,17 @@ def test_all_commands_leave_no_trace_of_key_and_store(place: Place, scripted: Sc
             ],
             ["reproduce", "agents-of-commonsense/table-1/mistral-7b.cot", *asked, "--out", "runs/again"],
             ["report", "runs/talk", "runs/one", "runs/compiled", "runs/tuned", "--out", "report.html"],
+            ["export", "runs/talk", "--out", "logs", "--format", "every-eval-ever"],
             [*one, *refused],
             ["ask", "single:cot", "Is it so?", "--choice", "yes", "--choice", "no", *refused],
             ["doctor", *asked],
         ],
         OPENAI_API_KEY=KEY,
+        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://me:{IN_URL}@127.0.0.1:9",
+        OTEL_EXPORTER_OTLP_HEADERS=f"authorization=Bearer {KEY},x {KEY}",
+        OTEL_EXPORTER_OTLP_TIMEOUT="1",
     )  # fmt: skip
-    assert place.codes == [0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 0]
+    assert place.codes == [0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 0]
     assert leaks(place.root) == []
     check_that_all_was_written(place)
     errors = [row["error"] for row in rows_of(place.work / "runs/talk") if row.get("error")]
