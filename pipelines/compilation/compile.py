@@ -33,7 +33,7 @@ from ..lms.named import lm_given, lm_identity
 from ..programs.resolve import program_given
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
-from ..runs.manifest import RunFolder, lms_of, made_with
+from ..runs.manifest import RunFolder, as_begun, lms_of, made_with
 from ..tracking.context import caller_place
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import Tracker
@@ -121,7 +121,7 @@ def compile(
     """
     began = time.monotonic()
     chosen = optimizer_of(optimizer, preset)
-    program = program_given(program, inputs)
+    program = as_begun(program_given(program, inputs), None if out is None else Path(out), COMPILE)
     language_model = lm_given(lm)
     train = data.listed(train, "train")
     validation = data.listed(() if validation is None else validation, "validation")

@@ -203,10 +203,10 @@ def open_run(
     return run | ({"mlflow_run_id": earlier.get("mlflow_run_id")} if earlier else {})
 
 
-def as_begun(program: Program, folder: Path | None) -> Program:
-    """The program as an earlier version began a run with it in the folder, where a default is another since:
-    a copy that does as then; the program itself anywhere else."""
-    known = (read_object(folder / MANIFEST) if folder is not None else None) or {}
+def as_begun(program: Program, folder: Path | None, file: str = MANIFEST) -> Program:
+    """The program as an earlier version began with it in the folder, where a default is another since: a copy
+    that does as then; the program itself anywhere else. `file` is what says what the folder is of."""
+    known = (read_object(folder / file) if folder is not None else None) or {}
     told, wanted = known.get("program"), known.get("program_hash")
     if not isinstance(told, Mapping) or hashes(program)["program_hash"] == wanted:
         return program

@@ -71,6 +71,7 @@ def live(
         "agents": [f"agent.{i}" for i in range(state.config.agents)],
         "strategies": list(state.config.strategies),
         "lms": lms_of(network, lm),
+        "wording": network.wording() or None,
     }
     vectors = network.embed([question.question for question in questions])
     asked = [

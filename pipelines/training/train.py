@@ -55,6 +55,7 @@ TRAINING = RunFolder(
         "training": "other settings",
         "data_fingerprint": "other questions",
         "lms": "other LMs",
+        "wording": "other prompts",
     },
 )
 

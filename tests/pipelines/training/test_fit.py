@@ -187,3 +187,19 @@ def test_it_is_part_of_a_module_that_a_dspy_optimizer_compiles(scripted: Scripte
     demos = {name: len(one.demos) for name, one in compiled.named_predictors()}
     assert demos["reword"] == 2
     assert sum(demos.values()) > 2, demos
+
+
+def test_a_network_is_trained_kept_and_loaded_with_the_users_prompts(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    scripted.reply = lambda body: json.dumps(
+        dict.fromkeys(body["response_format"]["json_schema"]["schema"]["properties"], "A")
+    )
+    worded = {**ASKING, "prompts": {"cot": "Count.\n\nThen say."}, "prompt_layout": "role_first"}
+    network = asked(scripted, settings=worded, out=tmp_path / "net")
+    assert network.wording() == {"prompt_layout": "role_first", "prompts": worded["prompts"]}
+    systems = {body["messages"][0]["content"].split("\n\nThese")[0] for body in scripted.bodies}
+    assert "Count.\n\nThen say." in systems
+    assert fm.load_program(tmp_path / "net").wording() == network.wording()
+    with pytest.raises(fm.UserError, match="another training .other prompts"):
+        asked(scripted, out=tmp_path / "net")
