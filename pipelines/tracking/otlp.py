@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SENT = "traces_otlp.json"
 _TAG = "mlflow.traceTag."
+_AGAIN = "the same command with the same folder sends"
+_REFUSALS = (400, 413, 422)  # of these very spans
 _LOGGERS = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.proto.http._common",
@@ -62,9 +64,9 @@ def otlp_endpoint() -> str | None:
 class OtlpTracker(Tracker):
     """What another tracker does, and the traces to an endpoint, by a thread once the run has ended.
 
-    Each trace is sent once: the folder notes up to where the endpoint took them. The process waits for the
-    thread; an endpoint that does not take a batch gets no further one, and how many spans it did not take is
-    in a warning.
+    Each trace is sent once: the folder notes up to where the endpoint answered for them. The process waits
+    for the thread; an endpoint that does not answer for a batch gets no further one, and how many spans it
+    did not take is in a warning.
 
     Args:
         key: names the run's traces where the other tracker has no name for the run.
@@ -76,6 +78,7 @@ class OtlpTracker(Tracker):
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._problem: str | None = None
+        self._told = False
 
     @property
     def run_id(self) -> str | None:
@@ -111,47 +114,49 @@ class OtlpTracker(Tracker):
             self._thread.join(seconds)
         except KeyboardInterrupt:
             self._stop.set()
-        if self._thread.is_alive():
+            self._problem = f"not all traces went to {masked(self._endpoint)}: {_AGAIN} the others"
+        if self._thread.is_alive() and not self._stop.is_set():
             return False
         atexit.unregister(self.wait)
-        problem, self._problem = self._problem, None
-        if problem is not None:
-            warnings.warn(problem, RuntimeWarning, stacklevel=2)
-            self._thread = None
-            return False
-        return inner
+        if self._problem and not self._told:
+            self._told = True
+            warnings.warn(self._problem, RuntimeWarning, stacklevel=2)
+        return inner and not self._problem
 
     def _work(self) -> None:
         try:
-            with alone(self._folder):
-                self._send()
+            self._send()
         except Exception as problem:  # of a library, and none may reach the caller
             self._problem = f"traces are not sent to {masked(self._endpoint)}: {problem_line(problem)}"
         self._keep = None
 
-    def _send(self) -> None:
-        path, run_id = self._folder / TRACES, self.run_id or self._key
+    def _sent_to(self) -> int:
+        """The place in the file up to which the endpoint has answered for its traces."""
         known = read_object(self._folder / SENT) or {}
         end = known.get("offset") if known.get("endpoint") == masked(self._endpoint) else 0
-        end = end if isinstance(end, int) else 0
-        program = program_in(self._folder)
-        taken = refused = 0
+        return end if isinstance(end, int) else 0
+
+    def _send(self) -> None:
+        path, run_id, program = self._folder / TRACES, self.run_id or self._key, program_in(self._folder)
+        end = taken = refused = 0
         with _exporting() as (export, said):
             while not self._stop.is_set():
-                batch, after = few_traces(read_traces(path, end), end)
-                spans = [span for record in batch for span in _genai(otel_spans(record, run_id, program))]
-                lost = export(spans) if spans else 0
-                if lost == len(spans):  # all of them, or there are no more
-                    break
-                taken, refused, end = taken + len(spans) - lost, refused + lost, after
-                with suppress(OSError):  # a full disk: these are sent again
-                    write_json(self._folder / SENT, {"endpoint": masked(self._endpoint), "offset": end})
+                with alone(self._folder):
+                    end = max(end, self._sent_to())
+                    batch, after = few_traces(read_traces(path, end), end)
+                    spans = [span for one in batch for span in _genai(otel_spans(one, run_id, program))]
+                    lost = export(spans) if spans else None
+                    if lost is None:
+                        break
+                    taken, refused, end = taken + len(spans) - lost, refused + lost, after
+                    with suppress(OSError):  # a full disk: these are sent again
+                        write_json(self._folder / SENT, {"endpoint": masked(self._endpoint), "offset": end})
         left = sum(span_count(record) for record, _ in read_traces(path, end))
         if left or refused:
-            again = ", and the same command with the same folder sends those that it did not answer for"
+            again = f", and {_AGAIN} those that it did not answer for" if left else ""
             self._problem = (
                 f"{masked(self._endpoint)} did not take {left + refused:,} of {taken + left + refused:,} "
-                f"spans ({said[-1] if said else 'interrupted'}): {path} has them{again if left else ''}"
+                f"spans ({said[-1] if said else 'interrupted'}): {path} has them{again}"
             )
 
 
@@ -165,11 +170,9 @@ def otlp_problem(seconds: float) -> str | None:
 @contextmanager
 def _exporting(
     seconds: float | None = None,
-) -> Iterator[tuple[Callable[[Sequence[ReadableSpan]], int], list[str]]]:
-    """A function that sends spans and says how many were not taken, and a list of what was said of them.
-
-    A batch may take so long, or what the environment says.
-    """
+) -> Iterator[tuple[Callable[[Sequence[ReadableSpan]], int | None], list[str]]]:
+    """A function that sends spans and says how many are refused for good, or None where they may be sent
+    again, and a list of what was said of them. A batch may take so long, or what the environment says."""
     import requests
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
@@ -186,7 +189,7 @@ def _exporting(
     try:
         exporter = OTLPSpanExporter(session=session, timeout=seconds)
 
-        def export(spans: Sequence[ReadableSpan]) -> int:
+        def export(spans: Sequence[ReadableSpan]) -> int | None:
             answer.clear()
             done = exporter.export(spans) is SpanExportResult.SUCCESS
             status = answer[-1].status_code if answer else 0
@@ -201,7 +204,7 @@ def _exporting(
                 said.append(f"it answered {status}")
             elif said and "due to timeout" in said[-1]:
                 said.append("no answer in time")
-            return len(spans)
+            return len(spans) if status in _REFUSALS else None
 
         yield export, said
         exporter.shutdown()
@@ -244,8 +247,8 @@ def _genai(spans: Sequence[ReadableSpan]) -> Iterator[ReadableSpan]:
         kind, root = own["mlflow.spanType"], span.parent is None
         made = span if root else translate_span_to_genai(span)
         attributes = {
-            **{name: _plain(value) for name, value in own.items() if name.startswith("folkmoot.")},
             **{name.removeprefix(_TAG): value for name, value in own.items() if name.startswith(_TAG)},
+            **{name: _plain(value) for name, value in own.items() if name.startswith("folkmoot.")},
             **{name: value for name, value in (made.attributes or {}).items() if name.startswith("gen_ai.")},
         }
         attributes.pop("mlflow.traceName", None)

@@ -37,7 +37,7 @@ class Collector(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.status, self.rejects = 200, 0
+        self.status, self.rejects, self.first_status = 200, 0, 0
         self.got: list[tuple[str, dict[str, str], ExportTraceServiceRequest]] = []
 
     @property
@@ -61,14 +61,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
         body = gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body
-        if self.server.status == 200:
+        status, self.server.first_status = self.server.first_status or self.server.status, 0
+        if status == 200:
             request = ExportTraceServiceRequest.FromString(body)
             self.server.got.append((self.path, {k.lower(): v for k, v in self.headers.items()}, request))
         answer = ExportTraceServiceResponse()
         if self.server.rejects:
             answer.partial_success.rejected_spans = self.server.rejects
             answer.partial_success.error_message = "too old"
-        self.send_response(self.server.status)
+        self.send_response(status)
         self.end_headers()
         self.wfile.write(answer.SerializeToString())
 
@@ -146,7 +147,7 @@ def test_an_endpoint_gets_every_span_once_with_headers_that_nothing_shows(
     root = by_id[agent.parent_span_id]
     assert not root.parent_span_id
     assert attributes(root)["folkmoot.question"] == result.rows[0]["id"]
-    assert attributes(root)["folkmoot.correct"] == str(result.rows[0]["correct"]).lower()
+    assert attributes(root)["folkmoot.correct"] is result.rows[0]["correct"]
     assert attributes(root)["folkmoot.run"] == result.run_id
     assert not any(name.startswith("mlflow.") for span in spans for name in attributes(span))
     traced(scripted.url, out).wait_for_traces()
@@ -174,6 +175,7 @@ def test_what_an_endpoint_does_not_take_is_counted_and_sent_by_the_same_command(
     result = traced(scripted.url, tmp_path / "run")
     with pytest.warns(RuntimeWarning, match=f"did not take 15 of 15 spans.*({said})") as warned:
         assert not result.wait_for_traces()
+    assert not result.wait_for_traces()
     assert KEY not in str(warned[0].message)
     collector.status = 200
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{collector.url}/in?token={KEY}")
@@ -190,6 +192,18 @@ def test_spans_that_are_rejected_are_counted(
     result = traced(scripted.url, tmp_path / "run")
     with pytest.warns(RuntimeWarning, match=r"did not take 2 of 15 spans \(too old\)"):
         assert not result.wait_for_traces()
+
+
+def test_a_batch_that_is_refused_does_not_keep_the_others_back(
+    scripted: ScriptedServer, collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    monkeypatch.setattr("folkmoot.pipelines.tracking.send_traces.BATCH", 1)
+    collector.first_status = 413
+    result = traced(scripted.url, tmp_path / "run")
+    with pytest.warns(RuntimeWarning, match=r"did not take 5 of 15 spans \(it answered 413\)"):
+        assert not result.wait_for_traces()
+    assert len(collector.spans) == 10
 
 
 def test_a_temporary_folder_stays_until_its_traces_are_sent(
