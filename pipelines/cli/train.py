@@ -315,8 +315,8 @@ def training_lines(found: Mapping[str, Any], out: str, *, track: bool) -> dict[s
     if "reward" in learnt:
         lines["last reward"] = f"{learnt['reward']:+.2f}"
         lines["last right"] = f"one agent {learnt['individual']:.1%}, group {learnt['consensus']:.1%}"
-        changes = counted(learnt["edges_changed"], "change")
-        lines["graph"] = f"{changes} of edges, last mean trust {learnt['trust']:.2f}"
+        changed = f"{counted(learnt['edges_changed'], 'edge')} came or went"
+        lines["graph"] = f"{changed}, last mean trust {learnt['trust']:.2f}"
     if learnt.get("paid") is not None:
         lines["paid in training"] = used(learnt["paid"])
     if not {"scores", "consensus"} & found.keys():
