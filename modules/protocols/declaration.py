@@ -104,6 +104,7 @@ class Protocol:
         space: what can be tuned.
         replays: the outcomes under other settings that a recorded run gives.
         title: what stands after the name where a run is named, from what `describe()` says.
+        named: False where the title stands alone.
         plot: how its report is drawn.
         singles: the single agents in it, each as its own `describe()` would say, from what this one says;
             they may stand in for it when it is distilled.
@@ -123,6 +124,7 @@ class Protocol:
     space: Space = field(default_factory=dict)
     replays: Replays | None = None
     title: Callable[[Described], str] = lambda described: ""
+    named: bool = True
     plot: Plot | None = None
     singles: Callable[[Described], list[dict[str, Any]]] = lambda described: []
     holds: tuple[str, ...] = ()

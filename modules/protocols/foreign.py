@@ -111,7 +111,9 @@ class Foreign(Program):
     question has.
     """
 
-    protocol = Protocol("foreign", title=lambda described: str(described["class"]).rpartition(":")[2])
+    protocol = Protocol(
+        "foreign", named=False, title=lambda described: str(described["class"]).rpartition(":")[2]
+    )
 
     def __init__(self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None) -> None:
         super().__init__()

@@ -58,7 +58,11 @@ def titled(described: Mapping[str, Any]) -> str:
     name = str(described.get("program", "program"))
     protocol = PROTOCOLS.find(name.partition(" ")[0])
     try:
-        told = [f"{name} {protocol.title(described) if protocol else ''}".rstrip()]
+        words = [
+            name if protocol is None or protocol.named else "",
+            protocol.title(described) if protocol else "",
+        ]
+        told = [" ".join(filter(None, words))]
         told += ["role first"] if described.get("prompt_layout") == ROLE_FIRST else []
         return " · ".join([*told, *(["own prompts"] if described.get("prompts") else [])])
     except (KeyError, TypeError, ValueError, AttributeError):  # a file's description may say anything
