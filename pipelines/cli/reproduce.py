@@ -121,10 +121,7 @@ def _list_rows(out: Console, info: TableInfo) -> None:
     shown = Table("row", "published", "program", "models", "questions", "calls", "here")
     for row in info.rows:
         preset = row.row.preset
-        published = ", ".join(
-            f"{figure.name} {'–' if figure.value is None else f'{figure.value:.2f}'}"
-            for figure in row.row.figures
-        )
+        published = ", ".join(f"{figure.name} {figure}" for figure in row.row.figures)
         names = dict.fromkeys(preset.models.values()) if preset else {}
         lms = ", ".join(f"{name} ({models()[name].name or 'name one with --lm'})" for name in names)
         shown.add_row(
@@ -137,9 +134,9 @@ def _list_rows(out: Console, info: TableInfo) -> None:
             "missing: " + ", ".join(row.missing) if row.missing else "yes" if row.data else "",
         )
     out.print(shown)
-    for note in dict.fromkeys([info.table.note, *(row.row.note for row in info.rows)]):
-        if note:
-            out.print(note, soft_wrap=True)
+    notes = [f"{row.row.id}: {row.row.note}" for row in info.rows if row.row.note]
+    for note in [info.table.note, *notes] if info.table.note else notes:
+        out.print(note, soft_wrap=True)
 
 
 def _program(row: RowInfo) -> str:

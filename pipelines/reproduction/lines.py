@@ -12,7 +12,8 @@ class Line:
     """A published figure beside the measured one, both in per cent.
 
     `low` and `high` are the ends of the measured one's 95% interval, over `n` questions; `difference` is
-    measured less published, in points; `inside` says whether the published figure lies in that interval.
+    measured less published, in points; `inside` says whether the published figure lies in that interval, or,
+    where the paper only says that its figure lies `above` the published one, whether it reaches above that.
     `why` says why nothing was measured. `run` is the folder of the row's run, `lm` whom it asked.
     """
 
@@ -29,6 +30,7 @@ class Line:
     run: str | None = None
     why: str | None = None
     note: str | None = None
+    above: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -42,7 +44,7 @@ class Line:
             else self.why or ""
         )
         return (
-            "" if self.published is None else f"{self.published:.2f}",
+            "" if self.published is None else f"{'above ' * self.above}{self.published:.2f}",
             measured,
             "" if self.difference is None else f"{self.difference:+.1f}",
             {True: "yes", False: "no", None: ""}[self.inside],

@@ -32,6 +32,8 @@ class RowInfo:
             "published": {
                 figure.name: {"count": figure.count, "of": figure.of}
                 if figure.count is not None
+                else {"above": figure.value}
+                if figure.above
                 else figure.value
                 for figure in row.figures
             },

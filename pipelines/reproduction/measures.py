@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...modules.reading.answers import score
 from ...modules.reading.row import ResultRow
@@ -44,6 +45,8 @@ def measured(figure: str, run: Evaluation) -> Measured | None:
         return _score(scores[figure]) if figure in scores else None
     if figure in _SUBJECTS:
         return pooled([run], lambda _, row: _of_subject(row, _SUBJECTS[figure]))
+    if figure == "improvement":
+        return _improvement(run)
     if figure in _GRADES:
         return _score(run.summary.groups.get("grade_band", {}).get(_GRADES[figure]))
     return pooled([run], _IN_ONE[figure])
@@ -92,13 +95,21 @@ def ratio(hits: Sequence[float], chances: Sequence[float], seed: int = 0) -> Mea
     single = bool((c == 1).all() and np.isin(h, (0.0, 1.0)).all())
     if single or value in (0.0, 1.0):
         return Measured(value, *wilson(round(value * n), n), n)
+    return Measured(value, *_bootstrapped(h, c, seed), n)
+
+
+def _bootstrapped(
+    h: npt.NDArray[np.float64], c: npt.NDArray[np.float64], seed: int = 0
+) -> tuple[float, float]:
+    """The 95% interval of sum(h) / sum(c), by resampling questions."""
+    n = len(c)
     rng = np.random.default_rng(seed)
     means = np.empty(RESAMPLES)
     for start in range(0, RESAMPLES, _AT_ONCE):
         drawn = rng.multinomial(n, np.full(n, 1 / n), size=_AT_ONCE)
         means[start : start + _AT_ONCE] = (drawn @ h) / (drawn @ c)
     low, high = np.quantile(means, [0.025, 0.975])
-    return Measured(value, float(low), float(high), n)
+    return float(low), float(high)
 
 
 def _score(known: Mapping[str, float] | None) -> Measured | None:
@@ -119,6 +130,19 @@ def _individual(run: Evaluation, row: ResultRow) -> Count | None:
         return 0.0, 1.0
     right = [_right(row, turn["answer"]) for turn in row["transcript"]]
     return (sum(right) / len(right), 1.0) if right else None
+
+
+def _improvement(run: Evaluation) -> Measured | None:
+    """What the consensus is above its single agents, question by question."""
+    pairs = [(float(bool(row["correct"])), _individual(run, row)) for row in run.rows]
+    gains = np.asarray([together - alone[0] for together, alone in pairs if alone is not None])
+    n = len(gains)
+    if not n:
+        return None
+    if not gains.any():  # as of none of so many, either way
+        most = wilson(0, n)[1]
+        return Measured(0.0, -most, most, n)
+    return Measured(float(gains.mean()), *_bootstrapped(gains, np.ones(n)), n)
 
 
 def _judge(run: Evaluation, row: ResultRow, _: str = "") -> Count | None:
@@ -181,7 +205,9 @@ _DERIVED: dict[str, Callable[[Evaluation, ResultRow, str], Count | None]] = {
     "resolved": _resolved,
     "revisions": _revisions,
 }
-FIGURES = frozenset({"accuracy", "consensus", "average", "em", "f1", *_SUBJECTS, *_GRADES, *_IN_ONE})
+FIGURES = frozenset(
+    {"accuracy", "consensus", "average", "em", "f1", "improvement", *_SUBJECTS, *_GRADES, *_IN_ONE}
+)
 RULES = frozenset({"agreement", *_DERIVED})
 
 

@@ -21,12 +21,19 @@ EXAMPLE = "agents-of-commonsense/table-2"
 
 @dataclass(frozen=True)
 class Figure:
-    """One published number, in per cent, or `count` questions `of` so many; None where there is none."""
+    """One published number, in per cent, or `count` questions `of` so many; None where there is none.
+
+    `above`: the paper only says that its figure lies above the value.
+    """
 
     name: str
     value: float | None = None
     count: int | None = None
     of: int | None = None
+    above: bool = False
+
+    def __str__(self) -> str:
+        return "–" if self.value is None else f"{'above ' * self.above}{self.value:.2f}"
 
 
 @dataclass(frozen=True)
@@ -247,6 +254,8 @@ def _row(
 
 
 def _figure(name: str, value: Any) -> Figure:
+    if isinstance(value, Mapping) and "above" in value:
+        return Figure(name, float(value["above"]), above=True)
     if isinstance(value, Mapping):
         count, of = int(value["count"]), int(value["of"])
         return Figure(name, 100 * count / of, count, of)

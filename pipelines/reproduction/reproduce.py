@@ -156,7 +156,7 @@ def lines(planned: ReproductionPlan, rows: Iterable[PublishedRow]) -> list[Line]
 
 
 def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing: int) -> Line:
-    line = Line(row.id, figure.name, figure.value, note=row.note)
+    line = Line(row.id, figure.name, figure.value, note=row.note, above=figure.above)
     if row.reason is not None:
         return replace(line, why=row.reason)
     if missing:
@@ -177,7 +177,9 @@ def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing
         n=value.n,
         difference=None if published is None else now - published,
         # Published with two digits at most: one on the interval's end is not outside for its rounding.
-        inside=None if published is None else low - 0.005 <= published <= high + 0.005,
+        inside=None
+        if published is None
+        else published <= high + 0.005 and (figure.above or low - 0.005 <= published),
         lm=", ".join(dict.fromkeys(names)),
         run=None if row.derive else str(runs[0].folder),
     )

@@ -24,6 +24,7 @@ from folkmoot.optimizers.policy.settings import PRESETS, TrainingSettings
 from folkmoot.pipelines.data import catalogue
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.programs.seats import LMOptions
+from folkmoot.pipelines.reproduction.lines import Line
 from folkmoot.pipelines.reproduction.lms import PaperLMs, by_model
 from folkmoot.pipelines.reproduction.measures import FIGURES, RULES, derived, measured, ratio
 from folkmoot.pipelines.reproduction.plan import Request, plan_reproduction
@@ -35,6 +36,20 @@ ALL_ROWS = [row for paper in papers().values() for row in paper.rows()]
 RUNNABLE = [row for row in ALL_ROWS if row.preset is not None]
 Key = tuple[str, str, str, str]
 
+
+# What the papers print in their text, and the file of the specification does not have.
+BESIDE: dict[Key, float] = {
+    ("agents-of-commonsense", "across-configurations", "table-2.consensus", "rate"): 98,
+    ("agents-of-commonsense", "across-configurations", "table-3.judge", "accuracy"): 83.72,
+    ("marl-gat", "discussion", "gsm1k.gpt-4o", "accuracy"): 92.9,
+    ("marl-gat", "discussion", "gsm1k.gpt-4", "accuracy"): 92.3,
+    ("marl-gat", "discussion", "gsm1k.llama-3.1-8b", "accuracy"): 69.0,
+    ("marl-gat", "discussion", "arc-challenge.gpt-4", "accuracy"): 96.4,
+    ("marl-gat", "discussion", "arc-challenge.llama-3.1-405b", "accuracy"): 96.9,
+    ("marl-gat", "discussion", "arc-challenge.llama-3.1-8b", "accuracy"): 83.4,
+    ("reasoning-as-a-team", "discussion", "beam-retriever", "em"): 72.7,
+    ("reasoning-as-a-team", "discussion", "beam-retriever", "f1"): 85.0,
+}
 
 # The published figures, read by this test in its own way -------------------------------------------------
 
@@ -75,6 +90,15 @@ def expected(tree: Mapping[str, Any], read: Reader) -> dict[Key, tuple[float | N
     found: dict[Key, tuple[float | None, dict[str, Any]]] = {}
     for add in (_commonsense, _marl, _team, _causal):
         add(tree, read, found)
+    for key, value in BESIDE.items():
+        found[key] = value, {}
+    for key in [key for key in found if key[1:2] == ("table-1",) and key[3] == "consensus"]:
+        together, wants = found[key]
+        gain = round(together - found[*key[:3], "individual"][0], 2)
+        found[*key[:3], "improvement"] = gain, wants
+    for way in ("cot", "react"):  # the paper prints them in both tables
+        key = ("reasoning-as-a-team", "table-1", f"palm-540b.{way}", "em")
+        found[key[0], "table-2", *key[2:]] = found[key]
     return found
 
 
@@ -465,6 +489,26 @@ def test_a_ratio_over_questions_is_bootstrapped_by_question() -> None:
     assert ratio([], []) is None
 
 
+def test_the_improvement_is_the_consensus_less_its_agents_and_may_be_below_zero() -> None:
+    def gain(*rows: tuple[str, str]) -> Any:
+        return measured("improvement", Fixed({}, *(_voted(str(at), *row) for at, row in enumerate(rows))))
+
+    found = gain(*[("A", "AABC"), ("B", "AABC")] * 20)
+    assert found.value == pytest.approx((0.5 - 0.5) / 2)
+    assert found.low < 0 < found.high
+    worse = gain(*[("B", "AAB")] * 20)
+    assert (worse.value, worse.n) == (pytest.approx(-2 / 3), 20)
+    equal = gain(*[("A", "AAA")] * 20)
+    assert equal.value == 0
+    assert equal.low == -equal.high < 0  # twenty equal answers do not show that there is no difference
+    assert gain() is None
+
+
+def _voted(name: str, answer: str, given: str) -> dict[str, Any]:
+    row = talk(name, *[(f"agent_{at}", one) for at, one in enumerate(given)])
+    return {**row, "answer": answer, "correct": answer == "A"}
+
+
 class Fixed:
     """Stands for an evaluation: rows, and the program that gave them."""
 
@@ -678,7 +722,10 @@ def test_a_network_is_trained_and_tested(
     assert done.exit_code == 0, done.stderr
     check_nested_training(uri)
     first = json.loads(done.stdout)
-    assert [(line["figure"], line["n"]) for line in first["rows"]] == [("individual", 2), ("consensus", 2)]
+    figures = ["individual", "consensus", "improvement"]
+    assert [(line["figure"], line["n"]) for line in first["rows"]] == [(name, 2) for name in figures]
+    alone, together, gain = (line["measured"] for line in first["rows"])
+    assert gain == pytest.approx(together - alone)
     folder = Path(first["rows"][0]["run"])
     assert json.loads((folder / "training.json").read_text())["preset"] == "paper"
     asked = len(scripted.bodies)
@@ -715,6 +762,26 @@ def test_what_no_program_can_do_is_shown_as_published_only(home: Path, scripted:
         "people answered, not a program",
     )
     assert not scripted.bodies
+
+
+def test_a_published_bound_is_held_against_the_interval(home: Path, scripted: ScriptedServer) -> None:
+    spec = "agents-of-commonsense/across-configurations/table-2.consensus"
+    words = ["--limit", 2, "--out", "out", "--json"]
+    (line,) = json.loads(reproduce(scripted, spec, *words).stdout)["rows"]
+    assert (line["published"], line["above"], line["measured"], line["inside"]) == (98, True, 100, True)
+    shown = folkmoot("reproduce", "--list", "agents-of-commonsense/across-configurations", "--json")
+    told = {row["row"]: row["published"] for row in json.loads(shown.stdout)["tables"][0]["rows"]}
+    assert told[spec] == {"rate": {"above": 98}}
+    assert Line("row", "rate", 98, 95, 90, 97, above=True).cells[0] == "above 98.00"
+
+
+def test_the_page_counts_the_tables_rightly() -> None:
+    page = (Path(fm.__file__).parent / "docs" / "reproduce.md").read_text()
+    names = [table.id for paper in papers().values() for table in paper.tables.values()]
+    tables = sum(name.startswith("table-") for name in names)
+    figures = sum(name.startswith("figure-") for name in names)
+    said = f"{tables} tables and {figures} figures of results, and more in their text: {len(names)} tables"
+    assert said in " ".join(page.split())
 
 
 def test_groups_are_measured_apart(home: Path, scripted: ScriptedServer) -> None:
