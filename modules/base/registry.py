@@ -78,8 +78,9 @@ class Registry(MutableMapping[str, T]):
         return "strategy" if self.kind == "strategies" else self.kind.removesuffix("s")
 
     def names(self) -> list[str]:
-        """All names that can be given, those of installed packages last."""
-        return list(dict.fromkeys([*self, *(point.name for point in self._installed())]))
+        """All names that can be given but for `module:Name`, those of installed packages last."""
+        own = [name for name in self if ":" not in name]
+        return list(dict.fromkeys([*own, *(point.name for point in self._installed())]))
 
     def find(self, name: Any) -> T | None:
         """What has this name, here or in an installed package; None when nothing has.
