@@ -679,7 +679,7 @@ class ExportOptions(Options):
     example = "export runs/sample-choice-single-cot-1a2b3c4d --out logs"
 
     runs: Runs
-    out: Annotated[Path, folder("Where the logs go.")]
+    out: Annotated[Path, folder("Where the logs go; or one run's NAME.eval.")]
     format: Annotated[
         str, Option(metavar="inspect|every-eval-ever|huggingface", help="What to write them as.")
     ] = "inspect"

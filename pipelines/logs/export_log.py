@@ -30,7 +30,8 @@ def export_log(
 
     Args:
         run: an evaluation, the folder of one, or a list of them; imported runs, too.
-        out: the folder to write to. The same export again replaces what it wrote, but for a data set.
+        out: the folder to write to, or the `.eval` file of one run. The same export again replaces what it
+            wrote, but for a data set.
         format: `inspect`: a `NAME.eval` a run, which `inspect view` opens. `every-eval-ever`: instance rows
             and their summary under `data/`, as `every_eval_ever validate` takes them. `huggingface`: a
             folder that `datasets.load_from_disk` and `load_dataset` open, of several runs `NAME` for each.
@@ -48,9 +49,13 @@ def export_log(
     if not given:
         raise UserError("no run is given: name at least one folder that evaluate wrote")
     saids = [run_said(earlier(one)) for one in given]
-    folder, written = Path(out).expanduser(), []
+    folder, names, written = Path(out).expanduser(), _names(saids), []
+    if write is write_inspect and folder.suffix == ".eval":
+        if len(saids) > 1:
+            raise UserError(f"{folder} names one log, and {len(saids)} runs are given: name a folder")
+        folder, names = folder.parent, [folder.stem]
     try:
-        for said, name in zip(saids, _names(saids), strict=True):
+        for said, name in zip(saids, names, strict=True):
             place = folder / name if write is write_dataset and len(saids) > 1 else folder
             place.mkdir(parents=True, exist_ok=True)
             written += write(said, place, name)

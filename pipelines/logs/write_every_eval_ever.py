@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import re
 import uuid
 from collections.abc import Mapping
@@ -41,12 +42,14 @@ def write_every_eval_ever(said: RunSaid, folder: Path, name: str) -> list[Path]:
     home.mkdir(parents=True, exist_ok=True)
     samples = home / f"{stem}_samples.jsonl"
     digest, total = hashlib.sha256(), 0
-    with samples.open("wb") as file:
+    scratch = home / f".{samples.name}.{os.getpid()}"
+    with scratch.open("wb") as file:
         for row in said.rows():
             line = to_json(known | {"model_id": model} | _instance(said, row)) + b"\n"
             file.write(line)
             digest.update(line)
             total += 1
+    os.replace(scratch, samples)
     detail = {
         "format": "jsonl",
         "file_path": f"{place}/{samples.name}",

@@ -233,6 +233,9 @@ def test_the_command_and_its_faults(runs: dict[str, fm.Evaluation], tmp_path: Pa
     assert json.loads(called.stdout)["logs"] == [str(tmp_path / "one.eval")]
     with pytest.raises(fm.UserError, match="the formats are inspect, every-eval-ever, huggingface"):
         fm.export_log(runs["one"], tmp_path, "csv")
+    assert fm.export_log(runs["one"], tmp_path / "new" / "mine.eval") == [tmp_path / "new" / "mine.eval"]
+    with pytest.raises(fm.UserError, match="names one log, and 2 runs are given"):
+        fm.export_log([runs["one"], runs["team"]], tmp_path / "mine.eval")
     with pytest.raises(fm.UserError, match="no run is given"):
         fm.export_log([], tmp_path)
     with pytest.raises(fm.UserError, match="there is no folder"):
