@@ -124,9 +124,9 @@ class Protocol:
     space: Space = field(default_factory=dict)
     replays: Replays | None = None
     title: Callable[[Described], str] = lambda described: ""
-    named: bool = True
     plot: Plot | None = None
     singles: Callable[[Described], list[dict[str, Any]]] = lambda described: []
+    named: bool = True
     holds: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     before: Mapping[str, Any] = field(default_factory=dict)
