@@ -141,7 +141,7 @@ def main() -> None:
         learnt,
         test=test,
         embedding=MODEL if installed else embed,
-        settings={"agents": 5, "choice": "argmax", "epochs": 8},
+        settings={"agents": 5, "k": 2, "epochs": 8},
         preset="beyond",
         out=f"{out}/network",
     )

@@ -113,6 +113,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "beyond": {
         "choice": "argmax",
         "weight": "conditional",
+        "k": 4,
+        "min_degree": 2,
         "hidden": 16,
         "heads": 2,
         "full_information": True,
