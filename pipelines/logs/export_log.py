@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 
 from ...modules.base.errors import UserError
-from ..evaluation.earlier import Evaluation, earlier
+from ..evaluation.earlier import Evaluation, earlier, imported_runs
 from ..runs.folder import unwritable
 from .exported import RunSaid, run_said
 from .write_dataset import write_dataset
@@ -29,7 +29,8 @@ def export_log(
     """Write runs as logs of other tools into a folder, without a call.
 
     Args:
-        run: an evaluation, the folder of one, or a list of them; imported runs, too.
+        run: an evaluation, the folder of one, or a list of them; imported runs, too, or the folder of an
+            import for all its runs.
         out: the folder to write to, or the `.eval` file of one run. The same export again replaces what it
             wrote, but for a data set.
         format: `inspect`: a `NAME.eval` a run, which `inspect view` opens. `every-eval-ever`: instance rows
@@ -48,7 +49,7 @@ def export_log(
     given = [run] if isinstance(run, Evaluation | str | Path) else list(run)
     if not given:
         raise UserError("no run is given: name at least one folder that evaluate wrote")
-    saids = [run_said(earlier(one)) for one in given]
+    saids = [run_said(earlier(one)) for one in imported_runs(given)]
     folder, names, written = Path(out).expanduser(), _names(saids), []
     if write is write_inspect and folder.suffix == ".eval":
         if len(saids) > 1:

@@ -102,7 +102,7 @@ def test_an_imported_run_is_exported_and_what_is_not_known_stays_so(tmp_path: Pa
     table.write_text("question_id,agent,strategy,answer,correct\nq1,a: b/c,cot,4,1\nq2,a: b/c,cot,5,0\n")
     (run,) = fm.import_log(table, tmp_path / "in").runs.values()
     for format in FORMATS:
-        (log,) = fm.export_log(run, tmp_path / format, format)
+        (log,) = fm.export_log(tmp_path / "in", tmp_path / format, format)
         (back,) = fm.import_log(log).runs.values()
         assert list(back.rows) == list(run.rows)
         assert back.summary.run["imported"]["strategy"] == "cot"
