@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...optimizers.policy.settings import TrainingSettings
 
 RUNS = Path("runs")
-LAYOUT = "prompt_layout"
+_LAYOUT = "prompt_layout"
 TRAINING_CALLS = "training"
 _TRAINED = RunFolder(
     "run", "training.json", {"lms": "its LM differs", "data_fingerprint": "its data differs"}
@@ -208,7 +208,7 @@ class _Maker:
     ) -> Program:
         """The preset's program with the user's prompts, as far as an earlier attempt began so."""
         told = dict(preset.program)
-        if earlier and LAYOUT not in earlier.get("program", {}) and told.pop(LAYOUT, None):
+        if earlier and _LAYOUT not in earlier.get("program", {}) and told.pop(_LAYOUT, None):
             told.pop("limits", None)
             self.warnings["Runs of an earlier version go on with the role last in their prompts."] = None
         if training is not None:
@@ -236,7 +236,7 @@ class _Maker:
         for said in (warning, *check_train(questions, test)):
             if said:
                 self.warnings[said] = None
-        told = {key: value for key, value in preset.program.items() if key not in ("program", LAYOUT)}
+        told = {key: value for key, value in preset.program.items() if key not in ("program", _LAYOUT)}
         given = {**told, "seed": preset.train.seed, "embedding": embedding}
         config, settings = configured(given, preset.training)
         return NetworkTraining(config, settings, preset.training, given, preset.train.name, questions)

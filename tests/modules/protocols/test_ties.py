@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -158,11 +159,49 @@ def test_a_teams_fallback_and_a_deliberations_majority_have_a_rule(
     assert (said.answer, said.decided_by) == ("calm", "fallback:strongest")
 
 
-def test_causal_consistency_takes_the_first_of_equally_frequent_answers_where_it_is_told() -> None:
-    for rule in ("first", "strongest:reasoner.1"):
-        program = fm.CausalConsistency(3, 0, tie_break=rule)
-        assert program.describe()["tie_break"] == rule
-    assert "tie_break" not in fm.CausalConsistency(3, 0).describe()
+def by_model(scripted: ScriptedServer, answers: str) -> list[Any]:
+    """LMs that always give these answers, one each."""
+
+    def reply(body: dict[str, Any]) -> str:
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        answer = answers[int(body["model"].removeprefix("m"))]
+        return json.dumps({name: answer if name == "answer" else "so" for name in fields})
+
+    scripted.reply = reply
+    return [fm.lm(f"openai/m{i}", api_base=scripted.url) for i in range(len(answers))]
+
+
+@pytest.mark.parametrize(
+    ("rule", "answers"), [("first", "B"), ("strongest:reasoner.1", "A"), ("random", "AB")]
+)
+def test_causal_consistency_has_a_rule_for_equally_frequent_answers(
+    scripted: ScriptedServer, rule: str, answers: str
+) -> None:
+    lms = by_model(scripted, "BA")
+    found = set()
+    for seed in range(8):
+        program = fm.CausalConsistency(2, 0, tie_break=rule, seed=seed)
+        program.assign({f"reasoner.{i}": lm for i, lm in enumerate(lms)})
+        found.add(program(question="Where?", choices=CHOICES).answer)
+    assert found == set(answers)
+    assert program.describe().get("tie_break", "random") == rule
+
+
+@pytest.mark.parametrize(("rule", "answers"), [("first", "B"), ("strongest:agent.1", "A"), ("random", "AB")])
+def test_a_networks_equal_weights_have_one_too(scripted: ScriptedServer, rule: str, answers: str) -> None:
+    lms = by_model(scripted, "BA")
+    found = set()
+    for seed in range(8):
+        network = fm.StrategyNetwork.untrained(
+            fm.NetworkConfig(agents=2, strategies=("simple",), k=1),
+            lambda texts: np.ones((len(texts), 4), dtype=np.float32),
+            lms={f"agent.{i}": lm for i, lm in enumerate(lms)},
+            tie_break=rule,
+            seed=seed,
+        )
+        found.add(network(question="Where?", choices=CHOICES).answer)
+    assert found == set(answers)
+    assert network.describe().get("tie_break", "first") == rule
 
 
 @pytest.mark.parametrize(
