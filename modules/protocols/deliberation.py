@@ -42,33 +42,34 @@ _DETAILS = ("blind", "queries", "fallback")
 _TIED = ("first", "strongest", "random")
 
 
-Said = tuple[str, str | None]
-"""An agent and its answer."""
-
-
 @dataclass(frozen=True)
 class TieBreak:
     """How a dialogue without consensus is settled.
 
     `says` is that in words. `rule` makes the answer of what was said, in order, by whom it may concern: (each
-    turn as agent and answer, number of agents, kind, the agent named, what settles a tied vote) → answer, or
-    None when it finds none; without a rule the judge is asked. `names_agent`: the rule is written with the
-    role of an agent, `NAME:ROLE`. `votes`: it may be written with a rule for ties, `NAME:RULE`.
+    turn as agent and answer, number of agents, kind, the agent named) → answer, or None when it finds none;
+    without a rule the judge is asked. `names_agent`: the rule is written with the role of an agent,
+    `NAME:ROLE`. `votes`: it may be written with a rule for ties, `NAME:RULE`, and is also given what settles
+    them.
     """
 
     says: str
-    rule: Callable[[Sequence[Said], int, Kind, str, Settle | None], str | None] | None = None
+    rule: Callable[..., str | None] | None = None
     names_agent: bool = False
     votes: bool = False
 
 
 def _majority(
-    said: Sequence[Said], agents: int, kind: Kind, _: str = "", settle: Settle | None = None
+    said: Sequence[tuple[str, str | None]],
+    agents: int,
+    kind: Kind,
+    _: str = "",
+    settle: Settle | None = None,
 ) -> str | None:
     return vote_among([answer for _, answer in said[-agents:]], kind, settle=settle).answer
 
 
-def _last_of(said: Sequence[Said], agents: int, kind: Kind, role: str, _: Settle | None = None) -> str | None:
+def _last_of(said: Sequence[tuple[str, str | None]], agents: int, kind: Kind, role: str) -> str | None:
     valid = [answer for agent, answer in said if agent == role and answer is not None]
     return valid[-1] if valid else None
 
@@ -236,9 +237,9 @@ def settle(
     Where the tie-break has no valid answer, the majority of the valid last answers decides.
     """
     name, _, role = tie_break.partition(":")
-    rule = TIE_BREAKS[name].rule
+    rule, more = TIE_BREAKS[name].rule, (ties,) if TIE_BREAKS[name].votes else ()
     said = [(turn.agent, turn.answer) for turn in transcript if turn.agent in roles]
-    answer = judged if rule is None else rule(said, len(roles), kind, role, ties)
+    answer = judged if rule is None else rule(said, len(roles), kind, role, *more)
     if answer is not None:
         return answer, tie_break
     return _majority(said, len(roles), kind), "fallback:majority"

@@ -16,7 +16,7 @@ DECIDERS = ("judge", "supervisor")
 """Who settles what others answered: their turns are no votes, and they are not swayed."""
 
 CHANGES = tuple(f"{before}_to_{after}" for before in STATES for after in STATES)
-_ORDER = ("questions", "oracle", "talk", "sycophancy", "correction", "shapley", "agent", "sway")
+_ORDER = ("questions", "blind", "oracle", "talk", "sycophancy", "correction", "shapley", "agent", "sway")
 _MOVES = {(False, True): "to_right", (True, False): "to_wrong", (False, False): "wrong_to_wrong"}
 
 
@@ -105,7 +105,7 @@ def forensics(rows: Iterable[ResultRow], program: Mapping[str, Any] | None = Non
     counts are ints, and a rate over nothing is left out. Agents are all who answer, without judge and
     supervisor.
 
-    - `questions`: those with at least one agent's answer
+    - `questions`: those with at least one agent's answer; `blind`: how many of them were opened blind, if any
     - `oracle`: `accuracy` of the final answers; `any_agent`, the share of questions on which somebody
       answered right at some point; `gap`, their difference; `lost`, the questions in it
     - `talk`: what came of the vote of first answers (majority, or as the program weighs them): its
@@ -159,6 +159,8 @@ class ForensicTally:
         self._talked |= len(spoken) > len(said)
         known = final or any(reading.right(turn.get("answer")) for turn in spoken)
         figures.finished(row)
+        if any(turn.get("blind") for turn in spoken):
+            figures.count(1, "blind")
         figures.mean(final, "oracle", "accuracy")
         figures.mean(known, "oracle", "any_agent")
         figures.mean(known - final, "oracle", "gap")

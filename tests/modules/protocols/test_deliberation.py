@@ -370,6 +370,7 @@ def test_blind_answers_are_no_conformity(scripted: Any) -> None:
         lm = fm.lm("openai/scripted", api_base=scripted.url)
         found = fm.evaluate(program, asked, lm=lm, tracking=False, cache=False, progress=False)
         reports[opening] = found.summary.report
+        assert found.summary.forensics.get("blind", 0) == (opening == "blind")
     assert reports["in_turn"]["conformity"]["rate"] == 1
     assert "conformity" not in reports["blind"]
     assert (reports["blind"]["blind"], reports["in_turn"].get("blind")) == (1, None)
