@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from ..reading.row import ResultRow
 from .counting import STATES, Figures, Reading, Turn
-from .shapley import MOST_VOTERS, Ballot, ballot_of, coalitions_right, shapley_values
+from .shapley import MOST_VOTERS, Ballot, ballot_of, shapley_values, vote_right
 
 DECIDERS = ("judge", "supervisor")
 """Who settles what others answered: their turns are no votes, and they are not swayed."""
@@ -146,11 +144,10 @@ class ForensicTally:
         self._several = self._talked = self._spoke_twice = False
         self._first: Counter[Ballot] = Counter()
         self._last: Counter[Ballot] = Counter()
-        self._votes: dict[Ballot, bool] = {}
 
     def count(self, row: ResultRow) -> None:
-        spoken = [] if row.get("error") else [turn for turn in _turns(row) if not turn.get("step")]
-        said = _answers(spoken)
+        spoken = [] if row.get("error") else [turn for turn in turns_of(row) if not turn.get("step")]
+        said = answers_of(spoken)
         if not said:
             return
         figures, reading, final = self._figures, Reading(row), bool(row["correct"])
@@ -199,30 +196,16 @@ class ForensicTally:
     def _vote(self, row: ResultRow, said: Mapping[str, list[Any]], reading: Reading) -> None:
         if len(self._agents) > MOST_VOTERS:
             return
-        weights = _weights(row, self._program, said)
-
-        def ballot(place: int) -> Ballot:
-            answers = [said[agent][place] if agent in said else None for agent in self._agents]
-            weighed = None if weights is None else [weights.get(agent, 0.0) for agent in self._agents]
-            return ballot_of(
-                [reading.key(answer) for answer in answers],
-                [reading.right(answer) for answer in answers],
-                weighed,
-            )
-
-        first, last = ballot(0), ballot(-1)
+        first, last = ballots(row, said, self._agents, self._program, reading)
         self._first[first] += 1
         self._last[last] += 1
         states = []
         for place, cast in ((0, first), (-1, last)):
-            if cast not in self._votes:
-                everybody = np.ones((1, len(cast.answers)), dtype=bool)
-                self._votes[cast] = bool(coalitions_right([cast], everybody)[0, 0])
             given = any(answers[place] is not None for answers in said.values())
-            states.append(STATES[0] if self._votes[cast] else STATES[1] if given else STATES[2])
+            states.append(STATES[0] if vote_right(cast) else STATES[1] if given else STATES[2])
         final = STATES[0] if row["correct"] else STATES[2] if row["answer"] is None else STATES[1]
-        self._figures.mean(self._votes[first], "talk", "accuracy")
-        self._figures.mean(self._votes[last], "talk", "accuracy_last")
+        self._figures.mean(vote_right(first), "talk", "accuracy")
+        self._figures.mean(vote_right(last), "talk", "accuracy_last")
         self._change(states[0], final, "talk")
         self._change(states[0], states[1], "talk", "revisions")
         self._change(states[1], final, "talk", "decider")
@@ -249,7 +232,7 @@ class ForensicTally:
         return {name: found[name] for name in _ORDER if name in found}
 
 
-def _turns(row: ResultRow) -> list[Turn]:
+def turns_of(row: ResultRow) -> list[Turn]:
     return [turn for turn in row.get("transcript") or () if isinstance(turn, Mapping)]
 
 
@@ -261,7 +244,7 @@ def _answer(turn: Turn) -> str | None:
     return turn["answer"] if isinstance(turn.get("answer"), str) else None
 
 
-def _answers(spoken: Iterable[Turn]) -> dict[str, list[str | None]]:
+def answers_of(spoken: Iterable[Turn]) -> dict[str, list[str | None]]:
     """Each agent's answer in every round that it spoke in; of several in a round (samples) the first."""
     found: dict[str, list[str | None]] = {}
     last: dict[str, int] = {}
@@ -274,9 +257,31 @@ def _answers(spoken: Iterable[Turn]) -> dict[str, list[str | None]]:
     return found
 
 
+def ballots(
+    row: ResultRow,
+    said: Mapping[str, Sequence[str | None]],
+    agents: Iterable[str],
+    program: Mapping[str, Any],
+    reading: Reading,
+) -> tuple[Ballot, Ballot]:
+    """The vote of the agents' first answers, and that of their last, as the program weighs them."""
+    weights = _weights(row, program, said)
+
+    def ballot(place: int) -> Ballot:
+        answers = [said[agent][place] if agent in said else None for agent in agents]
+        weighed = None if weights is None else [weights.get(agent, 0.0) for agent in agents]
+        return ballot_of(
+            [reading.key(answer) for answer in answers],
+            [reading.right(answer) for answer in answers],
+            weighed,
+        )
+
+    return ballot(0), ballot(-1)
+
+
 def _steps(row: ResultRow) -> Iterator[_Step]:
     """Every answer that follows an earlier one of the same agent, or that was handed to it."""
-    turns = _turns(row)
+    turns = turns_of(row)
     afresh = any(turn.get("examined") for turn in turns)
     held: dict[str, str | None] = {}
     spoke: dict[str, int] = {}
@@ -296,7 +301,7 @@ def _steps(row: ResultRow) -> Iterator[_Step]:
 
 def _weights(row: ResultRow, program: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, float] | None:
     """The weight of each agent's vote; None when all weigh alike."""
-    recorded = {str(turn.get("agent")): turn.get("weight") for turn in _turns(row) if "weight" in turn}
+    recorded = {str(turn.get("agent")): turn.get("weight") for turn in turns_of(row) if "weight" in turn}
     if recorded:
         return {name: float(weight) for name, weight in recorded.items() if isinstance(weight, int | float)}
     weights = program.get("weights")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -90,6 +91,12 @@ def coalitions_right(ballots: Sequence[Ballot], members: Flags) -> Flags:
     winner = np.where(leads, first, voters + 1).argmin(axis=1)
     right = np.array([[ballot.right >> code & 1 for code in range(kinds)] for ballot in ballots], dtype=bool)
     return np.asarray(np.take_along_axis(right, winner, axis=1) & given.any(axis=1))
+
+
+@lru_cache(4_096)
+def vote_right(ballot: Ballot) -> bool:
+    """Whether the vote of all is right on a ballot."""
+    return bool(coalitions_right([ballot], np.ones((1, len(ballot.answers)), dtype=bool))[0, 0])
 
 
 def shapley_values(ballots: Mapping[Ballot, int], voters: int, *, seed: int = 0) -> tuple[list[float], float]:

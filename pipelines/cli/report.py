@@ -8,8 +8,15 @@ from .show import console, finish
 
 
 def report(options: ReportOptions) -> None:
-    names = listed(options.names)
-    found = write(options.runs, out=options.out, names=names, tracking=options.track, **options.tested())
+    found = write(
+        options.runs,
+        out=options.out,
+        names=listed(options.names),
+        tracking=options.track,
+        cases=listed(options.cases),
+        most=options.most,
+        **options.tested(),
+    )
     notes = [f"Note: {note}" for note in found.figures["warnings"]]
     lines = [str(found.path)] if options.quiet else [found.headline, *notes, f"Report: {found.path}"]
 

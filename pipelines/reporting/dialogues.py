@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...modules.base.fence import clean
 from ...modules.reading.row import ResultRow
+from ...modules.reports.cases import CASES, cases
 from ...modules.reports.counting import Reading
 from ...modules.reports.forensics import DECIDERS, Move, moves
 from ..base.wording import shortened
@@ -60,10 +62,12 @@ class ShownTurn:
 
 @dataclass(frozen=True)
 class ShownDialogue:
-    """A question with its options (label, text, whether gold), its turns, and how it ended."""
+    """A question with its options (label, text, whether gold), its turns, how it ended, and what `CASES`
+    it is."""
 
     id: str
     why: str
+    cases: Sequence[str]
     question: Text
     options: Sequence[tuple[str, Text, bool]]
     gold: str
@@ -76,45 +80,63 @@ class ShownDialogue:
 
 @dataclass
 class Picked:
-    """The rows worth reading of a run, found in one pass that holds a few of each sort."""
+    """The rows worth reading of a run, found in one pass that holds a few of each sort.
+
+    `cases` names the kinds of `CASES` to keep to; empty for all, and for what else is worth reading.
+    `program` is what `Program.describe` says of the run. `dialogues` counts rows of several agents, `found`
+    the case studies among them by kind.
+    """
 
     most: int
-    _kept: dict[str, list[tuple[tuple[int, int], int, ResultRow]]] = field(default_factory=dict)
+    cases: Sequence[str] = ()
+    program: Mapping[str, Any] = field(default_factory=dict)
+    dialogues: int = 0
+    found: Counter[str] = field(default_factory=Counter)
+    _kept: dict[str, list[tuple[tuple[int, int], int, ResultRow, Sequence[str]]]] = field(
+        default_factory=dict
+    )
     _seen: int = 0
 
     def look(self, rows: Iterable[ResultRow]) -> Picked:
         for row in rows:
             if row.get("error") or not row.get("transcript"):
                 continue
-            why, rank = _interest(row)
+            reading = Reading(row)
+            turned = moves(row, reading)
+            kinds = cases(row, turned, reading, self.program)
+            why, rank = _interest(row, reading, turned)
             self._seen += 1
-            kept = self._kept.setdefault(why, [])
-            entry = (rank, -self._seen, row)  # of equals the earlier
-            if len(kept) < self.most:
-                heapq.heappush(kept, entry)
-            else:
-                heapq.heappushpop(kept, entry)
+            self.dialogues += len({turn.get("agent") for turn in row["transcript"]}) > 1
+            self.found.update(kinds)
+            for sort in [kind for kind in kinds if kind in self.cases] if self.cases else [*kinds, why]:
+                kept = self._kept.setdefault(sort, [])
+                entry = (rank, -self._seen, row, kinds)  # of equals the earlier
+                if len(kept) < self.most:
+                    heapq.heappush(kept, entry)
+                else:
+                    heapq.heappushpop(kept, entry)
         return self
 
-    def best(self) -> list[tuple[str, ResultRow]]:
-        """Lost and won questions in turn, then those argued over, then other wrong ones; `most` in all.
+    def best(self) -> list[tuple[Sequence[str], ResultRow]]:
+        """What each row is, and the row: one case study of each kind in turn, then lost and won questions in
+        turn, then those argued over, then other wrong ones; `most` in all.
 
         Of the last, which are no turning points, at most half as many.
         """
-        sorts = {why: [row for _, _, row in sorted(kept, reverse=True)] for why, kept in self._kept.items()}
-        lost, won = sorts.get(LOST, []), sorts.get(WON, [])
-        found: list[tuple[str, ResultRow]] = []
-        for place in range(self.most):
-            found += [(why, rows[place]) for why, rows in ((LOST, lost), (WON, won)) if place < len(rows)]
-        found += [(ARGUED, row) for row in sorts.get(ARGUED, [])]
-        found = found[: self.most]
-        room = min(self.most - len(found), max(1, self.most // 2))
-        return found + [(WRONG, row) for row in sorts.get(WRONG, [])[:room]]
+        found: dict[int, tuple[Sequence[str], ResultRow]] = {}
+        for sorts in (tuple(CASES), (LOST, WON), (ARGUED,), (WRONG,)):
+            room = min(self.most, len(found) + max(1, self.most // 2)) if WRONG in sorts else self.most
+            ranked = [sorted(self._kept.get(sort, []), reverse=True) for sort in sorts]
+            for place in range(self.most):
+                for sort, rows in zip(sorts, ranked, strict=True):
+                    if place < len(rows) and len(found) < room:
+                        *_, row, kinds = rows[place]
+                        found.setdefault(id(row), (kinds or (sort,), row))
+        return list(found.values())
 
 
-def _interest(row: ResultRow) -> tuple[str, tuple[int, int]]:
+def _interest(row: ResultRow, reading: Reading, turned: Sequence[Move]) -> tuple[str, tuple[int, int]]:
     """Why a row is worth reading, and how much: turning points, then changes of mind."""
-    reading, turned = Reading(row), moves(row)
     said = [turn.get("answer") for turn in row["transcript"] if not turn.get("step")]
     rank = (sum(move.was != move.now for move in turned), len(turned))
     if not row["correct"] and any(reading.right(answer) for answer in said):
@@ -126,8 +148,8 @@ def _interest(row: ResultRow) -> tuple[str, tuple[int, int]]:
     return ("" if row["correct"] else WRONG), rank
 
 
-def shown(row: ResultRow, why: str) -> ShownDialogue:
-    """A row as a report shows it."""
+def shown(row: ResultRow, whys: Sequence[str]) -> ShownDialogue:
+    """A row as a report shows it, with what it is: kinds of `CASES`, or a sentence."""
     reading = Reading(row)
     turned = {move.turn: move for move in moves(row)}
     choices = row.get("choices") or {}
@@ -136,7 +158,8 @@ def shown(row: ResultRow, why: str) -> ShownDialogue:
     place = (row.get("meta") or {}).get("row")  # of a question whose id nobody gave
     return ShownDialogue(
         id=str(row["id"]) if place is None else f"{row['id']} (row {place})",
-        why=why,
+        why="; ".join(CASES.get(why, why) for why in whys),
+        cases=[why for why in whys if why in CASES],
         question=Text.of(row.get("question") or "(the question is not in the row)", LONGEST_QUESTION),
         options=[
             (str(label), Text.of(text, 300), label == row["gold"])
@@ -145,7 +168,7 @@ def shown(row: ResultRow, why: str) -> ShownDialogue:
         gold=gold,
         answer=_answer(row["answer"], choices),
         correct=bool(row["correct"]),
-        decided_by=str(row.get("decided_by")),
+        decided_by=str(row.get("decided_by") or ""),  # an imported log does not say
         turns=[
             _turn(turn, turned.get(place), reading, choices)
             for place, turn in enumerate(transcript[:MOST_TURNS])

@@ -19,6 +19,7 @@ from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
 from ...modules.reading.metrics import ACCURACY
+from ...modules.reports.cases import CASES
 from ...optimizers.statistics.statistics import mcnemar_exact, wilson
 from ..base.wording import calls_used, counted, percent, run_failed
 from ..comparison.compare import compared_alone
@@ -90,17 +91,38 @@ class Folder:
 
 @dataclass(frozen=True)
 class ShownRun:
-    """A run as the page shows it: its place's anchor, plots, forensics and dialogues."""
+    """A run as the page shows it: its place's anchor, plots, forensics and dialogues worth reading, `picked`
+    where it was looked for any."""
 
     name: str
     anchor: str
     evaluation: Evaluation
     plots: list[Picture]
-    dialogues: list[ShownDialogue]
+    picked: Picked | None
 
     @property
     def kind(self) -> str:
         return str(self.evaluation.summary.run["program"].get("program"))
+
+    @cached_property
+    def dialogues(self) -> list[ShownDialogue]:
+        return [shown(row, whys) for whys, row in self.picked.best()] if self.picked else []
+
+    @cached_property
+    def cases(self) -> dict[str, Any] | None:
+        """The case studies as JSON: how many there are of each kind, and those that are shown, whole.
+
+        None where nothing is known of dialogues: one agent answered, or its log holds no transcripts.
+        """
+        if self.picked is None or not self.picked.dialogues:
+            return None
+        kinds = self.picked.cases or CASES
+        rows = [(set(whys) & CASES.keys(), row) for whys, row in self.picked.best()]
+        return {
+            "dialogues": self.picked.dialogues,
+            "found": {kind: self.picked.found[kind] for kind in kinds},
+            "shown": [{"cases": sorted(own), **row} for own, row in rows if own],
+        }
 
     @property
     def forensics(self) -> Mapping[str, Any]:
@@ -157,25 +179,35 @@ def _gains(counts: Mapping[str, int]) -> dict[str, float]:
     return {"gained": gained, "lost": lost, "p": mcnemar_exact(gained, lost)}
 
 
-def page_of(
-    groups: Sequence[RunGroup], folders: Sequence[Folder], notes: Sequence[str], headline: str
-) -> str:
-    """The whole page: no script, no request to anywhere, every text from outside cleaned and escaped."""
+def runs_of(groups: Sequence[RunGroup], cases: Sequence[str], most: int | None) -> list[list[ShownRun]]:
+    """The runs of each group as the page shows them, with `most` dialogues each, of the kinds in `cases`."""
     evaluations = [run for group in groups for run in group.runs]
     talked = any(run.summary.forensics for run in evaluations)
-    few = FEW if len(evaluations) > 2 else MOST
-    runs = [
+    most = most or (FEW if len(evaluations) > 2 else MOST)
+    return [
         [
             # One agent's answers are no dialogue: they are shown where there is nothing else to read. What a
             # dialogue did to right and wrong answers is known of accuracy alone.
             _shown(
                 *(name, run, f"run-{place}-{number}"),
-                few if run.summary.forensics or (run.summary.default_metric and not talked) else 0,
+                Picked(most, cases, run.summary.run["program"])
+                if run.summary.forensics or (run.summary.default_metric and not talked)
+                else None,
             )
             for number, (name, run) in enumerate(zip(group.names, group.runs, strict=True))
         ]
         for place, group in enumerate(groups)
     ]
+
+
+def page_of(
+    groups: Sequence[RunGroup],
+    runs: Sequence[Sequence[ShownRun]],
+    folders: Sequence[Folder],
+    notes: Sequence[str],
+    headline: str,
+) -> str:
+    """The whole page: no script, no request to anywhere, every text from outside cleaned and escaped."""
     everything = [run for shown_runs in runs for run in shown_runs]
     return (
         _environment()
@@ -196,14 +228,14 @@ def page_of(
             settings=_settings(everything),
             notes=[scrubbed(note) for note in notes],
             most_leaves=MOST_LEAVES,
+            case_names=CASES,
             made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             version=version("folkmoot"),
         )
     )
 
 
-def _shown(name: str, run: Evaluation, anchor: str, most: int) -> ShownRun:
-    dialogues = [shown(row, why) for why, row in Picked(most).look(run.rows).best()] if most else []
+def _shown(name: str, run: Evaluation, anchor: str, picked: Picked | None) -> ShownRun:
     try:
         plots = protocol_plots(run.summary.run, run.summary.report)
     except (
@@ -214,7 +246,7 @@ def _shown(name: str, run: Evaluation, anchor: str, most: int) -> ShownRun:
         OverflowError,
     ) as problem:  # it may be somebody else's
         raise UserError(f"{run.folder / SUMMARY}: {DAMAGED_REPORT}") from problem
-    return ShownRun(name, anchor, run, plots, dialogues)
+    return ShownRun(name, anchor, run, plots, picked and picked.look(run.rows))
 
 
 def _settings(runs: Sequence[ShownRun]) -> list[tuple[str, list[str], bool]]:

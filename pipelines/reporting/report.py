@@ -6,12 +6,14 @@ import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.files import write_whole
 from ...modules.reading.metrics import ACCURACY
+from ...modules.reports.cases import CASES
 from ..base.wording import counted, run_failed, run_notes
 from ..comparison.compare import asked_in, compare, names_for, names_of, shared_questions
 from ..comparison.match_budget import is_match, run_or_match, with_matches
@@ -24,7 +26,7 @@ from ..runs.rows import RESULTS
 from ..runs.summary import score_words
 from ..tracking.tracker import add_to_runs
 from ..tracking.values import scrubbed
-from .page import Folder, RunGroup, page_of
+from .page import Folder, RunGroup, ShownRun, page_of, runs_of
 from .verdict import PairVerdict, judged
 
 REPORT = "report.html"
@@ -61,6 +63,8 @@ def report(
     cluster: str | None = None,
     margin: float = MARGIN,
     panel: int = MOST_MEMBERS,
+    cases: Sequence[str] = (),
+    most: int | None = None,
 ) -> Report:
     """Write one self-contained HTML page about runs: which is best, how sure that is, and at what price.
 
@@ -73,6 +77,10 @@ def report(
         tracking: also add the page to the runs' MLflow runs, where they have one. A store that is down
             gives a warning.
         seed, exact, cluster, margin, panel: as in `compare`.
+        cases: show these case studies only: `spoiled` and `rescued` by talk, `overruled` (the judge against
+            the majority), `overturned` (an evaluator against what most reasoners agreed on), `advised` (the
+            supervisor's advice helped). By default the best of each kind, and other turning points.
+        most: how many dialogues of each run to show; by default 6, and 3 where there are more than two runs.
 
     A baseline that `match_budget` made of one of the runs is shown beside it.
 
@@ -83,6 +91,13 @@ def report(
     given = list(runs) if isinstance(runs, Iterable) and not isinstance(runs, str | Path) else [runs]
     if not given:
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
+    for kind in cases:
+        if kind not in CASES:
+            raise UserError(
+                f"there are no case studies {kind!r}{did_you_mean(kind, CASES)}: there are {', '.join(CASES)}"
+            )
+    if most is not None and most < 1:
+        raise UserError(f"most is {most}: give a number of dialogues from 1 up")
     evaluations, folders, notes = _opened(given)
     titles, evaluations = with_matches(names_for(names, evaluations), evaluations)
     how = {"seed": seed, "exact": exact, "cluster": cluster, "margin": margin, "panel": panel}
@@ -92,10 +107,12 @@ def report(
     home = given[0].folder if isinstance(given[0], Evaluation) else given[0]
     path = (Path(home) / REPORT if out is None else Path(out)).expanduser()
     headline = _headline(groups, folders, len(folders) == len(given))
-    _write(path, page_of(groups, folders, notes, headline))
+    shown = runs_of(groups, cases, most)
+    notes += [note for run in chain(*shown) for note in _silent(run, cases)]
+    _write(path, page_of(groups, shown, folders, notes, headline))
     if tracking:
         _track(path, evaluations)
-    figures = {"out": str(path), "headline": headline, **_figures(groups, folders), "warnings": notes}
+    figures = {"out": str(path), "headline": headline, **_figures(groups, shown, folders), "warnings": notes}
     return Report(path, headline, scrubbed(figures))
 
 
@@ -251,18 +268,37 @@ def _warnings(group: RunGroup) -> list[str]:
     return found
 
 
-def _figures(groups: Sequence[RunGroup], folders: Sequence[Folder]) -> dict[str, Any]:
+def _silent(run: ShownRun, cases: Sequence[str]) -> list[str]:
+    """Why a run has none of the case studies that were asked for."""
+    if not cases or (run.picked is not None and run.dialogues):
+        return []
+    kinds = ", ".join(cases)
+    if run.cases is not None:
+        dialogues = counted(run.cases["dialogues"], "dialogue")
+        return [f"{run.name} has no case study of the kind {kinds} among its {dialogues}."]
+    why = "one agent answered, its log holds no transcripts, or its metric is not accuracy"
+    return [f"{run.name} has no dialogues to find {kinds} in: {why}."]
+
+
+def _figures(
+    groups: Sequence[RunGroup], shown: Sequence[Sequence[ShownRun]], folders: Sequence[Folder]
+) -> dict[str, Any]:
     return {
         "groups": [
             {
                 "comparison": group.comparison.to_dict() if group.comparison is not None else None,
                 "verdicts": [verdict.to_dict() for verdict in group.verdicts],
                 "runs": [
-                    {"name": name, "folder": str(run.folder), **run.summary.to_dict()}
-                    for name, run in zip(group.names, group.runs, strict=True)
+                    {
+                        "name": run.name,
+                        "folder": str(run.evaluation.folder),
+                        **run.evaluation.summary.to_dict(),
+                        "cases": run.cases,
+                    }
+                    for run in runs
                 ],
             }
-            for group in groups
+            for group, runs in zip(groups, shown, strict=True)
         ],
         "folders": [{"folder": str(one.path), "kind": one.kind, "told": one.content} for one in folders],
     }

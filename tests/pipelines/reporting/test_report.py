@@ -25,7 +25,7 @@ from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.comparison.compared import Compared
 from folkmoot.pipelines.comparison.recommend import front, price_axis
-from folkmoot.pipelines.reporting.dialogues import LONGEST_TEXT, LOST, WON, Picked, shown
+from folkmoot.pipelines.reporting.dialogues import LONGEST_TEXT, Picked, shown
 from folkmoot.pipelines.reporting.verdict import judged, lead_of
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
@@ -344,7 +344,7 @@ def test_long_texts_are_cut_and_it_is_said_how_much(tmp_path: Path) -> None:
 def test_dialogues_that_turned_come_first_in_turn() -> None:
     rows = list(talk(20).rows)
     picked = Picked(6).look(iter(rows)).best()
-    assert [why for why, _ in picked] == [LOST, WON] * 3
+    assert [whys for whys, _ in picked] == [("spoiled",), ("rescued",)] * 3
     assert [row["id"] for _, row in picked] == ["0", "1", "2", "3", "4", "5"]  # of equals the earlier
     dialogue = shown(picked[0][1], picked[0][0])
     assert [turn.turned for turn in dialogue.turns] == [None, None, "to wrong", None]
@@ -353,6 +353,102 @@ def test_dialogues_that_turned_come_first_in_turn() -> None:
     assert won.turns[2].note == "leaves B. no it is not (wrong) for A. yes it is (right), as r said"
     wrong = Picked(6).look(run(0, 20).rows).best()
     assert len(wrong) == 3
+
+
+def studied(folder: Path, program: str = "deliberation") -> Path:
+    """A run whose rows are one case study of each kind, each by its id, and a dialogue that is none."""
+
+    def turn(agent: str, round: int, answer: str | None, **more: Any) -> dict[str, Any]:
+        return {"agent": agent, "round": round, "answer": answer, "text": "because", **more}
+
+    solutions = [turn("reasoner_1", 1, "B"), turn("reasoner_2", 1, "B")]
+    examined = {"agent": "reasoner_1", "round": 1, "answer": "B"}
+    back = turn("supervisor", 1, None, step="retry", worker="bold", suggestion="look again")
+    talks: dict[str, tuple[str, str, list[dict[str, Any]]]] = {
+        "spoiled": (
+            "B",
+            "consensus",
+            [turn("i", 1, "A"), turn("r", 1, "B"), turn("i", 2, "B"), turn("r", 2, "B")],
+        ),
+        "rescued": (
+            "A",
+            "consensus",
+            [turn("i", 1, "B"), turn("r", 1, "A"), turn("i", 2, "A"), turn("r", 2, "A")],
+        ),
+        "overruled": (
+            "B",
+            "judge",
+            [*[turn(name, 1, "A") for name in "ir"], turn("c", 1, "B"), turn("judge", 1, "B")],
+        ),
+        "overturned": ("A", "depth limit", [*solutions, turn("evaluator", 1, "A", examined=examined)]),
+        "advised": ("A", "supervisor:bold", [turn("bold", 0, "B"), back, turn("bold", 1, "A")]),
+        "tied": ("B", "judge", [turn("i", 1, "A"), turn("r", 1, "B"), turn("judge", 1, "B")]),
+        "kept": ("B", "accepted", [*solutions, turn("evaluator", 1, "B", examined=examined)]),
+        "split": (
+            "A",
+            "evaluators",
+            [
+                turn("reasoner_1", 1, "B"),
+                turn("reasoner_2", 1, "A"),
+                turn("evaluator", 1, "A", examined=examined),
+            ],
+        ),
+    }
+    talk(len(talks), folder)
+    rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    for row, (name, (answer, decided_by, turns)) in zip(rows, talks.items(), strict=True):
+        row |= {"answer": answer, "correct": answer == "A", "decided_by": decided_by, "transcript": turns}
+        row["question"] = f"The case that is {name}"
+    (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_case_studies_of_every_kind_are_found_counted_and_shown(tmp_path: Path) -> None:
+    found = fm.report(studied(tmp_path / "run"), most=5)
+    (told,) = found.figures["groups"][0]["runs"]
+    kinds = ["spoiled", "rescued", "overruled", "overturned", "advised"]
+    assert told["cases"]["found"] == dict.fromkeys(kinds, 1)
+    assert told["cases"]["dialogues"] == 8
+    shown_cases = {row["question"].split()[-1]: row["cases"] for row in told["cases"]["shown"]}
+    assert shown_cases == {kind: [kind] for kind in kinds}
+    read = page(found)
+    articles = [str(article["class"]).split() for article in read.all("article")]
+    assert [kinds[place] in article for place, article in enumerate(articles)] == [True] * 5
+    assert "The judge overrules the majority" in read.said
+    chosen = {str(one["id"]).removeprefix("only-") for one in read.all("input")}
+    assert chosen == {*kinds, "none"}  # chosen on the page, without a script
+
+
+def test_case_studies_are_chosen_by_kind(tmp_path: Path) -> None:
+    folder = studied(tmp_path / "run")
+    found = fm.report(folder, cases=["overruled", "advised"])
+    (told,) = found.figures["groups"][0]["runs"]
+    assert [row["question"] for row in told["cases"]["shown"]] == [
+        "The case that is overruled",
+        "The case that is advised",
+    ]
+    assert told["cases"]["shown"][0]["transcript"][-1]["agent"] == "judge"  # whole, as in results.jsonl
+    assert len(page(found).all("article")) == 2
+    done = command("report", str(folder), "--cases", "rescued,spoiled", "--most", "1", "--json")
+    (told,) = json.loads(done.stdout)["groups"][0]["runs"]
+    assert [row["cases"] for row in told["cases"]["shown"]] == [["spoiled"]]
+    assert told["cases"]["found"] == {"rescued": 1, "spoiled": 1}
+    with pytest.raises(fm.UserError, match=r"no case studies 'spoild'.*'spoiled'"):
+        fm.report(folder, cases=["spoild"])
+    with pytest.raises(fm.UserError, match="most is 0"):
+        fm.report(folder, most=0)
+
+
+def test_a_run_without_dialogues_or_without_such_a_case_says_so(tmp_path: Path) -> None:
+    alone = fm.report(run(5, 10), out=tmp_path / "r.html", cases=["rescued"])
+    assert "has no dialogues to find rescued in: one agent answered" in " ".join(alone.figures["warnings"])
+    assert alone.figures["groups"][0]["runs"][0]["cases"] is None
+    assert not page(alone).all("article")
+    talked = fm.report(talk(4), out=tmp_path / "r.html", cases=["overturned"])
+    assert (
+        "talk has no case study of the kind overturned among its 4 dialogues." in talked.figures["warnings"]
+    )
+    assert not page(talked).all("article")
 
 
 # Runs that are odd
@@ -663,3 +759,25 @@ def test_the_command(tmp_path: Path) -> None:
     refused = command("report", str(tmp_path / "nothing"))
     assert refused.exit_code == 2
     assert "there is no folder" in refused.stderr
+
+
+def test_case_studies_are_found_in_an_imported_log(tmp_path: Path) -> None:
+    def turns(first: str, last: str) -> list[list[Any]]:
+        return [[1, name, answer] for name, answer in zip("xyz", first, strict=True)] + [
+            [2, name, last] for name in "xyz"
+        ]
+
+    rows = [
+        {"question_id": name, "run": "debate", "gold": "A", "final": last, "final_correct": last == "A"}
+        | {"turns": turns(first, last)}
+        for name, first, last in (("lost", "BAA", "B"), ("won", "ABB", "A"), ("same", "AAA", "A"))
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fm.import_log([tmp_path / "log.jsonl"], out=tmp_path / "imported")
+    found = fm.report(tmp_path / "imported" / "debate", cases=["rescued", "spoiled"])
+    (told,) = found.figures["groups"][0]["runs"]
+    assert [(row["id"], row["cases"]) for row in told["cases"]["shown"]] == [
+        ("lost", ["spoiled"]),
+        ("won", ["rescued"]),
+    ]
+    assert "by None" not in page(found).said
