@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument(
         "--questions", type=int, default=200, help="how many recorded questions to learn from"
     )
-    parser.add_argument("--trials", type=int, default=3, help="settings that the study tries; 0: no study")
+    parser.add_argument("--trials", type=int, default=2, help="settings that the study tries; 0: no study")
     parser.add_argument("--lm", help="such as openai/gpt-4o-mini, to ask instead of looking records up")
     parser.add_argument("--api-base", help="address of an OpenAI-compatible endpoint, up to /v1")
     options = parser.parse_args()

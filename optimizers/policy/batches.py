@@ -159,6 +159,8 @@ class PolicyTraining:
             )
 
     def _bias(self, batch: npt.NDArray[np.intp]) -> Tensor:
+        if len(self.state.config.strategies) == 1:  # nothing to choose
+            return torch.zeros(len(batch), 1, 1)
         return torch.from_numpy(self.state.bias(self.vectors[batch])).float()
 
     def _scores(self, batch: npt.NDArray[np.intp], group: AgentGraph, bias: Tensor) -> Tensor:

@@ -75,7 +75,7 @@ def test_tune(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
 
 
 def test_train_selector(how: str, tmp_path: Path) -> None:
-    trials = 2 if how == "alone" else 0  # by day other tests tune networks
+    trials = 1 if how == "alone" else 0  # by day other tests tune networks
     done = run(how, "train_selector.py", "--questions", 120, "--trials", trials)
     assert done.returncode == 0, done.stderr
     said = done.stdout
