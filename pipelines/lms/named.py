@@ -19,6 +19,8 @@ from .prices import Prices, known_model
 from .store import EARLIER_MAX_TOKENS, CallStore, lm_record, read_lms
 
 REASONING_TAKES = ("seed",)
+EMBEDDED = ("threads", "context", "slots")
+"""Settings of LMs in this process."""
 
 __all__ = ["DEFAULT_LM", "SAMPLING", "SETTINGS", "engine_of", "lm", "lm_identity", "settings_of"]
 
@@ -28,8 +30,10 @@ def lm(
     *,
     api_base: str | None = None,
     concurrency: int = 64,
-    timeout: float = 120.0,
+    timeout: float | None = None,
     threads: int | None = None,
+    context: int | None = None,
+    slots: int | None = None,
     profile: Profile | None = None,
     answer_form: str | None = None,
     list_options: bool | None = None,
@@ -40,21 +44,27 @@ def lm(
 
     Args:
         name: `openai/MODEL` (the OpenAI API, or any OpenAI-compatible endpoint with `api_base`), any other
-            LiteLLM name, `local/gemma-3-270m` (embedded; the default, unless FOLKMOOT_LM names another), or
-            `replay/DIR` (answers of a recorded run).
+            LiteLLM name, `local/MODEL` (embedded, see below), or `replay/DIR` (answers of a recorded run).
+            Default: FOLKMOOT_LM, else `local/gemma-3-270m`.
         api_base: the endpoint, up to and including `/v1`.
-        concurrency: most calls in flight to this LM; the embedded LM always has one.
-        timeout: seconds that one attempt may take.
-        threads: CPU threads of the embedded LM; None takes FOLKMOOT_THREADS or 1.
+        concurrency: most calls in flight to this LM; an embedded LM has as many as `slots`.
+        timeout: seconds that one attempt may take; None takes 120, and 1800 for an embedded LM.
+        threads: CPU threads of an embedded LM; None takes FOLKMOOT_THREADS or 1.
+        context: longest prompt and reply of an embedded LM together, in tokens; None takes 8192, or what the
+            model was made for.
+        slots: calls that an embedded LM answers side by side; above 1 its answers do not repeat bit for bit.
         profile: how the LM wants to be asked; `answer_form` and `list_options` change single settings of it.
         price: USD per prompt token and per completion token, where the price table does not know the model; a
             third price is that of prompt tokens from the provider's cache.
         sampling: temperature (default 0), max_tokens (default: what the endpoint allows, since thoughts count
-            as tokens of a reply; the embedded LM has 1024), top_p, top_k, seed, stop. OpenAI's
+            as tokens of a reply; an embedded LM has 1024), top_p, top_k, seed, stop. OpenAI's
             reasoning models take a seed alone of these. What follows is sent as it is: reasoning_effort,
             thinking (a budget, in the provider's words), max_completion_tokens, verbosity, service_tier,
             frequency_penalty, presence_penalty, logit_bias, and extra_body for fields that only the endpoint
             knows.
+
+    `local/MODEL` runs inside this process: `gemma-3-270m`, `qwen2.5-coder-1.5b` and `qwen2.5-coder-0.5b`, a
+    `PATH.gguf`, or `hf:ORG/REPO:FILE.gguf` from the hub (`ORG/REPO@REVISION` pins it), which is fetched now.
 
     Keys come from the environment only (`OPENAI_API_KEY`, or the provider's own variable).
 
@@ -70,8 +80,10 @@ def lm(
         )
     if concurrency < 1:
         raise UserError(f"concurrency is {concurrency}: give at least 1 call at a time")
-    if not 0 < timeout < float("inf"):
+    if timeout is not None and not 0 < timeout < float("inf"):
         raise UserError(f"timeout is {timeout}: give seconds above 0")
+    embedded = {"threads": threads, "context": context, "slots": slots}
+    _check_embedded(name, embedded)
     _check_sampling(sampling)
     passed = {key: sampling.pop(key) for key in PASSED if sampling.get(key) is not None}
     refused = [key for key in sampling if _reasons(name) and key not in REASONING_TAKES]
@@ -87,7 +99,7 @@ def lm(
         profile=lambda own: _profile(profile or own, answer_form, list_options),
         api_base=api_base,
         timeout=timeout,
-        threads=threads,
+        embedded=embedded,
         concurrency=concurrency,
         prices=prices,
         settings=passed,
@@ -155,6 +167,16 @@ def _prices(name: str, given: Sequence[float | None]) -> Prices:
             f"the price of {name} is {given!r}: give USD per prompt token and per completion token"
         )
     return given if isinstance(given, Prices) else Prices(known[0], known[1], *given[2:])  # type: ignore[arg-type]
+
+
+def _check_embedded(name: str, given: Mapping[str, int | None]) -> None:
+    for key, value in given.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise UserError(f"{key} is {value!r}: give a whole number of at least 1")
+        if key != "threads" and not name.startswith("local/"):  # --threads is said for all LMs of a run
+            raise UserError(f"{name} has no {key}, which is for embedded LMs: leave it out")
 
 
 def _check_sampling(sampling: Mapping[str, Any]) -> None:

