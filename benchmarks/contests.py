@@ -2,10 +2,10 @@
 
     nice -n 19 python benchmarks/contests.py runs/contests --threads 1
 
-Every contest is a run folder `DIR/NAME` with its calls in `DIR/NAME.calls`, which `--lm replay/…` answers from.
-Started again it goes on where it was stopped: what is done is not asked again. `DIR/times.jsonl` has a line for
-each start: seconds, exit code, and the machine's load before and after. `--only PART` runs the contests whose
-names hold PART, `--list` shows the commands.
+Every contest is a run folder `DIR/NAME` with its calls in `DIR/NAME.calls`, for `--lm replay/DIR/NAME.calls`.
+Started again it goes on where it was stopped: what is done is not asked again. `DIR/times.jsonl` has a line
+for each start: seconds, exit code, and the machine's load before and after. `--only PART` runs the contests
+whose names hold PART, `--list` shows the commands.
 """
 
 from __future__ import annotations
