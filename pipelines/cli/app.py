@@ -21,7 +21,7 @@ COMMANDS = (
     *(of.AskOptions, of.EvaluateOptions, of.CompareOptions, of.CompileOptions, of.ReportOptions),
     *(of.TrainOptions, of.ReproduceOptions, of.DistilOptions, of.TuneOptions),
     *(of.ImportOptions, of.ExportOptions, of.RunsOptions),
-    *(of.DatasetsOptions, of.DoctorOptions, of.PushOptions, of.UiOptions),
+    *(of.DatasetsOptions, of.LmsOptions, of.DoctorOptions, of.PushOptions, of.UiOptions),
 )
 
 

@@ -222,6 +222,8 @@ def _check_trust(where: str, name: str, text: str) -> None:
         words = {*re.findall(r"\w+", text.partition("=")[2])}
     if here & words:
         raise UserError(f"{where} names code of this folder, which no file may: give it on the command line")
+    if name == "lm" and text.endswith(".gguf"):
+        raise UserError(f"{where} names weights to load: give it on the command line, or as FOLKMOOT_LM")
     if name == "embedding" and Path(text).expanduser().is_dir():
         raise UserError(f"{where} is a folder, which may hold code: give it on the command line")
     if _URL.search(text) or _WIKI.search(text):

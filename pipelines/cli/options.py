@@ -72,7 +72,8 @@ AnswerForm = Annotated[
     Text, Option(metavar="label|text", help="Whether a choice is answered by its label or its text.")
 ]
 Timeout = Annotated[
-    float | None, Option(min=0.1, help="Seconds that one try of an LM call may take. Default: 120.")
+    float | None,
+    Option(min=0.1, help="Seconds that one try of an LM call may take. Default: 120, embedded LMs 1800."),
 ]
 LMSettings = Annotated[
     list[str],
@@ -82,7 +83,7 @@ LMSettings = Annotated[
         help="Setting of every LM or of a seat's, such as reasoning_effort=low.",
     ),
 ]
-Threads = Annotated[Whole, Option(min=1, help="CPU threads of the embedded LM.")]
+Threads = Annotated[Whole, Option(min=1, help="CPU threads of an embedded LM.")]
 Concurrency = Annotated[int, Option(min=1, help="Most questions and LM calls in flight.")]
 Record = Annotated[Place, folder("Keep every LM call there, for --lm replay/DIR.")]
 Priced = Annotated[
@@ -715,6 +716,13 @@ class DatasetsOptions(Options):
     """List the data sets known by name: splits, rows, licence, where from, and whether it is here."""
 
     example = "datasets --json"
+
+
+@dataclass(kw_only=True)
+class LmsOptions(Options):
+    """List the LMs that run inside this process: name, size, licence, and whether the weights are here."""
+
+    example = "lms --json"
 
 
 @dataclass(kw_only=True)

@@ -31,7 +31,7 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 
 COMMANDS = [
     *("ask", "evaluate", "compare", "compile", "tune", "train", "distil", "report", "reproduce"),
-    *("runs", "data", "datasets", "doctor", "import", "export", "push", "ui"),
+    *("runs", "data", "datasets", "lms", "doctor", "import", "export", "push", "ui"),
 ]
 ROW_KEYS = [
     *("id", "kind", "answer", "gold", "correct", "em", "f1", "decided_by", "rounds", "consensus_round"),

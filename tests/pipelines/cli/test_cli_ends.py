@@ -179,6 +179,18 @@ def test_datasets_lists_names_splits_licences_and_places() -> None:
     assert "test" in found["sample-choice"]["here"]
 
 
+def test_lms_lists_names_sizes_licences_and_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path))
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf").touch()
+    shown = folkmoot("lms").stdout
+    for told in ("local/qwen2.5-coder-1.5b", "1,117", "Apache-2.0", "Gemma Terms of Use"):
+        assert told in shown
+    found = {one["name"]: one for one in json.loads(folkmoot("lms", "--json").stdout)}
+    assert found["local/qwen2.5-coder-0.5b"]["here"].endswith("0.5b-instruct-q4_k_m.gguf")
+    assert found["local/qwen2.5-coder-1.5b"]["get"] == "pip install 'folkmoot[qwen]'"
+
+
 def test_doctor_asks_the_lm_and_shows_no_key(
     scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

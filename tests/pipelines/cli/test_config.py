@@ -135,6 +135,7 @@ def test_where_defaults_come_from_is_shown(
         ("api_base = 'http://127.0.0.1@evil.example/v1'", "names another machine"),
         ("[reproduce]\nenvironment = 'wikipedia:evil.example'", "names another machine"),
         ("lm = 'huggingface/https://evil.example/x'", "names another machine"),
+        ("lm = ['local/hf:evil/repo:m.gguf']", "names weights to load"),
         ("set = ['environment=wikipedia:evil.example']", "is more than numbers and words"),
         ("set = ['strategy=planted:Way']", "is more than numbers and words"),
         ("set = ['strategy=\"plan\\x74ed\\x3aWay\"']", "is more than numbers and words"),
