@@ -24,7 +24,7 @@ import psutil
 
 from ...modules.base.errors import UserError
 from .gguf import Header, read_header
-from .weights import Weights
+from .weights import Weights, progress_bar
 
 HOST = "127.0.0.1"
 CONTEXT_TOKENS = 8192
@@ -120,9 +120,10 @@ class EmbeddedServer:
             header = read_header(path)
             self._check(path, header)
             began = time.monotonic()
-            _LOG.info("loading local/%s, %.0f MB", self.weights.model, path.stat().st_size / 1e6)
             try:
-                server = engine.Server(self._params(engine, path, header, key))
+                with progress_bar(path.stat().st_size, f"loading {self.weights.model}") as bar:
+                    server = engine.Server(self._params(engine, path, header, key))
+                    bar.update(bar.total)
             except (RuntimeError, ValueError) as problem:
                 raise UserError(
                     f"llama.cpp could not load {path} ({problem}): delete the file and fetch it again"

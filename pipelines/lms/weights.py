@@ -19,6 +19,7 @@ from ...modules.base.files import write_whole
 from .gguf import read_header
 
 _BLOCK = 1 << 20
+_REACH_SECONDS = 10
 _HUB = re.compile(r"hf:([\w.-]+/[\w.-]+?)(?:@([\w./-]+))?:(.+\.gguf)")
 
 
@@ -196,7 +197,7 @@ def _join(model: str, parts: list[Path], target: Path) -> None:
     known, made = KNOWN[model], sha256()
     handle, name = tempfile.mkstemp(dir=target.parent, prefix="joining-")
     try:
-        with os.fdopen(handle, "wb") as file, _bar(known.size, f"putting {model} together") as bar:
+        with os.fdopen(handle, "wb") as file, progress_bar(known.size, f"putting {model} together") as bar:
             for part in parts:
                 with part.open("rb") as read:
                     while block := read.read(_BLOCK):
@@ -216,7 +217,7 @@ def _join(model: str, parts: list[Path], target: Path) -> None:
 def _fetched(repo: str, file: str, revision: str | None) -> Path:
     """A file of the hub, from its cache where it was fetched before, so that it stays at one revision."""
     from httpx import HTTPError
-    from huggingface_hub import hf_hub_download
+    from huggingface_hub import HfApi, hf_hub_download
     from huggingface_hub.errors import (
         EntryNotFoundError,
         HFValidationError,
@@ -229,8 +230,10 @@ def _fetched(repo: str, file: str, revision: str | None) -> Path:
     try:
         with suppress(LocalEntryNotFoundError):
             return Path(hf_hub_download(repo, file, revision=revision, local_files_only=True))
+        # Asked first, because a download from a hub that is not there is tried for half a minute.
+        HfApi().model_info(repo, revision=revision, timeout=_REACH_SECONDS)
         return Path(hf_hub_download(repo, file, revision=revision))
-    except LocalEntryNotFoundError as problem:  # what the hub's client makes of a hub that it cannot reach
+    except LocalEntryNotFoundError as problem:  # the connection broke
         said: Exception = problem
     except (EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):
         raise UserError(
@@ -269,13 +272,13 @@ def _stamp(path: Path) -> str:
 
 def _sha256(path: Path, doing: str) -> str:
     made = sha256()
-    with path.open("rb") as file, _bar(path.stat().st_size, f"{doing} {path.name}") as bar:
+    with path.open("rb") as file, progress_bar(path.stat().st_size, f"{doing} {path.name}") as bar:
         while block := file.read(_BLOCK):
             made.update(block)
             bar.update(len(block))
     return made.hexdigest()
 
 
-def _bar(size: int, doing: str) -> Any:
+def progress_bar(size: int, doing: str) -> Any:
     """A bar on standard error, where that is a terminal."""
     return tqdm(total=size, desc=doing, unit="B", unit_scale=True, disable=None, leave=False)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import huggingface_hub
 import psutil
 import pytest
@@ -211,6 +212,7 @@ def test_a_file_of_the_hub_comes_from_its_cache_first(
         return str(blob)
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: None)
     found = weights.weights_of("hf:org/repo@abc:sub/m.gguf", cache)
     assert asked == [("org/repo", "sub/m.gguf", "abc", True), ("org/repo", "sub/m.gguf", "abc", False)]
     assert found.label == "ab" * 6  # the hub's cache calls its files by their SHA-256
@@ -220,9 +222,13 @@ def test_a_hub_that_cannot_be_reached_gets_a_sentence(
     cache: Path, known: weights.Packed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def download(*_: Any, **__: Any) -> str:
-        raise LocalEntryNotFoundError("Cannot find the file in the cache.\nand much more")
+        raise LocalEntryNotFoundError("not in the cache")
+
+    def unreached(*_: Any, **__: Any) -> None:
+        raise httpx.ConnectError("name or service not known")
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreached)
     with pytest.raises(UserError, match=r"^org/repo:m.gguf is not on this machine and the hub cannot be rea"):
         fm.lm("local/hf:org/repo:m.gguf")
     monkeypatch.setitem(weights.KNOWN, "tiny", replace(known, parts=("nothing_part1",), hub="org/r:m.gguf"))
