@@ -7,7 +7,7 @@ from collections import Counter
 from ...optimizers.statistics.statistics import bootstrap_mean
 from .answers import LogAnswer
 
-SEED = 0
+SEED, RESAMPLES = 0, 100_000
 
 
 class Gains:
@@ -43,6 +43,6 @@ class Gains:
         }
         shown = {}
         for name, values in found.items():
-            value, low, high = bootstrap_mean(values, seed=SEED)
+            value, low, high = bootstrap_mean(values, seed=SEED, resamples=RESAMPLES)
             shown[name] = {"value": value, "low": low, "high": high, "n": len(values)}
         return shown

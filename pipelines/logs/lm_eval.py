@@ -12,6 +12,9 @@ from .answers import LogAnswer, json_lines, lettered, log_fault, log_name, log_o
 METRICS = ("exact_match", "acc", "em", "pass@1")
 """Of several metrics the first of these says what is right; else the only one does."""
 
+_UNREAD = "[invalid]"
+"""What its filters make of a reply that they find no answer in."""
+
 _QUESTIONS = ("question", "query", "problem", "prompt", "input", "text")
 _FILE = re.compile(r"samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.:-]+\.jsonl")
 
@@ -52,7 +55,7 @@ def _said(
     if not isinstance(found, list) or not found:
         raise log_fault(where, "there are no 'filtered_resps'; run lm_eval with --log_samples again")
     if not isinstance(found[0], list):
-        return log_text(found[0]), None
+        return None if found[0] == _UNREAD else log_text(found[0]), None
     try:
         scores = [float(one[0]) for one in found]
     except (TypeError, ValueError, IndexError):

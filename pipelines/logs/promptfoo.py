@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,24 +28,29 @@ FAILED_CALL = 2
 def promptfoo(path: Path) -> Iterator[LogAnswer]:
     """An agent a provider; where there are several prompts, each of them with each provider."""
     if path.suffix.casefold() != ".json":
-        yield from _results(json_lines(path))
+        yield from _results(lambda: json_lines(path))
         return
     found: Any = json_document(path)
     for _ in range(2):
         found = found.get("results") if isinstance(found, dict) else found
     if not isinstance(found, list):
         raise log_fault(str(path), "there is no list of 'results'; write it with promptfoo eval --output")
-    rows = (
-        (f"{path}, result {place}", log_object(one, "results", str(path)))
-        for place, one in enumerate(found, 1)
+    yield from _results(
+        lambda: (
+            (f"{path}, result {place}", dict(log_object(one, "results", str(path))))
+            for place, one in enumerate(found, 1)
+        )
     )
-    yield from _results(rows)
 
 
-def _results(
-    rows: Iterator[tuple[str, Mapping[str, Any]]] | Iterator[tuple[str, dict[str, Any]]],
-) -> Iterator[LogAnswer]:
-    for where, row in rows:
+def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterator[LogAnswer]:
+    """`promptIdx` counts columns, of which each provider has one a prompt: a prompt's first is its place."""
+    columns: dict[str, int] = {}
+    for where, row in rows():
+        column = log_count(row.get("promptIdx"), "promptIdx", where) or 0
+        columns[_prompt(row)] = min(column, columns.get(_prompt(row), column))
+    numbers = {prompt: number for number, prompt in enumerate(sorted(columns, key=columns.__getitem__), 1)}
+    for where, row in rows():
         provider: Any = row.get("provider")
         if isinstance(provider, Mapping):
             provider = log_text(provider.get("label")) or provider.get("id")
@@ -56,7 +61,7 @@ def _results(
         prompt = row.get("prompt")
         asked = prompt.get("raw") if isinstance(prompt, Mapping) else prompt
         failed = row.get("failureReason") == FAILED_CALL or said.get("error")
-        number = log_count(row.get("promptIdx"), "promptIdx", where) or 0
+        number = numbers[_prompt(row)]
         agent = log_name(provider, "provider", where)
         latency = log_amount(row.get("latencyMs"), "latencyMs", where)
         answer = log_text(said.get("output"))
@@ -64,7 +69,7 @@ def _results(
         yield LogAnswer(
             where,
             log_name(row.get("testIdx"), "testIdx", where),
-            agent if number == 0 else f"{agent} prompt {number + 1}",
+            agent if number == 1 else f"{agent} prompt {number}",
             None if failed else answer,
             right(row.get("success"), "success", where) and not failed and answer is not None,
             question=next((values[name] for name in _QUESTIONS if isinstance(values.get(name), str)), None)
@@ -80,3 +85,9 @@ def _results(
             seconds=None if latency is None else latency / 1000,
             error=log_text(row.get("error") or said.get("error") or "the call failed") if failed else None,
         )
+
+
+def _prompt(row: Mapping[str, Any]) -> str:
+    prompt = row.get("prompt")
+    label = prompt.get("label") if isinstance(prompt, Mapping) else None
+    return str(row.get("promptId") or label or row.get("promptIdx"))

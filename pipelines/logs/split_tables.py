@@ -1,23 +1,39 @@
-"""Evaluation tables that MLflow logs: `eval_results_table.json`, a list of columns and one of rows."""
+"""Evaluation tables of MLflow: columns and rows, as its classic evaluation logs
+them, and as `result_df.to_json(…, orient="split")` writes those of `mlflow.genai.evaluate`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from .answers import LogAnswer, json_document, log_amount, log_fault, log_name, log_text, right
+from .answers import (
+    LogAnswer,
+    json_document,
+    json_value,
+    log_amount,
+    log_count,
+    log_fault,
+    log_list,
+    log_name,
+    log_object,
+    log_text,
+    right,
+)
 
 _QUESTIONS = ("inputs", "request", "question", "input", "inputs/question")
 _ANSWERS = ("outputs", "predictions", "response", "output", "answer")
-_GOLDS = ("ground_truth", "targets", "target", "expectations/expected_response/value")
+_GOLDS = ("ground_truth", "targets", "target", "expected_response/value")
 _SCORES = (
     "correct",
+    "correct/value",
     "exact_match/score",
     "exact_match/v1/score",
     "correctness/value",
     "correctness/v1/score",
 )
 _VERDICTS = {"yes": True, "no": False}
+_USAGE, _COST = "mlflow.trace.tokenUsage", "mlflow.trace.cost"
 
 
 def split_table(path: Path) -> Iterator[LogAnswer]:
@@ -30,7 +46,8 @@ def split_table(path: Path) -> Iterator[LogAnswer]:
     found = {name: place for place, name in reversed(list(enumerate(map(str, columns))))}
     score = next((name for name in _SCORES if name in found), None)
     if score is None:
-        rated = [name for name in found if name.endswith(("/score", "/value")) and name not in _GOLDS]
+        told = _expected(data, found.get("assessments"), str(path)) | set(_GOLDS)
+        rated = [name for name in found if name.endswith(("/score", "/value")) and name not in told]
         if len(rated) != 1:
             raise log_fault(
                 str(path), f"which column says what is right? None of {', '.join(_SCORES)} is there"
@@ -46,19 +63,52 @@ def split_table(path: Path) -> Iterator[LogAnswer]:
             )
         row = {name: cells[place] for name, place in found.items()}
 
-        def first(names: tuple[str, ...], row: dict[str, object] = row) -> str | None:
-            return next((log_text(row[name]) for name in names if name in row), None)
+        def first(names: tuple[str, ...], row: dict[str, Any] = row) -> str | None:
+            return next((_text(row[name]) for name in names if name in row), None)
 
         answer, verdict = first(_ANSWERS), row[score]
         if isinstance(verdict, str):
             verdict = _VERDICTS.get(verdict.strip().lower(), verdict)
+        failed = row.get("state") == "ERROR"
+        seconds, latency = row.get("latency"), log_amount(row.get("execution_duration"), "latency", where)
+        usage, cost = (_metadata(row.get("trace_metadata"), of, where) for of in (_USAGE, _COST))
         yield LogAnswer(
             where,
             log_name(first(("question_id", "id")) or number, "question_id", where),
             log_name(first(("agent", "model")) or folder, "agent", where),
             answer,
-            right(verdict, score, where) and answer is not None,
+            not failed and right(verdict, score, where) and answer is not None,
             question=first(_QUESTIONS),
             gold=first(_GOLDS),
-            seconds=log_amount(row.get("latency"), "latency", where),
+            prompt_tokens=log_count(usage.get("input_tokens"), "input_tokens", where),
+            completion_tokens=log_count(usage.get("output_tokens"), "output_tokens", where),
+            cost=log_amount(cost.get("total_cost"), "total_cost", where),
+            seconds=log_amount(seconds, "latency", where) if latency is None else latency / 1000,
+            error="the call failed" if failed else None,
         )
+
+
+def _expected(data: list[Any], place: int | None, where: str) -> set[str]:
+    """Columns of what was expected, which stand beside those of scores under the same ending."""
+    found = (
+        []
+        if place is None
+        else [cells[place] for cells in data if isinstance(cells, list) and place < len(cells)]
+    )
+    told = [
+        log_object(one, "assessments", where)
+        for cell in found
+        for one in log_list(cell, "assessments", where)
+    ]
+    return {f"{one.get('assessment_name')}/value" for one in told if "expectation" in one}
+
+
+def _text(value: Any) -> str | None:
+    """A text; of a function's arguments the only one, if it is a text."""
+    alone = next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
+    return log_text(alone if isinstance(alone, str) else value)
+
+
+def _metadata(metadata: Any, name: str, where: str) -> Mapping[str, Any]:
+    said = log_object(metadata, "trace_metadata", where).get(name)
+    return log_object(json_value(said.encode(), where) if isinstance(said, str) else said, name, where)

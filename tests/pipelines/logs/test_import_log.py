@@ -328,6 +328,20 @@ def test_samples_of_lm_eval(tmp_path: Path) -> None:
     )
 
 
+def test_samples_that_lm_eval_wrote_give_the_scores_that_it_printed() -> None:
+    """Made by lm-eval 0.4.13 on a scripted model: a task of options, and one of numbers with two filters."""
+    found = fm.import_log(SAVED / "lm-eval")
+    assert accuracies(found) == {
+        "org/scripted": pytest.approx(0.6667, abs=1e-4),
+        "org/scripted flexible": 0.75,
+        "org/scripted strict": 0.5,
+    }
+    sky = found.runs["org/scripted"].rows[0]
+    assert (sky["question"], sky["choices"], sky["gold"]) == ("The sky is", {"A": "pink", "B": "blue"}, "B")
+    assert [row["answer"] for row in found.runs["org/scripted flexible"].rows] == ["0", "2", "5", "6"]
+    assert found.runs["org/scripted strict"].summary.counts["unreadable"] == 1
+
+
 def test_rows_of_every_eval_ever(tmp_path: Path) -> None:
     row = {
         "schema_version": "instance_level_eval_0.2.1",
@@ -416,6 +430,41 @@ def test_results_of_promptfoo(tmp_path: Path) -> None:
     assert by_line.outcomes.read_text() == found.outcomes.read_text()
 
 
+def test_results_that_promptfoo_wrote_give_the_scores_that_it_printed(tmp_path: Path) -> None:
+    """Made by promptfoo 0.121.20 with two scripted providers: 3 and 4 passed, 1 and 1 failed, 1 error."""
+    found = fm.import_log(SAVED / "promptfoo")
+    assert accuracies(found) == {
+        "scripted:alpha": 0.6,
+        "scripted:beta": 0.8,
+    }  # beta is column 1 of one prompt
+    alpha, beta = (run.summary for run in found.runs.values())
+    assert (alpha.counts["errors"], alpha.usage["prompt_tokens"]) == (1, None)
+    assert (beta.counts["errors"], beta.usage["prompt_tokens"], beta.usage["cost_usd"]) == (0, 50, 0.005)
+    results = json.loads((SAVED / "promptfoo" / "sums.json").read_text())["results"]["results"]
+    twice = [
+        {**one, "promptIdx": 2 * prompt + one["promptIdx"], "promptId": str(prompt)}
+        for prompt in (1, 0)
+        for one in results
+    ]
+    several = fm.import_log(lines(tmp_path / "two.jsonl", twice))
+    assert set(several.runs) == {
+        f"scripted:{name}{more}" for name in ("alpha", "beta") for more in ("", " prompt 2")
+    }
+
+
+def test_a_table_that_mlflow_wrote_gives_the_score_that_it_printed() -> None:
+    """Made by `mlflow.genai.evaluate` 3.17 of a scripted function, less its traces and spans."""
+    found = fm.import_log(SAVED / "mlflow")
+    assert accuracies(found) == {"gamma": 0.6}
+    run = found.runs["gamma"]
+    assert [(row["answer"], row["gold"], row["error"]) for row in run.rows][2:] == [
+        ("5", "4", None),
+        ("6", "6", None),
+        (None, "8", "the call failed"),
+    ]
+    assert (run.rows[0]["question"], run.rows[0]["usage"]["prompt_tokens"]) == ("What is 0+0?", 10)
+
+
 def test_evaluation_tables_of_mlflow(tmp_path: Path) -> None:
     home = tmp_path / "abc" / "artifacts"
     home.mkdir(parents=True)
@@ -452,8 +501,12 @@ def test_what_votes_and_talk_gained_in_recorded_dialogues(data_dir: Path, tmp_pa
         for name, report in found.gains.items()
     }
     assert figures == {"3agents": (2504, 4.8, 1.0), "4agents": (2495, 5.0, 1.0), "7agents": (636, 10.0, 0.0)}
-    low, high = (100 * found.gains["4agents"]["talk_gain"][end] for end in ("low", "high"))
-    assert (low, high) == (pytest.approx(0.2, abs=0.1), pytest.approx(1.8, abs=0.1))
+    ends = {
+        name: [100 * report["talk_gain"][end] for end in ("low", "high")]
+        for name, report in found.gains.items()
+    }
+    published = {"3agents": [0.0, 2.1], "4agents": [0.2, 1.8], "7agents": [-1.5, 1.7]}
+    assert {name: pytest.approx(of, abs=0.11) for name, of in published.items()} == ends
 
 
 WIDE = {"header": 1, "source": "x", "agents": {"sums": ["a", "b", "c"], "words": ["a", "c"]}}
