@@ -761,6 +761,17 @@ def test_the_command(tmp_path: Path) -> None:
     assert "there is no folder" in refused.stderr
 
 
+def test_settings_that_differ_are_in_sight_and_the_others_are_folded(tmp_path: Path) -> None:
+    text = fm.report([run(5, 10, name="one"), talk(10)], out=tmp_path / "r.html").path.read_text()
+    settings = text[text.index('<section id="settings">') :]
+    seen, _, folded = settings.partition("<details>")
+    assert "settings.run_name" in seen
+    assert "data_fingerprint" in folded or "data.fingerprint" in folded
+    assert "that all runs share" in folded
+    alone = fm.report(run(5, 10), out=tmp_path / "r.html").path.read_text()
+    assert "that make this run" in alone[alone.index('<section id="settings">') :]
+
+
 def test_case_studies_are_found_in_an_imported_log(tmp_path: Path) -> None:
     def turns(first: str, last: str) -> list[list[Any]]:
         return [[1, name, answer] for name, answer in zip("xyz", first, strict=True)] + [
