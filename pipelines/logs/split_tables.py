@@ -33,7 +33,7 @@ _SCORES = (
     "correctness/v1/score",
 )
 _VERDICTS = {"yes": True, "no": False}
-_USAGE, _COST = "mlflow.trace.tokenUsage", "mlflow.trace.cost"
+_USAGE, _COST = ".trace.tokenUsage", ".trace.cost"
 
 
 def split_table(path: Path) -> Iterator[LogAnswer]:
@@ -110,5 +110,7 @@ def _text(value: Any) -> str | None:
 
 
 def _metadata(metadata: Any, name: str, where: str) -> Mapping[str, Any]:
-    said = log_object(metadata, "trace_metadata", where).get(name)
+    """The object under the key that ends with `name`."""
+    known = log_object(metadata, "trace_metadata", where)
+    said = next((known[key] for key in known if str(key).endswith(name)), None)
     return log_object(json_value(said.encode(), where) if isinstance(said, str) else said, name, where)
