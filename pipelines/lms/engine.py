@@ -168,6 +168,7 @@ class Engine:
         *,
         profile: Callable[[Profile], Profile],
         api_base: str | None = None,
+        api_key: str | None = None,
         timeout: float | None = None,
         embedded: Mapping[str, int | None] | None = None,
         concurrency: int = 64,
@@ -189,9 +190,10 @@ class Engine:
                 f"{name!r} is no LM name: give PROVIDER/MODEL, such as openai/gpt-4o-mini or {DEFAULT_LM}"
             )
         if provider == "local":
-            if api_base:
+            if api_base or api_key:
                 raise UserError(
-                    f"{name} runs inside this process: drop --api-base, or name the model openai/…"
+                    f"{name} runs inside this process: drop {'--api-base' if api_base else 'api_key'}, or "
+                    "name the model openai/…"
                 )
             endpoint = local = LocalEndpoint(
                 model,
@@ -206,10 +208,12 @@ class Engine:
         elif provider != "openai":
             from .hosted import LiteLLMEndpoint
 
-            endpoint = LiteLLMEndpoint(name, api_base=api_base, timeout=timeout or CALL_SECONDS)
+            endpoint = LiteLLMEndpoint(
+                name, api_base=api_base, api_key=api_key, timeout=timeout or CALL_SECONDS
+            )
             endpoint.check_settings(settings or {})
         else:
-            base, key = api_base or known.openai_base_url, known.openai_key()
+            base, key = api_base or known.openai_base_url, api_key or known.openai_key()
             endpoint = HttpEndpoint(base, model, api_key=key, timeout=timeout or CALL_SECONDS)
             listed = endpoint.name == known.default_openai_base_url
             if key is None and api_base is None and base == known.default_openai_base_url:

@@ -36,17 +36,25 @@ def _litellm() -> Any:
 
 
 class LiteLLMEndpoint:
-    """One model of any provider LiteLLM knows; keys come from the provider's own environment variables.
+    """One model of any provider LiteLLM knows; a key that is not given comes from its own variable.
 
     Raises UserError when LiteLLM does not know the provider.
     """
 
-    def __init__(self, model: str, *, api_base: str | None = None, timeout: float = 120.0) -> None:
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        timeout: float = 120.0,
+    ) -> None:
         self.model = model
         self.api_base = api_base
         self.timeout = timeout
         self.quiet_until = 0.0
-        self._hide = hiding(settings().provider_keys(), api_base)
+        self._key = api_key
+        self._hide = hiding([api_key, *settings().provider_keys()], api_base)
         self._most_bytes = settings().reply_mb << 20
         litellm = _litellm()
         try:
@@ -57,7 +65,7 @@ class LiteLLMEndpoint:
                 "or anthropic/claude-sonnet-4-5, or local/gemma-3-270m"
             ) from None
         missing = litellm.validate_environment(model)
-        if missing["missing_keys"] and not api_base:
+        if missing["missing_keys"] and not api_base and not api_key:
             raise UserError(f"{model} needs a key: set {' and '.join(missing['missing_keys'])}")
 
     def check_settings(self, given: Iterable[str]) -> None:
@@ -130,6 +138,7 @@ class LiteLLMEndpoint:
             return await _litellm().acompletion(
                 model=self.model,
                 api_base=self.api_base,
+                api_key=self._key,
                 num_retries=0,
                 max_retries=0,
                 drop_params=True,

@@ -29,6 +29,7 @@ def lm(
     name: str | None = None,
     *,
     api_base: str | None = None,
+    api_key: str | None = None,
     concurrency: int = 64,
     timeout: float | None = None,
     threads: int | None = None,
@@ -47,6 +48,9 @@ def lm(
             LiteLLM name, `local/MODEL` (embedded, see below), or `replay/DIR` (answers of a recorded run).
             Default: FOLKMOOT_LM, else `local/gemma-3-270m`.
         api_base: the endpoint, up to and including `/v1`.
+        api_key: the key, where it is not to come from the environment (`OPENAI_API_KEY`, or the provider's
+            own variable). It is sent to the endpoint and kept nowhere: a saved program, and a process on
+            another machine, find theirs in the environment.
         concurrency: most calls in flight to this LM; an embedded LM has as many as `slots`.
         timeout: seconds that one attempt may take; None takes 120, and 1800 for an embedded LM.
         threads: CPU threads of an embedded LM; None takes FOLKMOOT_THREADS or 1.
@@ -65,8 +69,6 @@ def lm(
 
     `local/MODEL` runs inside this process: `gemma-3-270m`, `qwen2.5-coder-1.5b` and `qwen2.5-coder-0.5b`, a
     `PATH.gguf`, or `hf:ORG/REPO:FILE.gguf` from the hub (`ORG/REPO@REVISION` pins it), which is fetched now.
-
-    Keys come from the environment only (`OPENAI_API_KEY`, or the provider's own variable).
 
     Raises:
         UserError: unknown name, missing key, missing extra, unusable address or setting.
@@ -98,6 +100,7 @@ def lm(
         name,
         profile=lambda own: _profile(profile or own, answer_form, list_options),
         api_base=api_base,
+        api_key=api_key,
         timeout=timeout,
         embedded=embedded,
         concurrency=concurrency,

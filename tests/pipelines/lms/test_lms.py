@@ -1285,3 +1285,26 @@ def test_an_address_of_ones_own_has_no_price(scripted: Any, monkeypatch: pytest.
     assert engine_of(fm.lm("openai/gpt-4o-mini")).prices is not None
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     assert engine_of(fm.lm("openai/gpt-4o-mini")).prices is None
+
+
+@pytest.mark.parametrize("name", ["openai/scripted", "hosted_vllm/scripted"])
+def test_a_key_that_is_given_is_sent_and_kept_nowhere(
+    scripted: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment-1")
+    language_model = fm.lm(name, api_base=scripted.url, api_key=CANARY)
+    program = fm.SingleAgent("simple").deepcopy()  # as DSPy's optimizers copy programs
+    program.set_lm(language_model)
+    questions = [fm.Question(id="1", question="Where?", choices=CHOICES, answer="A")]
+    fm.evaluate(program, questions, out=tmp_path / "run", tracking=False)
+    assert {one["headers"]["Authorization"] for one in scripted.requests} == {f"Bearer {CANARY}"}
+    program.save(str(tmp_path / "program.json"))
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert kept
+    assert not any(CANARY.encode() in path.read_bytes() for path in kept)
+    assert CANARY not in repr((language_model, vars(language_model), language_model.dump_state()))
+
+
+def test_the_embedded_lm_takes_no_key() -> None:
+    with pytest.raises(fm.UserError, match="runs inside this process: drop api_key"):
+        fm.lm(api_key=CANARY)
