@@ -207,7 +207,7 @@ def _exporting(
             return len(spans) if status in _REFUSALS else None
 
         yield export, said
-        exporter.shutdown()
+        exporter.shutdown()  # type: ignore[no-untyped-call]
     finally:
         for logger in loggers:
             logger.removeFilter(muted)
