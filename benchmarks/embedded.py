@@ -26,7 +26,7 @@ from folkmoot.pipelines.base.settings import settings
 from folkmoot.pipelines.lms.embedded import EmbeddedServer
 from folkmoot.pipelines.lms.weights import weights_of
 
-FIELDS = [
+FIELDS: list[dict[str, Any]] = [
     {"name": "argument", "type": "text"},
     {"name": "answer", "type": "option", "options": ["A", "B", "C", "D", "E"]},
 ]
@@ -37,8 +37,9 @@ Ask = Callable[[dict[str, Any]], dict[str, Any]]
 
 def prompts(count: int) -> list[str]:
     questions = fm.load("sample-choice", "test", limit=count)
-    listed = ["\n".join(f"{label}: {text}" for label, text in one.choices.items()) for one in questions]
-    return [f"{one.question}\n{options}" for one, options in zip(questions, listed, strict=True)]
+    options = [(one.choices or {}).items() for one in questions]
+    listed = ["\n".join(f"{label}: {text}" for label, text in each) for each in options]
+    return [f"{one.question}\n{text}" for one, text in zip(questions, listed, strict=True)]
 
 
 def body(said: str, tokens: int, held: bool) -> dict[str, Any]:
@@ -70,8 +71,8 @@ def plainly(path: str, threads: int, context: int) -> Ask:
     params.n_ctx = context
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.verbosity = 0
-    server = xllamacpp.Server(params)
-    return server.handle_chat_completions  # type: ignore[no-any-return]
+    answered: Ask = xllamacpp.Server(params).handle_chat_completions
+    return answered
 
 
 def measure(ask: Ask, asked: list[dict[str, Any]], at_once: int) -> dict[str, float]:

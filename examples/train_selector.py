@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import dspy
 import numpy as np
-from dspy.lm15 import Message, Response, Usage
+from dspy.lm15 import Message, Request, Response, Usage
 
 import folkmoot as fm
 
@@ -80,8 +80,8 @@ class Recorded:
     def __init__(self, rows: Sequence[dict[str, object]]) -> None:
         self.answers = {(row["question"], row["strategy"]): row["answer"] for row in rows}
 
-    def complete(self, request: object) -> Response:
-        asked = request.messages[-1].text
+    def complete(self, request: Request) -> Response:
+        asked = request.messages[-1].text or ""
         strategy = "cot" if "reasoning" in asked else "zero_shot"
         answer = next(said for (text, way), said in self.answers.items() if way == strategy and text in asked)
         said = Message.assistant(json.dumps({"reasoning": "so", "answer": answer}))
@@ -92,7 +92,7 @@ class Recorded:
 class Awaited(Recorded):
     """The same for calls that are awaited."""
 
-    async def complete(self, request: object) -> Response:
+    async def complete(self, request: Request) -> Response:
         return super().complete(request)
 
 
