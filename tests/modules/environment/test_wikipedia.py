@@ -516,7 +516,7 @@ def test_a_file_in_the_place_of_the_cache_folder_costs_the_cache_only(
 
 def test_the_retriever_of_a_deliberation_reads_the_wiki(server: MediaWikiServer, scripted: Any) -> None:
     environment = wiki(server)
-    program = fm.Deliberation(["retriever", "intuitive"], environment=environment)
+    program = fm.Deliberation(["retriever", "intuitive"], environment=environment, retrieval="question")
     program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
     assert program.describe()["environment"] == environment.fingerprint
     for _ in range(2):
@@ -527,7 +527,7 @@ def test_the_retriever_of_a_deliberation_reads_the_wiki(server: MediaWikiServer,
 
 
 def test_a_wiki_that_cannot_be_asked_fails_the_question(server: MediaWikiServer, scripted: Any) -> None:
-    program = fm.Deliberation(["retriever", "intuitive"], environment=wiki(server))
+    program = fm.Deliberation(["retriever", "intuitive"], environment=wiki(server), retrieval="question")
     program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
     server.faults = [status(400)] * 2
     with pytest.raises(CallError, match=server.host):
