@@ -77,6 +77,15 @@ def _own_store() -> None:
 
 
 @pytest.fixture(autouse=True)
+def _own_lm() -> Iterator[None]:
+    """No test meets the LM and the adapter that another one, or a snippet of the docs, set DSPy to."""
+    yield
+    settings_of_dspy = getattr(sys.modules.get("dspy"), "settings", None)
+    if settings_of_dspy is not None and (settings_of_dspy.lm or settings_of_dspy.adapter):
+        settings_of_dspy.configure(lm=None, adapter=None)
+
+
+@pytest.fixture(autouse=True)
 def _new_addresses() -> None:
     """A server at a port that an earlier test's had is one that nobody has heard of."""
     if (limits := sys.modules.get("folkmoot.pipelines.lms.limits")) is not None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
-from jinja2 import Environment
+from jinja2 import Environment, Template
 
 from ...modules.reading.answers import same_answer
 
@@ -51,6 +52,10 @@ def dialogues_page(rows: Sequence[Mapping[str, Any]], title: str, total: int) ->
 
     A worker's turn shows its steps, a supervisor's its decision and suggestion.
     """
-    template = (files(__package__) / "templates" / "dialogues.html.j2").read_text(encoding="utf-8")
-    page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(template)
-    return page.render(rows=rows, title=title, total=total, longest=LONGEST_TEXT)
+    return _template().render(rows=rows, title=title, total=total, longest=LONGEST_TEXT)
+
+
+@cache
+def _template() -> Template:
+    text = (files(__package__) / "templates" / "dialogues.html.j2").read_text(encoding="utf-8")
+    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)

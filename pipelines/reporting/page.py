@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from ...modules.base.calls import tokens_of
@@ -209,29 +209,25 @@ def page_of(
 ) -> str:
     """The whole page: no script, no request to anywhere, every text from outside cleaned and escaped."""
     everything = [run for shown_runs in runs for run in shown_runs]
-    return (
-        _environment()
-        .from_string((files(__package__) / "templates" / "report.html.j2").read_text(encoding="utf-8"))
-        .render(
-            headline=headline,
-            groups=list(zip(groups, runs, strict=True)),
-            price_plot=price_plot,
-            price_axis=price_axis,
-            runs=everything,
-            counted=counted,
-            calls_used=calls_used,
-            inf=math.inf,
-            scored=lambda metric: "is right on" if metric == ACCURACY else f"has {metric}",
-            titles={"accuracy": "right", "em": "exact match", "f1": "F1"},
-            judge_words=judge_words,
-            folders=[(folder, list(_leaves(scrubbed(folder.content)))) for folder in folders],
-            settings=_settings(everything),
-            notes=[scrubbed(note) for note in notes],
-            most_leaves=MOST_LEAVES,
-            case_names=CASES,
-            made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            version=version("folkmoot"),
-        )
+    return _template().render(
+        headline=headline,
+        groups=list(zip(groups, runs, strict=True)),
+        price_plot=price_plot,
+        price_axis=price_axis,
+        runs=everything,
+        counted=counted,
+        calls_used=calls_used,
+        inf=math.inf,
+        scored=lambda metric: "is right on" if metric == ACCURACY else f"has {metric}",
+        titles={"accuracy": "right", "em": "exact match", "f1": "F1"},
+        judge_words=judge_words,
+        folders=[(folder, list(_leaves(scrubbed(folder.content)))) for folder in folders],
+        settings=_settings(everything),
+        notes=[scrubbed(note) for note in notes],
+        most_leaves=MOST_LEAVES,
+        case_names=CASES,
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        version=version("folkmoot"),
     )
 
 
@@ -279,7 +275,8 @@ def _seconds(value: float | None) -> str:
     return f"{value:.2g} s" if value < 10 else f"{value:,.0f} s"
 
 
-def _environment() -> Environment:
+@cache
+def _template() -> Template:
     environment = Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_cleaned
     )
@@ -297,7 +294,8 @@ def _environment() -> Environment:
             *(100 * end for end in wilson(rate["count"], rate["chances"]))
         ),
     }
-    return environment
+    text = (files(__package__) / "templates" / "report.html.j2").read_text(encoding="utf-8")
+    return environment.from_string(text)
 
 
 def _interval(score: Mapping[str, float]) -> str:

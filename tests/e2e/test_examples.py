@@ -74,8 +74,9 @@ def test_tune(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
     assert "default" in page
 
 
+@pytest.mark.nightly
 def test_train_selector(how: str, tmp_path: Path) -> None:
-    trials = 1 if how == "alone" else 0  # by day other tests tune networks
+    trials = 1 if how == "alone" else 0
     done = run(how, "train_selector.py", "--questions", 120, "--trials", trials)
     assert done.returncode == 0, done.stderr
     said = done.stdout

@@ -84,7 +84,7 @@ DAILY = ("run.json",)
     "name", [name if name in DAILY else pytest.param(name, marks=pytest.mark.nightly) for name in FILES]
 )
 def test_a_comparison_refuses_doctored_runs_in_a_sentence(home: Path, name: str) -> None:
-    check_said(home, name, 7, ("compare", "doctored", "two"))
+    check_said(home, name, 21, ("compare", "doctored", "two"))
 
 
 @pytest.mark.nightly

@@ -168,6 +168,7 @@ def test_nothing_to_report_gives_counts_and_no_rates() -> None:
     assert deliberation_report([error_row()]) == {"questions": 0, "errors": 1, "accuracy": 0.0}
 
 
+@pytest.mark.nightly
 def test_the_rows_are_read_once_and_not_kept() -> None:
     def many(n: int) -> Iterator[dict[str, Any]]:
         for _ in range(n):

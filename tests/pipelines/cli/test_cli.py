@@ -179,6 +179,7 @@ def test_evaluate_writes_rows_and_summary(scripted: ScriptedServer, ten: Path, t
         assert told in result.stderr
 
 
+@pytest.mark.nightly
 def test_json_is_all_that_a_child_prints_on_standard_output(scripted: ScriptedServer, ten: Path) -> None:
     command = child("evaluate", "single:simple", "--data", ten, *lm(scripted), "--no-track", "--json")
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -496,10 +496,6 @@ def killed_and_resumed(folder: Path, server: ScriptedServer, deaths: Sequence[in
     assert len(server.bodies) <= resumed.report["paid"]["calls"] <= len(server.bodies) + 8 * killed
 
 
-def test_killed_it_goes_on_where_it_was(tmp_path: Path, scripted: ScriptedServer) -> None:
-    killed_and_resumed(tmp_path, scripted, [50])
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_many_times(tmp_path: Path, scripted: ScriptedServer, seed: int) -> None:

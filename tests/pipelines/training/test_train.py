@@ -418,6 +418,7 @@ def test_a_training_is_one_run_in_mlflow_with_figures_plots_and_network(
     assert network >= {"network/network.json", "network/tensors.safetensors"}
 
 
+@pytest.mark.nightly
 def test_the_model_of_a_replay_answers(
     tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -457,6 +458,7 @@ def test_settings_that_a_folder_began_with_stay_its_own(tables: tuple[Path, Path
     assert settings_in(tmp_path / "net", {"x": object()}, "paper") is None
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("words", "said"),
     [

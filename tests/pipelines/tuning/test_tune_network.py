@@ -346,6 +346,7 @@ def test_halves_are_apart_and_the_same_for_all(tmp_path: Path) -> None:
     assert len(halves(questions(0, 21))[1]) == 11
 
 
+@pytest.mark.nightly
 def test_the_declared_space_holds_the_paper_and_all_of_it_can_be_built() -> None:
     space = space_of({"program": "network", "embedding": MODEL})
     setting, program = space.default()
