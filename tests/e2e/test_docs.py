@@ -23,6 +23,7 @@ from children import code as run_code
 from children import run as run_child
 from cli_helpers import folkmoot as command
 from cli_helpers import isolate
+from embedded_weights import skip_without_weights
 from stores import new_store
 
 import folkmoot
@@ -152,8 +153,8 @@ def test_python_snippets_run_in_a_process_of_their_own(page: str, code: str, tmp
 def test_commands_run_in_processes_of_their_own(
     page: str, lines: list[str], folder: Path, scripted: Any
 ) -> None:
+    skip_without_weights(" ".join(lines))
     env = {**os.environ, "OPENAI_BASE_URL": scripted.url, "OPENAI_API_KEY": "none"}
-    env["FOLKMOOT_CACHE"] = str(folder / "cache")
     env.pop("MLFLOW_TRACKING_URI", None)
     for line in lines:
         done = subprocess.run(
@@ -162,7 +163,7 @@ def test_commands_run_in_processes_of_their_own(
             env=env,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=1200 if "qwen" in line else 300,
         )
         assert done.returncode == 0, f"{page}: {line}\n{done.stderr}"
 

@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 
 import dspy
 import pytest
+from embedded_weights import skip_without_weights
 
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
-from folkmoot.pipelines.base.settings import settings
 from folkmoot.pipelines.lms.embedded import EmbeddedServer
 from folkmoot.pipelines.lms.grammar import reply_grammar
-from folkmoot.pipelines.lms.weights import KNOWN, weights_of
+from folkmoot.pipelines.lms.weights import weights_of
 
 QUESTION = "Question: Where does a cat like to lie?\nAnswer:"
 ENDLESS = {"max_tokens": 5000, "ignore_eos": True}
@@ -266,9 +266,7 @@ def test_a_cache_that_cannot_hold_the_weights_is_said(cache: Path, tmp_path: Pat
 @pytest.mark.nightly
 @pytest.mark.local_lm
 def test_a_chat_model_and_a_base_model_sit_in_one_program(cache: Path) -> None:
-    small = KNOWN["qwen2.5-coder-0.5b"]
-    if not small.installed and not (settings().cache / "weights" / small.file).exists():
-        pytest.skip("the extra `qwen` is not installed")
+    skip_without_weights("local/qwen2.5-coder-0.5b")
     program = fm.Deliberation(["intuitive", "reasoner"], "judge", max_rounds=1)
     chat = fm.lm("local/qwen2.5-coder-0.5b", context=2048)
     program.assign({"reasoner": chat, "judge": chat})
