@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# The package is the repository's root, so mypy and pyright are shown it under its own name.
 MYPY_ROOT := $(VENV)/mypy-root
 
 # Else each process that the tests start would compile anew all that it imports.
@@ -9,25 +11,26 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-nightly test-slow test-ray test-qwen lint types bench bench-fast api site samples clean
 
-$(VENV)/.installed-local: pyproject.toml
+$(VENV)/.installed-local: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[local]'
+	$(INSTALL) --editable '.[local]'
 	touch $@
 
-$(VENV)/.installed-test: pyproject.toml
+$(VENV)/.installed-test: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[local,test]'
+	$(INSTALL) --editable '.[local,test]'
+	mkdir -p $(MYPY_ROOT) && ln -sfn "$(CURDIR)" $(MYPY_ROOT)/folkmoot
 	touch $@ $(VENV)/.installed-local
 
 # inspect_ai needs a newer openai than litellm takes.
 $(VENV)/.installed-bench: $(VENV)/.installed-test
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(INSTALL) --editable '.[bench]'
 	$(PYTHON) -m venv $(VENV)/bench-inspect
 	$(VENV)/bench-inspect/bin/pip install --quiet --disable-pip-version-check inspect-ai 'openai>=3.4'
 	touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed-test
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(INSTALL) --editable '.[docs]'
 	touch $@
 
 demo: $(VENV)/.installed-local
@@ -43,7 +46,7 @@ test-nightly: $(VENV)/.installed-test
 test-slow: test-nightly
 
 test-ray: $(VENV)/.installed-test
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[ray]'
+	$(INSTALL) --editable '.[ray]'
 	$(BIN)/python -m pytest tests/pipelines/evaluation/test_ray.py
 
 # The capable embedded LMs, 1.6 GB.
@@ -55,9 +58,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-# The package is the repository's root, so mypy is shown it under its own name.
 types: $(VENV)/.installed-test
-	mkdir -p $(MYPY_ROOT) && ln -sfn "$(CURDIR)" $(MYPY_ROOT)/folkmoot
 	MYPYPATH=$(MYPY_ROOT) $(BIN)/mypy --strict -p folkmoot
 	MYPYPATH=$(MYPY_ROOT) $(BIN)/mypy $(foreach folder,benchmarks docs examples tools,$(MYPY_ROOT)/folkmoot/$(folder)/*.py)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ._moved import install as _install_moved
 
 if TYPE_CHECKING:
+    __version__: str
     from .modules.agents.profile import Profile as Profile
     from .modules.base.errors import UserError as UserError
     from .modules.environment import CorpusEnvironment as CorpusEnvironment
@@ -116,12 +117,18 @@ _install_moved()
 __all__ = sorted(_WHERE)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_WHERE[name], __name__), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # which then sees misspelt names
+
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("folkmoot")
+        if name not in _WHERE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_WHERE[name], __name__), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
