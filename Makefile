@@ -64,6 +64,7 @@ types: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/waits.py
 	$(BIN)/python benchmarks/policy.py
 
 bench-fast: $(VENV)/.installed-test

@@ -10,18 +10,18 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import bm25s
 import numpy as np
-from bm25s.stopwords import STOPWORDS_EN
 
 from ..base.errors import UserError
 from ..base.fence import one_line
 from ..base.files import locked, write_whole
 
-KIND = f"1, bm25s {bm25s.__version__}"
+KIND = f"1, bm25s {version('bm25s')}"
 """The kind of index written here; others are built anew.
 
 The number goes up when the files or the terms below change. Another version of the library may score or store
@@ -32,7 +32,6 @@ MOST_WORDS = 200_000
 ALIKE = 0.75
 META = "meta.json"
 _ARRAYS = ("title_keys", "title_documents", "base_keys", "base_documents", "spans")
-_STOP = frozenset(STOPWORDS_EN)
 _WORD = re.compile(r"[^\W_]+")
 _ACCENT = re.compile("[\u0300-\u036f]+")
 _PARENTHETICAL = re.compile(r"\s*\([^()]*\)$")
@@ -53,7 +52,15 @@ def terms(text: str) -> list[str]:
     text = text.lower()
     if not text.isascii():
         text = _ACCENT.sub("", unicodedata.normalize("NFKD", text))
-    return [_singular(word) for word in _WORD.findall(text) if word not in _STOP]
+    stop = _stop_words()
+    return [_singular(word) for word in _WORD.findall(text) if word not in stop]
+
+
+@cache
+def _stop_words() -> frozenset[str]:
+    from bm25s.stopwords import STOPWORDS_EN  # brings half of SciPy
+
+    return frozenset(STOPWORDS_EN)
 
 
 def _singular(word: str) -> str:
@@ -202,6 +209,8 @@ def build(documents: Iterable[Document], where: str) -> CorpusIndex:
         rows.append(array("i", [vocabulary.setdefault(word, len(vocabulary)) for word in words]))
     if not rows:
         raise UserError(f"{where}: the corpus has no documents; give it at least one.")
+    import bm25s
+
     bm25 = bm25s.BM25(method="lucene", k1=1.5, b=0.75, backend="numpy")
     bm25.index((rows, vocabulary), show_progress=False)
     title_keys, title_documents = _sorted(titles, np.arange(len(rows)))
@@ -350,6 +359,8 @@ def save_index(index: CorpusIndex, folder: Path, about: dict[str, Any]) -> None:
 
 def load_index(folder: Path) -> CorpusIndex | None:
     """The index kept in `folder`, its arrays mapped; None if missing, damaged or of another kind."""
+    import bm25s
+
     try:
         meta = json.loads((folder / META).read_bytes())
         if meta["kind"] != KIND:

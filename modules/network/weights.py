@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
 from ..reading import voting
 
@@ -192,6 +191,8 @@ def _fit(answers: Answers, correct: Right, features: Numbers, penalty: Numbers) 
         by_vote[groups.voted] = (share - right_share)[groups.of_vote]
         value = (total - right_total).sum() + 0.5 * (away**2).sum()
         return float(value), (by_vote.T @ given / scale + away).ravel()
+
+    from scipy.optimize import minimize  # takes half a second
 
     found = minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options={"maxiter": 1000})
     best: Numbers = start + found.x.reshape(start.shape) / scale

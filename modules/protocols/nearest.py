@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import bm25s
 import dspy
 import numpy as np
 
@@ -16,6 +15,9 @@ from ..base.errors import UserError, checked_whole
 from ..reading.row import ResultRow
 from .declaration import Protocol
 from .program import Program, SeatTurns
+
+if TYPE_CHECKING:
+    import bm25s
 
 _WORD = re.compile(r"\w+")
 
@@ -81,6 +83,8 @@ class _Pool(tuple[Shown, ...]):
 
     @cached_property
     def _index(self) -> tuple[bm25s.BM25, dict[str, int]]:
+        import bm25s  # brings half of SciPy
+
         numbers: dict[str, int] = {}
         rows = [[numbers.setdefault(word, len(numbers)) for word in _words(one.question)] for one in self]
         index = bm25s.BM25(method="lucene", k1=1.5, b=0.75, backend="numpy")

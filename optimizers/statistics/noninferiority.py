@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from .statistics import Interval
+from .statistics import Interval, root
 
 CONFIDENCE = 0.95
 POWER = 0.8
@@ -135,4 +134,4 @@ def _lower(gained: int, lost: int, n: int, z: float) -> float:
         q = (math.sqrt(max(0.0, b * b + 8 * n * lost * d * (1 - d))) - b) / (4 * n)
         return gained - lost - n * d - z * math.sqrt(max(0.0, n * (2 * q + d * (1 - d))))
 
-    return float(brentq(beyond, -1.0, found - _NEAR))
+    return root(beyond, -1.0, found - _NEAR)

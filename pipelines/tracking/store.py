@@ -6,11 +6,13 @@ import logging
 import os
 import socket
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.request import pathname2url
 
 from ...modules.base.files import locked
 from .values import scrubbed
@@ -59,6 +61,11 @@ def store_uri() -> str:
     """Where tracking writes: MLFLOW_TRACKING_URI, else MLflow's default in this folder."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    if "mlflow" not in sys.modules:  # which takes seconds to import, and would say the same
+        if named := os.environ.get("MLFLOW_TRACKING_URI"):
+            return named
+        if not any(path.name.isdigit() for path in Path(ARTIFACTS).glob("*")):  # its files of before
+            return f"sqlite:///{pathname2url(str(Path('mlflow.db').absolute()))}"
     from mlflow import get_tracking_uri
 
     return str(get_tracking_uri())
@@ -113,9 +120,7 @@ class _Mute(logging.Filter):
 
 def _url(uri: str) -> URL | None:
     """The parts of a database's address; None for a server or a folder."""
-    from mlflow.store.db.db_types import DATABASE_ENGINES
-
-    if uri.partition("://")[0].partition("+")[0] not in DATABASE_ENGINES:
+    if uri.partition("://")[0].partition("+")[0] not in ("sqlite", *_PORTS):
         return None
     from sqlalchemy import make_url
 

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import socket
+import sys
 import threading
 import time
 import warnings
@@ -35,6 +36,7 @@ from folkmoot.pipelines.plots.protocols import Drawing, plot_of
 from folkmoot.pipelines.runs.progress import Progress
 from folkmoot.pipelines.runs.summary import Summary, summarise
 from folkmoot.pipelines.tracking import mlflow_sink as tracking
+from folkmoot.pipelines.tracking.store import store_uri
 from folkmoot.pipelines.tracking.tracker import start_tracking
 from folkmoot.pipelines.tracking.uploads import Tracker, Upload
 from folkmoot.pipelines.tracking.values import experiment_name, params_of, run_name, scrubbed, valid_name
@@ -646,3 +648,26 @@ def test_a_text_too_long_for_a_page_says_how_much_is_missing() -> None:
 def test_a_report_without_dialogues_has_no_plot(tmp_path: Path) -> None:
     assert not deliberation_plot(deliberation_report([error_row()]), tmp_path / "plot.png")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("uri", [None, "http://127.0.0.1:1", "sqlite:///a%20b.db", "old"])
+def test_the_store_is_the_one_that_mlflow_would_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str | None
+) -> None:
+    """MLflow 3.17 takes the environment's, else the files of before, else `mlflow.db`."""
+    from mlflow import get_tracking_uri
+
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    if uri == "old":
+        (folder / "mlruns" / "0").mkdir(parents=True)
+        (folder / "mlruns" / "0" / "meta.yaml").touch()
+    elif uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    wanted = get_tracking_uri()
+    with monkeypatch.context() as patch:
+        if uri != "old":  # MLflow itself is asked then
+            patch.delitem(sys.modules, "mlflow")
+        assert store_uri() == wanted
