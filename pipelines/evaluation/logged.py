@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...modules.base.calls import numbers_of, tokens_of
+from ...modules.base.fence import one_line
 from ..base.wording import calls_used
 from ..plots.dialogues import dialogues_page, most_informative
 from ..plots.protocols import plot_of
@@ -15,7 +16,7 @@ from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import score_words
 from ..tracking.uploads import END, Content, TableUpload, Tracker, Upload, Uploads
-from ..tracking.values import leaves, rounded, run_name, scrubbed, with_ends
+from ..tracking.values import LONGEST_NAME, leaves, rounded, run_name, scrubbed, with_ends
 
 if TYPE_CHECKING:
     from ..runs.progress import Progress
@@ -44,6 +45,7 @@ def evaluation_uploads(summary: Summary, folder: Path, tracker: Tracker) -> Uplo
             metrics=rounded(evaluation_metrics(summary)),
             step=summary.counts["rows"],
             note=evaluation_note(summary),
+            name=name_at_the_end(summary),
         ),
         "tables and dialogues": lambda: _tables(summary, folder, tracker),
         END: None,
@@ -97,15 +99,30 @@ def evaluation_metrics(summary: Summary) -> dict[str, float]:
     return found
 
 
+def name_at_the_end(summary: Summary) -> str | None:
+    """Such as `single cot · gpt-4o-mini · 62.0% right, 52.1% to 70.9% · $0.0113`; None if it was named."""
+    if summary.run["settings"].get("run_name"):
+        return None
+    lms = dict.fromkeys(str(lm.get("name")).rpartition("/")[2] for lm in summary.run["lms"].values())
+    said, interval = score_words(summary.metric, summary.main)
+    figures = f"{said}, {interval} · {_money(summary)}"
+    who = one_line(" · ".join([run_name(summary.run), *([", ".join(lms)] if lms else [])]))
+    return f"{who[: LONGEST_NAME - len(figures) - 3]} · {one_line(figures)}"
+
+
+def _money(summary: Summary) -> str:
+    cost = summary.usage["cost_usd"]
+    return "unknown cost" if cost is None else f"${cost:,.4f}"
+
+
 def evaluation_note(summary: Summary) -> str:
     """The run's description, in Markdown."""
     counts, usage = summary.counts, summary.usage
     tokens, cut_off = tokens_of(usage), counts.get("truncated", 0)
-    cost = "unknown cost" if usage["cost_usd"] is None else f"${usage['cost_usd']:,.4f}"
     said, interval = score_words(summary.metric, summary.main)
     return (
         f"**{said}** (95% interval {interval}) on {counts['rows']:,} of {counts['questions']:,} questions; "
         f"{counts['errors']:,} failed, {counts['unreadable']:,} unreadable, {cut_off:,} cut off. "
         f"{calls_used(usage['calls'])}, {usage['cached_calls']:,} of them from record; "
-        f"{'unknown' if tokens is None else f'{tokens:,}'} tokens; {cost}."
+        f"{'unknown' if tokens is None else f'{tokens:,}'} tokens; {_money(summary)}."
     )

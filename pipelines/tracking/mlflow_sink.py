@@ -331,6 +331,8 @@ class MlflowTracker(Tracker):
             new = [(step, figures) for step, figures in upload.curve if step > self._sent_to]
             points += [point for step, figures in new for point in _metrics(figures, step)]
         _batch(client, run_id, points, upload.params, tags)
+        if upload.name is not None:
+            client.update_run(run_id, name=upload.name)
         self._sent_to = upload.curve[-1][0] if upload.curve else self._sent_to
         _log_files(client, run_id, upload.files)
         self._log_children(client, run_id, upload.children)

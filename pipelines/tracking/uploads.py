@@ -53,6 +53,7 @@ class Upload:
     Args:
         metrics: figures as they stand after `step` (questions, rows).
         curve: figures by step, in order; those that an earlier upload held are not logged again.
+        name: what the run is called from now on; None leaves the name that it has.
         note: the run's description, in Markdown.
         files: contents by name, which may begin with a folder's.
         children: those made by an earlier upload are not made again.
@@ -66,6 +67,7 @@ class Upload:
     note: str | None = None
     files: Mapping[str, Content] = field(default_factory=dict)
     children: Sequence[Child] = ()
+    name: str | None = None
 
 
 Uploads = Mapping[str, Callable[[], Upload] | None]

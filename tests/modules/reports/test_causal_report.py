@@ -294,7 +294,7 @@ def test_a_tracked_run_has_its_plot_and_name(
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     (experiment,) = [found for found in client.search_experiments() if found.name != "Default"]
     (run,) = client.search_runs([experiment.experiment_id])
-    assert run.info.run_name == "causal R2E1 · without non_causal · one-shot"
+    assert run.info.run_name.startswith("causal R2E1 · without non_causal · one-shot · scripted · ")
     assert run.data.metrics["causal/evaluator/evaluations"] == 1
 
 

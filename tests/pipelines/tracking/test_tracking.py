@@ -179,7 +179,8 @@ def test_a_run_says_what_it_was_of_and_how_it_went(here: Path) -> None:
     (run,) = stored()
     assert run.info.run_id == run_id
     assert run.info.status == "FINISHED"
-    assert run.info.run_name == "deliberation intuitive, reasoner · judge"
+    said = "deliberation intuitive, reasoner · judge · small, large · 50.0% right, 15.0% to 85.0% · $1.0000"
+    assert run.info.run_name == said
 
     params, tags, metrics = run.data.params, run.data.tags, run.data.metrics
     assert params["program.roles"] == "intuitive, reasoner"
@@ -536,7 +537,8 @@ def test_an_evaluation_is_one_run_however_often_it_is_resumed(here: Path) -> Non
         found = evaluate(Echo(), questions, out=here / "out", settings={"data": "data/toy.jsonl"})
         assert found.accuracy == 0.5
     (run,) = stored()
-    assert run.info.run_name == "echo"
+    assert run.info.run_name.startswith("echo · ")
+    assert run.info.run_name.endswith("50.0% right, 18.8% to 81.2% · $0.0000")
     assert (run.info.status, run.data.metrics["rows"]) == ("FINISHED", 6)
     page = (artifacts(here, run.info.run_id) / "dialogues.html").read_text()
     assert "Which one?" in page
