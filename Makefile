@@ -9,7 +9,7 @@ MYPY_ROOT := $(VENV)/mypy-root
 # Else each process that the tests start would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-nightly test-slow test-ray test-qwen lint types bench bench-fast api site samples clean
+.PHONY: demo test test-nightly test-slow test-ray test-qwen lint types bench bench-fast api notebooks site samples clean
 
 $(VENV)/.installed-local: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -73,6 +73,9 @@ bench-fast: $(VENV)/.installed-test
 
 api: $(VENV)/.installed-test
 	$(BIN)/python docs/make_api.py
+
+notebooks: $(VENV)/.installed-test
+	$(BIN)/python docs/make_notebooks.py
 
 # The pages of docs/ as a site, in build/site.
 site: $(VENV)/.installed-docs

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import folkmoot
+
+ROOT = Path(folkmoot.__file__).parent
 
 CELLS = (
     """
@@ -79,3 +85,40 @@ def test_a_notebook_shows_progress_and_results(tmp_path: Path, monkeypatch: pyte
     for outputs in (one, two, pairs, pair, summary, broken, table):
         said = [output.get("text", "") for output in outputs if output.output_type in ("stream", "error")]
         assert not [text for text in said if "ipywidgets" not in text], outputs  # which tqdm would like
+
+
+@pytest.fixture
+def notebooks(monkeypatch: pytest.MonkeyPatch) -> Any:
+    pytest.importorskip("nbclient")
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    return importlib.import_module("make_notebooks")
+
+
+def test_the_notebooks_of_the_docs_are_their_sources_executed(notebooks: Any) -> None:
+    import nbformat
+
+    assert len(notebooks.SOURCES) == 2
+    for source in notebooks.SOURCES:
+        text = notebooks.target(source).read_text()
+        stored, made = nbformat.reads(text, as_version=4), notebooks.notebook(source)
+        assert [(cell.id, cell.source) for cell in stored.cells] == [
+            (cell.id, cell.source) for cell in made.cells
+        ], "run make notebooks"
+        code = [cell for cell in stored.cells if cell.cell_type == "code"]
+        assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+        assert sum(bool(cell.outputs) for cell in code) >= len(code) - 1
+        assert not re.findall(r"/(?:tmp|home|root|Users|work|usr|opt|var)/", text)
+
+
+@pytest.mark.nightly
+@pytest.mark.local_lm
+@pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason="the extra `local` is missing")
+@pytest.mark.parametrize("name", ["first_contest", "compile_and_tune"])
+def test_a_notebook_of_the_docs_runs(
+    name: str, notebooks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    made = notebooks.notebook(ROOT / f"docs/notebooks/{name}.py")
+    notebooks.execute(made)
+    assert not [one for cell in made.cells for one in cell.get("outputs", []) if one.output_type == "error"]
