@@ -1,0 +1,49 @@
+"""The page that `folkmoot ui` names: a shared view of MLflow's table of runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+from aiohttp import web
+
+from folkmoot.pipelines.testing.server import LoopbackServer
+from folkmoot.pipelines.tracking.ui_server import COLUMNS, VIEW_KEY, VIEW_TAG, newest_runs, shared_view
+
+
+def test_mlflows_page_knows_the_view() -> None:
+    scripts = Path(mlflow.__file__).parent / "server" / "js" / "build" / "static" / "js"
+    (page,) = scripts.glob("main.*.js")
+    text = page.read_text(encoding="utf-8", errors="replace")
+    missing = [name for name in (VIEW_TAG, VIEW_KEY, *shared_view()) if f'"{name}"' not in text]
+    assert not missing, f"MLflow {mlflow.__version__} has another shape of shared views: {missing}"
+
+
+@pytest.mark.parametrize("status", [200, 403])
+def test_the_ui_opens_on_scores_and_bill(status: int) -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def search(request: web.Request) -> web.Response:
+        return web.json_response({"experiments": [{"experiment_id": "7"}]})
+
+    async def tag(request: web.Request) -> web.Response:
+        sent.append(await request.json())
+        return web.json_response({}, status=status)
+
+    root = "/api/2.0/mlflow/experiments"
+    with LoopbackServer(
+        web.post(f"{root}/search", search), web.post(f"{root}/set-experiment-tag", tag)
+    ) as server:
+        address = f"http://127.0.0.1:{server.port}"
+        page = newest_runs(address)
+    assert page.removeprefix(address) == "/#/experiments/7/runs" + (
+        "?viewStateShareKey=folkmoot" if status == 200 else ""
+    )
+    (asked,) = sent
+    assert (asked["experiment_id"], asked["key"]) == ("7", "mlflow.sharedViewState.folkmoot")
+    columns = json.loads(asked["value"])["selectedColumns"]
+    assert columns == [f"metrics.`{name}`" for name in COLUMNS]
+    assert {"metrics.`accuracy_low`", "metrics.`cost_usd`", "metrics.`prompt_tokens`"} <= set(columns)
