@@ -5,17 +5,21 @@
 Every contest is a run folder `DIR/NAME` with its calls in `DIR/NAME.calls`, for `--lm replay/DIR/NAME.calls`.
 Started again it goes on where it was stopped: what is done is not asked again. `DIR/times.jsonl` has a line
 for each start: seconds, exit code, and the machine's load before and after. `--only PART` runs the contests
-whose names hold PART, `--list` shows the commands.
+whose names hold PART, `--list` shows the commands, `--pack TO` puts what is finished into archives under TO:
+rows, calls, and the questions, so that `folkmoot evaluate … --data NAME/questions.jsonl --lm replay/NAME`
+gives the same rows without a call.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import shlex
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +60,8 @@ CONTESTS: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
     ("hotpot-team", LARGE, "hotpotqa", "validation", 25, ("team:bold,cautious", *CORPUS)),
 )
 
+PACKED = ("run.json", "lms.json", "results.jsonl", "summary.json", "calls.jsonl", "incomplete.jsonl")
+
 
 def commands(folder: Path, threads: int, only: str) -> Iterator[tuple[str, list[str]]]:
     data = os.environ.get("FOLKMOOT_DATA", ".")
@@ -74,14 +80,36 @@ def commands(folder: Path, threads: int, only: str) -> Iterator[tuple[str, list[
             )
 
 
+def pack(run: Path, archive: Path) -> None:
+    """The finished run in `run` as an archive whose bytes depend on the files alone."""
+    rows = [json.loads(line) for line in (run / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    fields = {"id": "id", "question": "question", "choices": "choices", "answer": "gold"}
+    questions = [{name: row[field] for name, field in fields.items()} for row in rows]
+    files = {name: (run / name).read_bytes() for name in PACKED if (run / name).exists()}
+    files["questions.jsonl"] = "".join(json.dumps(one) + "\n" for one in questions).encode()
+    with tarfile.open(archive, "w:xz", preset=9) as tar:
+        for name, content in sorted(files.items()):
+            entry = tarfile.TarInfo(f"{run.name}/{name}")
+            entry.size, entry.mode = len(content), 0o644
+            tar.addfile(entry, io.BytesIO(content))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="", help="part of the names")
+    parser.add_argument(
+        "--pack", type=Path, metavar="TO", help="make archives of finished contests, run none"
+    )
     parser.add_argument("--list", action="store_true", help="show the commands")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
+    if options.pack:
+        options.pack.mkdir(parents=True, exist_ok=True)
+        for summary in sorted(options.folder.glob(f"*{options.only}*/summary.json")):
+            pack(summary.parent, options.pack / f"{summary.parent.name}.tar.xz")
+        return 0
     failed = 0
     for name, command in commands(options.folder, options.threads, options.only):
         print(time.strftime("%H:%M:%S"), name, "folkmoot", shlex.join(command), flush=True)

@@ -67,6 +67,10 @@ class TokenCounts(TypedDict):
     reasoning_tokens: int | None
 
 
+KEEPABLE = frozenset({"stop", "stop_sequence", "end_turn", "eos", "eos_token", "tool_calls"})
+"""How replies end that were neither cut off nor refused."""
+
+
 @dataclass(frozen=True)
 class Reply:
     """One chat completion: its text, why it ended, and the tokens as the endpoint counted them (or None).
@@ -87,6 +91,11 @@ class Reply:
     def truncated(self) -> bool:
         """Whether it was cut off at a token limit."""
         return self.finish_reason in CUT_OFF
+
+    @property
+    def complete(self) -> bool:
+        """Whether it was neither cut off nor refused nor empty, and so may be given again."""
+        return self.finish_reason in KEEPABLE and bool(self.text.strip())
 
     @property
     def tokens(self) -> TokenCounts:

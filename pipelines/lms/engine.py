@@ -39,9 +39,6 @@ GRACE_SECONDS = 5.0  # for calls that are under way when the time is over
 LONGEST_REPLY = 4096  # tokens that a lost call without a limit of its own is booked with
 DEADLINE_SECONDS = 600.0
 CALL_SECONDS = 120.0  # that one attempt may take
-KEEPABLE = frozenset(
-    {"stop", "stop_sequence", "end_turn", "eos", "eos_token", "tool_calls"}
-)  # other replies were cut off or refused
 
 _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("reasoning_effort", "verbosity", "service_tier"), (str,)),
@@ -475,7 +472,7 @@ class Engine:
             seat=asker.seat,
             question=asker.question,
             attempts=attempts,
-            kept=_complete(reply),
+            kept=reply.complete,
             finish_reason=reply.finish_reason,
         )
 
@@ -491,10 +488,8 @@ class Engine:
         return None
 
     def _keep(self, stores: Sequence[CallStore | CallCache], key: str, reply: Reply) -> None:
-        if not _complete(reply):
-            return
         for store in stores:
-            if not store.readonly:
+            if not store.readonly and (reply.complete or isinstance(store, CallStore)):
                 store.put(key, self.model, vars(reply))
 
     def _bill(self, reply: Reply) -> Usage:
@@ -562,11 +557,6 @@ def _seconds_left(grace: float = 0.0) -> list[float]:
     """What the time budgets leave, each with the grace added."""
     left = [account.seconds_left for account in ACCOUNTS.get()]
     return [seconds + grace for seconds in left if seconds is not None]
-
-
-def _complete(reply: Reply) -> bool:
-    """Whether a reply was neither cut off nor refused nor empty, and so may be given again."""
-    return reply.finish_reason in KEEPABLE and bool(reply.text.strip())
 
 
 def _openai_format(form: Mapping[str, Any]) -> dict[str, Any]:

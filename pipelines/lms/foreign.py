@@ -33,8 +33,8 @@ from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import in_thread
 from ..base.budget import ACCOUNTS, POLL_SECONDS, Account
 from .cache import ACTIVE_CACHE
-from .endpoint import tokens_in
-from .engine import KEEPABLE, Engine
+from .endpoint import KEEPABLE, tokens_in
+from .engine import Engine
 from .ledger import LEDGERS, Entry, Ledger, usage_of
 from .named import engine_of
 from .prices import Prices, price_per_token

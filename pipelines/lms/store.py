@@ -20,6 +20,7 @@ from ..base.journal import Journal, as_json, parsed, unwritten, write_json
 from .endpoint import Reply
 
 CALLS = "calls.jsonl"
+INCOMPLETE = "incomplete.jsonl"
 LMS = "lms.json"
 EARLIER_MAX_TOKENS = 1024
 """What earlier versions limited every LM's replies to unless told otherwise. Their folders still go on."""
@@ -31,13 +32,14 @@ class CallStore:
     """Calls by key in `DIR/calls.jsonl`, one JSON object a line, appended in one write each.
 
     Several processes may append to the same folder; a miss reads what others have added since. Only byte
-    positions are held in memory. Thread-safe.
+    positions are held in memory. Thread-safe. Replies that were cut off, refused or empty are in a file of
+    their own: a run that goes on asks for them anew, and a read-only store, which replays a run, gives them.
     """
 
-    def __init__(self, folder: Path, *, readonly: bool = False) -> None:
+    def __init__(self, folder: Path, *, readonly: bool = False, name: str = CALLS) -> None:
         self.folder = folder
         self.readonly = readonly
-        self._path = folder / CALLS
+        self._path = folder / name
         self._lock = threading.Lock()
         self._places: dict[bytes, tuple[int, int]] = {}
         self._read_to = 0
@@ -45,7 +47,7 @@ class CallStore:
         self._journal: Journal | None = None
         if self._path.is_symlink():
             raise UserError(f"{self._path} is a link to another place: name a folder with the file itself")
-        if readonly and not self._path.is_file():
+        if readonly and not any((folder / one).is_file() for one in (CALLS, INCOMPLETE)):
             raise UserError(
                 f"{folder} holds no recorded calls ({CALLS} is missing): name a folder written by --record"
             )
@@ -53,6 +55,7 @@ class CallStore:
             folder.mkdir(parents=True, exist_ok=True)
         self.older = self._path.is_file()
         """Whether it was there before, and may hold requests as an earlier version made them."""
+        self._rest = CallStore(folder, name=INCOMPLETE) if name == CALLS else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For another process, which opens the same folder."""
@@ -71,7 +74,7 @@ class CallStore:
                 self._scan()
             place = self._places.get(name)
             if place is None:
-                return None
+                return self._rest.get(key) if self.readonly and self._rest else None
             line = os.pread(self._descriptor(), place[1], place[0])
         reply: dict[str, Any] = json.loads(line)["reply"]
         return reply
@@ -87,6 +90,9 @@ class CallStore:
 
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
         """Append a reply, unless there is one for this key. Raises UserError when the disk takes no more."""
+        if self._rest is not None and not Reply(**reply).complete:
+            self._rest.put(key, model, reply)
+            return
         name = bytes.fromhex(key)
         with self._lock:
             try:
@@ -103,6 +109,8 @@ class CallStore:
                 self._read_to += length
 
     def close(self) -> None:
+        if self._rest is not None:
+            self._rest.close()
         with self._lock:
             if self._journal is not None:
                 self._journal.close()

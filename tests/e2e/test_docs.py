@@ -24,6 +24,7 @@ from children import run as run_child
 from cli_helpers import folkmoot as command
 from cli_helpers import isolate
 from embedded_weights import skip_without_weights
+from recorded import unpack
 from stores import new_store
 
 import folkmoot
@@ -108,6 +109,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "documents.jsonl").write_text(
         '{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n'
     )
+    unpack(tmp_path)
     return tmp_path
 
 

@@ -228,6 +228,12 @@ def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -
     assert evaluation_metrics(result.summary)["truncated"] == 5
     assert "5 cut off" in evaluation_note(result.summary)
     assert {entry["finish_reason"] for entry in read_ledger(tmp_path)} == {"length"}
+    asked = len(scripted.bodies)
+    again = fm.evaluate(
+        fm.SingleAgent("cot"), questions(5), lm=f"replay/{tmp_path}", out=tmp_path / "again", tracking=False
+    )
+    assert [(row["error"], row["truncated"]) for row in again.rows] == [(None, True)] * 5
+    assert len(scripted.bodies) == asked
 
 
 def test_by_default_an_lm_that_thinks_is_not_cut_off(scripted: Any) -> None:

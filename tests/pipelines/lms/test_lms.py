@@ -820,6 +820,9 @@ def test_cut_off_empty_and_refused_replies_are_never_kept(
     scripted.reply = lambda _: (200, {}, completion(content, finish_reason, **message))
     recorded(scripted, tmp_path / "r", 1)
     assert len(CallStore(tmp_path / "r")) == 0
+    asked = len(scripted.bodies)
+    recorded(scripted, tmp_path / "r", 1)
+    assert len(scripted.bodies) == 2 * asked
 
 
 def test_errors_are_never_kept(scripted: Any, tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""The recorded contests of embedded LMs, and the page on what they show; `…` stands for lines left out."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import folkmoot, isolate
+from recorded import ARCHIVES, unpack
+
+PAGE = Path(__file__).parents[2] / "docs" / "findings.md"
+SAME = ("id", "answer", "correct", "decided_by")
+SHOWN = re.findall(
+    r"^```console\n\$ folkmoot (.*?)\n```\n\n```text\n(.*?)^```", PAGE.read_text(), re.M | re.S
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    isolate(tmp_path, monkeypatch)
+    unpack(tmp_path)
+    return tmp_path
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+
+
+def test_they_are_small() -> None:
+    assert ARCHIVES
+    assert sum(one.stat().st_size for one in ARCHIVES) < 10e6
+
+
+@pytest.mark.parametrize("name", [archive.name.removesuffix(".tar.xz") for archive in ARCHIVES])
+def test_a_recorded_contest_is_replayed_without_a_call(name: str, folder: Path) -> None:
+    run = json.loads((folder / name / "run.json").read_text())["settings"]
+    sets = [word for one in run["sets"] for word in ("--set", one)]
+    data = ("--data", folder / name / "questions.jsonl", "--lm", f"replay/{name}")
+    done = folkmoot("evaluate", run["program_spec"], *sets, *data, "--no-track", "--yes", "--out", "again")
+    assert done.exit_code == 0, done.output
+    known, again = rows(folder / name), rows(folder / "again")
+    whole = [place for place, row in enumerate(known) if not row["truncated"]]
+    assert len(whole) >= len(known) - 1  # its record has no replies that were cut off: they are kept since
+    for place in whole:
+        assert [known[place][field] for field in SAME] == [again[place][field] for field in SAME]
+        assert again[place]["usage"]["cached_calls"] == again[place]["usage"]["calls"]
+    assert not json.loads((folder / "again" / "summary.json").read_text())["paid"]["calls"]
+
+
+def test_the_page_shows_something() -> None:
+    assert len(SHOWN) == PAGE.read_text().count("```console\n$ folkmoot ")
+
+
+@pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command for command, _ in SHOWN])
+def test_the_page_shows_what_its_commands_print(command: str, shown: str, folder: Path) -> None:
+    done = folkmoot(*command.split())
+    assert done.exit_code == 0, done.output
+    printed = iter([line.rstrip() for line in done.stdout.splitlines()])
+    missing = [line for line in shown.splitlines() if line != "…" and line not in printed]
+    assert not missing, done.stdout
