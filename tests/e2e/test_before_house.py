@@ -81,6 +81,15 @@ def answers(rows: Any) -> dict[str, Any]:
     return {row["id"]: row["answer"] for row in rows}
 
 
+def rounded(value: Any) -> Any:
+    """The value with its floats at twelve digits: limits that are found by search differ in the last ones."""
+    if isinstance(value, dict):
+        return {name: rounded(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [rounded(one) for one in value]
+    return float(f"{value:.12g}") if isinstance(value, float) else value
+
+
 def refused(act: Callable[[], Any], said: str) -> None:
     """Fail unless it raises a UserError that says so in one sentence."""
     with pytest.raises(fm.UserError, match=said) as problem:
@@ -108,8 +117,9 @@ def test_a_finished_run_stands_as_it_is(home: Any) -> None:
     before, rows = paid("finished"), lines("finished")
     run = evaluated("finished")
     assert answers(run.rows) == EXPECTED["evaluate"]["answers"]
-    assert run.summary.scores["accuracy"] == EXPECTED["evaluate"]["accuracy"]
-    assert printed(*RUN, "--out", "finished")["scores"]["accuracy"] == EXPECTED["evaluate"]["accuracy"]
+    assert rounded(run.summary.scores["accuracy"]) == rounded(EXPECTED["evaluate"]["accuracy"])
+    shown = printed(*RUN, "--out", "finished")["scores"]["accuracy"]
+    assert rounded(shown) == rounded(EXPECTED["evaluate"]["accuracy"])
     assert (paid("finished"), lines("finished")) == (before, rows)
 
 
@@ -127,7 +137,7 @@ def test_a_stopped_run_goes_on_and_asks_nothing_again(home: Any, served: Scripte
     assert answers(rows_of(Path("stopped"))) == known["answers"]
     assert len(served.bodies) == known["calls"] - known["stopped"]["calls"]
     summary = json.loads(Path("stopped/summary.json").read_text())
-    assert summary["scores"]["accuracy"] == known["accuracy"]
+    assert rounded(summary["scores"]["accuracy"]) == rounded(known["accuracy"])
     assert summary["paid"]["calls"] == known["calls"]
 
 
@@ -283,7 +293,7 @@ def test_a_finished_study_stands_as_it_is(home: Any) -> None:
     before, report = paid("finished"), json.loads(Path("finished/study.json").read_text())
     study = tuned("finished")
     check_study(study, EXPECTED["tune"]["finished"])
-    assert study.trials == report["table"]
+    assert rounded(study.trials) == rounded(report["table"])
     assert paid("finished") == before
     assert fm.load_program("finished/winner").describe() == study.best.describe()
     refused(lambda: tuned("finished", {**SPACE, "max_rounds": 2}), "another study|other")
@@ -297,7 +307,7 @@ def test_a_stopped_study_goes_on(home: Any, served: ScriptedServer) -> None:
     check_study(study, known)
     assert len(served.bodies) == known["calls"] - known["paid"]
     assert done
-    assert all(one in study.trials for one in done)
+    assert all(rounded(one) in rounded(study.trials) for one in done)
 
 
 def test_a_study_whose_workers_were_killed_goes_on(home: Any, served: ScriptedServer) -> None:
@@ -370,7 +380,7 @@ def test_a_distillation_stands_as_it_is(home: Any, scripted: ScriptedServer) -> 
     found = fm.distil("team", lm=lm(), margin=0.1, out="found", cache=False, tracking=False, concurrency=1)
     assert (found.keep, found.report["chosen"]) == (known["keep"], known["chosen"])
     for name in ("candidates", "programs", "parts", "sentences"):
-        assert found.report[name] == report[name], name
+        assert rounded(found.report[name]) == rounded(report[name]), name
     shown = printed("distil", "team", "--margin", 10, *LM, *STEADY, "--out", "found")
     assert shown["keep"] == known["keep"]
     assert paid(".") == before
