@@ -148,7 +148,7 @@ def match_budget(
             told(match)
         title = f"{SELF_CONSISTENCY} × {match.samples} for the budget of {run_name(described)}"
         title += f", on {name}" if name else ""
-        about = {**notes, "run_name": title, **(settings or {}), MATCH: asdict(match)}
+        about = {**notes, "run_name": None, "label": title, **(settings or {}), MATCH: asdict(match)}
         found.append(
             evaluate(
                 SingleAgent(SELF_CONSISTENCY, samples=match.samples),

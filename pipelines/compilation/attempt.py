@@ -183,7 +183,7 @@ class Work:
             state.evaluation = progress
             self.progress(state)
 
-        named = {"command": "compile", "run_name": f"{phase} {self.chosen.name}"}
+        named = {"command": "compile", "run_name": None, "label": f"{phase} {self.chosen.name}"}
         same = {key: self.about[key] for key in ("optimizer", "preset")}
         self._pay_from(account)
         with self._within():
@@ -282,7 +282,7 @@ class Work:
         row = candidate_row(self.candidates.selected(candidate) if complete else candidate, complete)
         self._lines.add(row)
         self._rows.append(row)
-        self.tracker.live(lambda: candidates_of(self._rows))
+        self.tracker.live(lambda: candidates_of(self._rows, self.about))
         self._show()
 
     def _show(self) -> None:
@@ -343,7 +343,7 @@ class Work:
         found = self.problem is None and result.selection["winner"] is not None
         status = "FINISHED" if self.stopped is None or found else "KILLED"
         uploads, model = (
-            compilation_uploads(result, self._rows),
+            compilation_uploads(result, self._rows, about),
             None if isinstance(program, Foreign) else ModelUpload(program, lm=self.lm),
         )
         self.tracker.end(uploads, status, self.folder, model)

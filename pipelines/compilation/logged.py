@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...modules.base.calls import numbers_of
 from ..runs.summary import score_words
 from ..tracking.uploads import STOPPED_TAG, Child, Upload, Uploads, existing
-from ..tracking.values import rounded, with_ends
+from ..tracking.values import begun_name, bill, ended_name, rounded, with_ends
 from .record import CANDIDATES, PROMPTS, prompts_page
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def compilation_run(about: Mapping[str, Any]) -> dict[str, Any]:
         "questions": about["questions"]["validation"] or about["questions"]["select"],
         "settings": {
             "command": "compile",
-            "run_name": f"compile {about['optimizer']} {about['preset']}",
+            "label": f"compile {about['optimizer']} {about['preset']}",
             **about["settings"],
             **{key: about[key] for key in ("optimizer", "preset", "seed", "train_fingerprint")},
             "prompt_lm": (about["prompt_lm"] or {}).get("name"),
@@ -36,20 +35,21 @@ def compilation_run(about: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def candidates_of(rows: Iterable[Mapping[str, Any]]) -> Upload:
+def candidates_of(rows: Iterable[Mapping[str, Any]], about: Mapping[str, Any]) -> Upload:
     """Each candidate as a run of its own, with its score on the selection questions and its prompts."""
-    return Upload(children=[_candidate(row) for row in rows])
+    return Upload(children=[_candidate(row, about) for row in rows])
 
 
-def _candidate(row: Mapping[str, Any]) -> Child:
+def _candidate(row: Mapping[str, Any], about: Mapping[str, Any]) -> Child:
     name = str(row["candidate"])
+    who = begun_name({**about, "settings": {"label": f"candidate {name}"}})
 
     def page(path: Path) -> None:
         text = prompts_page(f"candidate {name}", row["prompts"])
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
     return Child(
-        name=f"candidate {name} · {row['score']:.1%} on {row['questions']:,}",
+        name=f"{who} · {row['score']:.1%}, {row['low']:.1%} to {row['high']:.1%} on {row['questions']:,}",
         key=_KEY,
         holds=Upload(
             metrics=rounded({key: row[key] for key in ("score", "low", "high", "questions")}),
@@ -61,18 +61,33 @@ def _candidate(row: Mapping[str, Any]) -> Child:
     )
 
 
-def compilation_uploads(result: Compilation, rows: Iterable[Mapping[str, Any]]) -> Uploads:
-    """The parts of a finished compilation; `rows` are its candidates."""
+def compilation_uploads(
+    result: Compilation, rows: Iterable[Mapping[str, Any]], about: Mapping[str, Any]
+) -> Uploads:
+    """The parts of a finished compilation; `rows` are its candidates, `about` what `compile.json` says."""
     files = (PROMPTS, "prompts.json", "compile.json", CANDIDATES, "program")
     return {
-        "candidates": lambda: candidates_of(rows),
+        "candidates": lambda: candidates_of(rows, about),
         "scores": lambda: Upload(
             metrics=rounded(compilation_metrics(result)),
             note=compilation_note(result),
+            name=_name(result, about),
             tags={"folkmoot.winner": result.winner, STOPPED_TAG: result.stopped or "no"},
         ),
         "prompts": lambda: Upload(files=existing(result.folder, files)),
     }
+
+
+def _name(result: Compilation, about: Mapping[str, Any]) -> str | None:
+    """By the score on questions that the optimizer did not see, else by that which it was chosen for."""
+    if result.after is not None:
+        name = next(iter(result.after["scores"]))
+        said, interval = score_words(name, result.after["scores"][name])
+    elif (chosen := result.selection["winner"]) is not None:
+        said, interval = score_words("selection", chosen)
+    else:
+        return None
+    return ended_name(compilation_run(about), said, interval, result.paid)
 
 
 def compilation_note(result: Compilation) -> str:
@@ -93,7 +108,7 @@ def compilation_note(result: Compilation) -> str:
 
 
 def compilation_metrics(result: Compilation) -> dict[str, float]:
-    """Selection scores, held-out scores and their difference, with their interval's ends, and the bill."""
+    """Held-out scores and their difference with their interval's ends, selection scores, and the bill."""
     found: dict[str, float] = {}
     for phase, summary in (("before", result.before), ("after", result.after)):
         for name, score in (summary["scores"] if summary is not None else {}).items():
@@ -106,7 +121,6 @@ def compilation_metrics(result: Compilation) -> dict[str, float]:
             found |= with_ends("difference_f1", {**pair["f1"], "value": pair["f1"]["difference"]})
     for program, chosen in (("given", result.selection["given"]), ("winner", result.selection["winner"])):
         if chosen is not None:
-            found |= with_ends(f"selection_{program}", chosen)
+            found[f"selection_{program}"] = chosen["value"]
     found |= {name: getattr(result, name) for name in ("candidates", "calls_made", "calls_saved")}
-    found |= {f"paid_{name}": value for name, value in numbers_of(result.paid).items()}
-    return found
+    return found | bill(result.paid)

@@ -268,7 +268,7 @@ def carry_out(
         same = {"command": DISTIL, **{key: value for key, value in kept.items() if value is not None}}
 
         def run(one: Candidate, part: str, questions: Sequence[Question]) -> Evaluation:
-            named = {"run_name": f"{one.name} · {part}", "part": part, "demos": one.demos}
+            named = {"label": f"{one.name} · {part}", "part": part, "demos": one.demos}
             found = evaluate(
                 one.program,
                 questions,

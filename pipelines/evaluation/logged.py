@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...modules.base.calls import numbers_of, tokens_of
+from ...modules.base.calls import tokens_of
 from ...modules.base.fence import one_line
 from ..base.wording import calls_used
 from ..plots.dialogues import dialogues_page, most_informative
@@ -16,7 +16,7 @@ from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import score_words
 from ..tracking.uploads import END, Content, TableUpload, Tracker, Upload, Uploads
-from ..tracking.values import LONGEST_NAME, leaves, rounded, run_name, scrubbed, with_ends
+from ..tracking.values import bill, cost_words, ended_name, rounded, run_name, scrubbed, with_ends
 
 if TYPE_CHECKING:
     from ..runs.progress import Progress
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 TABLE = "rows.json"
 TABLE_ROWS = 2_000
+FIGURES = "figures.json"
 _COUNTS = ("rows", "errors", "unreadable", "truncated")
+ENDS = ("value", "low", "high", "n")
 COLUMNS = ["id", "question", "answer", "gold", "correct", "decided_by", "rounds", "calls", "seconds", "error"]
 
 
@@ -45,7 +47,7 @@ def evaluation_uploads(summary: Summary, folder: Path, tracker: Tracker) -> Uplo
             metrics=rounded(evaluation_metrics(summary)),
             step=summary.counts["rows"],
             note=evaluation_note(summary),
-            name=name_at_the_end(summary),
+            name=ended_name(summary.run, *score_words(summary.metric, summary.main), summary.usage),
         ),
         "tables and dialogues": lambda: _tables(summary, folder, tracker),
         END: None,
@@ -61,6 +63,7 @@ def _tables(summary: Summary, folder: Path, tracker: Tracker) -> Upload:
         MANIFEST: {**run, "mlflow_run_id": tracker.run_id},
         "summary.json": summary.to_dict(),
         TABLE: TableUpload(COLUMNS, table),
+        FIGURES: figures_table(summary),
     }
     if best and summary.default_metric:  # its marks are those of accuracy
         files["dialogues.html"] = dialogues_page(best, run_name(scrubbed(run)), total)
@@ -81,48 +84,48 @@ def _tabled(rows: Iterable[Mapping[str, Any]], table: list[list[Any]]) -> Iterat
 
 
 def evaluation_metrics(summary: Summary) -> dict[str, float]:
-    """Scores with their interval's ends, counts, usage, seconds, groups, the protocol's report, forensics."""
+    """What runs are compared by: scores with their interval's ends, counts, the bill, seconds."""
     found: dict[str, float] = {}
     for name, score in summary.scores.items():
         found |= with_ends(name, score)
-    found |= {name: summary.counts.get(name, 0) for name in _COUNTS}
-    found |= numbers_of(summary.usage)
-    found |= {f"seconds_{name}": summary.seconds[name] for name in ("p50", "p90") if name in summary.seconds}
-    for group, values in summary.groups.items():
-        for value, score in values.items():
-            found[f"by_{group}/{value.replace('/', '_')}"] = score["value"]
-    for name, tree in ((summary.run["program"]["program"], summary.report), ("forensics", summary.forensics)):
-        for path, number in leaves(tree):
-            if isinstance(number, int | float):
-                parts = [str(part).replace("/", "_") for part in path]
-                found["/".join([name, *parts])] = number
-    return found
+    found |= {name: summary.counts.get(name, 0) for name in _COUNTS} | bill(summary.usage)
+    return found | {f"seconds_{name}": summary.seconds[name] for name in ("p50", "p90") if summary.seconds}
 
 
-def name_at_the_end(summary: Summary) -> str | None:
-    """Such as `single cot · gpt-4o-mini · 62.0% right, 52.1% to 70.9% · $0.0113`; None if it was named."""
-    if summary.run["settings"].get("run_name"):
-        return None
-    lms = dict.fromkeys(str(lm.get("name")).rpartition("/")[2] for lm in summary.run["lms"].values())
-    said, interval = score_words(summary.metric, summary.main)
-    figures = f"{said}, {interval} · {_money(summary)}"
-    who = one_line(" · ".join([run_name(summary.run), *([", ".join(lms)] if lms else [])]))
-    return f"{who[: LONGEST_NAME - len(figures) - 3]} · {one_line(figures)}"
+def figures_table(summary: Summary) -> TableUpload:
+    """Every other figure: groups, the protocol's report, forensics, and what is rare in a bill."""
+    tree = {
+        **{f"by_{group}": values for group, values in summary.groups.items()},
+        str(summary.run["program"]["program"]): summary.report,
+        "forensics": summary.forensics,
+        "usage": dict(summary.usage),
+        "seconds": summary.seconds,
+    }
+    return TableUpload(("figure", *ENDS), list(_figures(tree, ())))
 
 
-def _money(summary: Summary) -> str:
-    cost = summary.usage["cost_usd"]
-    return "unknown cost" if cost is None else f"${cost:,.4f}"
+def _figures(tree: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[list[Any]]:
+    """A line for each number, and one for each score with what is known of its interval."""
+    for name, value in tree.items():
+        here = (*path, str(name))
+        if not isinstance(value, Mapping):
+            value = {"value": value}
+        elif "value" not in value:
+            yield from _figures(value, here)
+            continue
+        if isinstance(value["value"], int | float):
+            yield ["/".join(here), *(value.get(end) for end in ENDS)]
 
 
 def evaluation_note(summary: Summary) -> str:
-    """The run's description, in Markdown."""
+    """The run's description, in Markdown: what came out, what it took, and why it has stopped."""
     counts, usage = summary.counts, summary.usage
     tokens, cut_off = tokens_of(usage), counts.get("truncated", 0)
     said, interval = score_words(summary.metric, summary.main)
+    stopped = f" Stopped early: {one_line(str(scrubbed(summary.stopped)))}." if summary.stopped else ""
     return (
         f"**{said}** (95% interval {interval}) on {counts['rows']:,} of {counts['questions']:,} questions; "
         f"{counts['errors']:,} failed, {counts['unreadable']:,} unreadable, {cut_off:,} cut off. "
         f"{calls_used(usage['calls'])}, {usage['cached_calls']:,} of them from record; "
-        f"{'unknown' if tokens is None else f'{tokens:,}'} tokens; {_money(summary)}."
+        f"{'unknown' if tokens is None else f'{tokens:,}'} tokens; {cost_words(usage)}.{stopped}"
     )

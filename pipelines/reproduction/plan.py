@@ -252,7 +252,7 @@ class _Maker:
         seed = preset.data.seed if limit is not None else None
         settings = {
             "command": "reproduce",
-            "run_name": row.name,
+            "label": row.name,
             "paper": row.paper,
             "models": dict(preset.models),
             **data.recorded(questions, preset.data.name, preset.data.split, limit, seed),

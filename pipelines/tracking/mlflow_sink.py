@@ -26,11 +26,11 @@ from .values import (
     LONGEST_NAME,
     LONGEST_PARAM,
     LONGEST_TAG,
+    begun_name,
     experiment_name,
     named,
     params_of,
     problem_line,
-    run_name,
     scrubbed,
     tags_of,
     valid_name,
@@ -185,7 +185,7 @@ class MlflowTracker(Tracker):
         if not found:
             self._tried = True
             tags = {**tags_of(self._run), KEY_TAG: self._key}
-            created = client.create_run(experiment, tags=tags, run_name=run_name(self._run))
+            created = client.create_run(experiment, tags=tags, run_name=begun_name(self._run))
             found = list(_runs(client, experiment, query)) or [created]
         run, *others = found
         for other in others:  # MLflow repeats a request whose answer was lost, and so makes two

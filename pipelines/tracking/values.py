@@ -19,6 +19,7 @@ LONGEST_TAG = 8000
 LONGEST_EXPERIMENT = 500
 
 FOLKMOOT = "folkmoot"
+BILL = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "cost_usd")
 DATA_SETTINGS = ("data", "split", "limit", "seed", "sampling", "kinds", "types")
 
 _SECRET = re.compile(
@@ -75,12 +76,50 @@ def experiment_name(run: Mapping[str, Any]) -> str:
 
 
 def run_name(run: Mapping[str, Any]) -> str:
-    """Such as `deliberation intuitive, reasoner · judge` or `single simple · 4 demos`; or as it was named."""
-    demos = run["settings"].get("demos")
-    if named := run["settings"].get("run_name"):
-        return one_line(str(named))[:LONGEST_NAME]
-    parts = [titled(run["program"]), f"{demos} demos" if demos else ""]
+    """Such as `deliberation intuitive, reasoner · judge` or `single simple · 4 demos`; or as it was named.
+
+    The user's name is in the settings as `run_name`, one that a command gives its runs as `label`.
+    """
+    settings = run["settings"]
+    if given := settings.get("run_name") or settings.get("label"):
+        return one_line(str(given))[:LONGEST_NAME]
+    return _program(run)[:LONGEST_NAME]
+
+
+def begun_name(run: Mapping[str, Any]) -> str:
+    """What a run is called as long as it has no score: label, program and LMs; or as the user named it."""
+    if run["settings"].get("run_name"):
+        return run_name(run)
+    lms = dict.fromkeys(str(lm.get("name")).rpartition("/")[2] for lm in run["lms"].values())
+    parts = [str(run["settings"].get("label") or ""), _program(run), ", ".join(lms)]
     return one_line(" · ".join(part for part in parts if part))[:LONGEST_NAME]
+
+
+def ended_name(run: Mapping[str, Any], score: str, interval: str, usage: Mapping[str, Any]) -> str | None:
+    """Such as `single cot · mini · 62.0% right, 52.1% to 70.9% · $0.0113`; None if the user named it."""
+    if run["settings"].get("run_name"):
+        return None
+    return joined(begun_name(run), f"{score}, {interval}", cost_words(usage))
+
+
+def joined(name: str, *figures: str) -> str:
+    """A name with figures after it, which stay whole where the name is too long."""
+    said = " · " + one_line(" · ".join(figures))
+    return name[: LONGEST_NAME - len(said)] + said
+
+
+def _program(run: Mapping[str, Any]) -> str:
+    demos = run["settings"].get("demos")
+    return one_line(" · ".join(filter(None, (titled(run["program"]), f"{demos} demos" if demos else ""))))
+
+
+def cost_words(usage: Mapping[str, Any]) -> str:
+    return "unknown cost" if usage["cost_usd"] is None else f"${usage['cost_usd']:,.4f}"
+
+
+def bill(usage: Mapping[str, Any]) -> dict[str, float]:
+    """What is known of a usage as far as runs are compared by it, by the same names in every kind of run."""
+    return {name: usage[name] for name in BILL if usage.get(name) is not None}
 
 
 def tags_of(run: Mapping[str, Any]) -> dict[str, str]:

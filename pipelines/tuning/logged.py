@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..plots.tuning import front_plot, history_plot, importance_plot
+from ..runs.summary import score_words
 from ..tracking.uploads import STOPPED_TAG, Child, TableUpload, Upload, Uploads, existing
-from ..tracking.values import as_param, rounded, scrubbed
+from ..tracking.values import as_param, begun_name, bill, ended_name, joined, rounded, scrubbed
 
 if TYPE_CHECKING:
     from .job import Job
@@ -17,17 +18,17 @@ if TYPE_CHECKING:
 
 _TAG, TRAINING_TAG = "folkmoot.trial", "folkmoot.training_run"
 _ENDED = {"complete": "FINISHED", "pruned": "FINISHED", "failed": "FAILED"}
-COLUMNS = ("trial", "place", "state", "replayed_from", "questions", "errors", "failed")
+MOST_FRONT = 10
+COLUMNS = ("trial", "place", "front", "state", "replayed_from", "questions", "errors", "failed")
 
 
-def trials_of(table: Iterable[TrialEntry], home: str) -> Upload:
-    """Each trial of the folder `home` that has ended as a run of its own."""
-    return Upload(
-        children=[_trial(entry) for entry in table if entry["state"] in _ENDED and entry.get("home") == home]
-    )
+def trials_of(table: Iterable[TrialEntry], job: Job, run: Mapping[str, Any]) -> Upload:
+    """Each trial of the job's folder that has ended as a run of its own; `run` is what the study is of."""
+    mine = [entry for entry in table if entry["state"] in _ENDED and entry.get("home") == job.home]
+    return Upload(children=[_trial(entry, job.objectives[0], run) for entry in mine])
 
 
-def _trial(entry: TrialEntry) -> Child:
+def _trial(entry: TrialEntry, goal: str, run: Mapping[str, Any]) -> Child:
     setting = {name: value for name, value in (entry["setting"] or {}).items() if value is not None}
     tags = {
         _TAG: str(entry["trial"]),
@@ -40,26 +41,33 @@ def _trial(entry: TrialEntry) -> Child:
         params={name: as_param(value) for name, value in scrubbed(setting).items()},
         tags=tags,
     )
-    return Child(trial_name(entry), _TAG, holds, _ENDED[entry["state"]])
+    return Child(trial_name(entry, goal, run), _TAG, holds, _ENDED[entry["state"]])
 
 
-def study_uploads(report: Mapping[str, Any], job: Job) -> Uploads:
-    """The parts of a study, from what `study.json` says."""
+def study_uploads(report: Mapping[str, Any], job: Job, run: Mapping[str, Any]) -> Uploads:
+    """The parts of a study, from what `study.json` says; `run` is what it is of."""
     best = report["best"]
     tags = {"folkmoot.study": job.study, STOPPED_TAG: report["stopped"] or "no"}
     if best:
         tags["folkmoot.winner"] = json.dumps(best["setting"])
     return {
-        "trials": lambda: trials_of(report["table"], job.home),
-        "scores": lambda: Upload(metrics=rounded(study_metrics(report)), tags=tags, note=study_note(report)),
+        "trials": lambda: trials_of(report["table"], job, run),
+        "scores": lambda: Upload(
+            metrics=rounded(study_metrics(report)),
+            tags=tags,
+            note=study_note(report),
+            name=_name(report, run),
+        ),
         "tables and plots": lambda: _tables(report, job),
     }
 
 
 def _tables(report: Mapping[str, Any], job: Job) -> Upload:
     rows = []
+    front = {entry["trial"]: number for number, entry in enumerate(report["front"], 1)}
     for entry in report["table"]:
         known, scores = {**entry, "replayed_from": entry.get("told_by")}, entry.get("scores", {})
+        known["front"] = front.get(entry["trial"])
         values = [scores[name]["value"] if name in scores else None for name in job.objectives]
         rows.append([*(known.get(name) for name in COLUMNS), json.dumps(entry["setting"]), *values])
     return Upload(
@@ -75,7 +83,7 @@ def _tables(report: Mapping[str, Any], job: Job) -> Upload:
 
 
 def study_metrics(report: Mapping[str, Any]) -> dict[str, float]:
-    """The winner's scores in training and on validation with their ends, the difference, trials and calls."""
+    """The winner's scores on validation and in training, the difference, trials, calls and the bill."""
     found: dict[str, float] = {}
     held = report["validation"]
     if held is not None:
@@ -83,16 +91,16 @@ def study_metrics(report: Mapping[str, Any]) -> dict[str, float]:
         found |= _with_ends(goal, held["winner"]) | _with_ends(f"{goal}_default", held["default"])
         if "difference" in held:
             found |= {**_with_ends("difference", held["difference"]), "p": held["p"]}
-    for name, score in (report["best"] or {"scores": {}})["scores"].items():
-        found |= _with_ends(f"train_{name}", score)
-    found |= {f"trials_{name.replace(' ', '_')}": n for name, n in report["trials"].items()}
-    found |= {f"calls_{name}": count for name, count in report["calls"].items()}
-    found |= {f"paid_{name}": value for name, value in report["paid"].items() if value is not None}
-    return found
+    scores = report["best"]["scores"] if report["best"] else {}
+    for name in report["objectives"]:
+        found |= _with_ends(f"train_{name}", scores[name]) if name in scores else {}
+    found |= {f"trials_{name}": report["trials"][name] for name in ("complete", "pruned", "told", "failed")}
+    found |= {f"calls_{name}": report["calls"][name] for name in ("made", "saved")}
+    return found | bill(report["paid"])
 
 
 def study_note(report: Mapping[str, Any]) -> str:
-    """The note of a study's run, in Markdown: the verdict, the winner, the bill."""
+    """The note of a study's run, in Markdown: the verdict, the winner, the front, the bill."""
     trials, calls = report["trials"], report["calls"]
     parts = [f"**{report['verdict']}**"]
     if report["best"]:
@@ -100,6 +108,12 @@ def study_note(report: Mapping[str, Any]) -> str:
             f"{name} {score['value']:,.4g}" for name, score in report["best"]["scores"].items()
         )
         parts.append(f"Winner: {_setting(report['best']['setting'])} (in training: {scores}).")
+    if len(goals := report["objectives"]) > 1 and report["front"]:
+        lines = [["front", *goals], ["---"] * (1 + len(goals))]
+        for entry in report["front"][:MOST_FRONT]:
+            said = [_within(entry["scores"][name]) for name in goals]
+            lines.append([_setting(entry["setting"]).replace("|", "\\|"), *said])
+        parts.append("\n".join(f"| {' | '.join(cells)} |" for cells in lines))
     parts.append(
         f"{trials['complete']:,} trials finished, {trials['pruned']:,} stopped early, {trials['told']:,} "
         f"settings scored from the answers of others. {calls['made']:,} calls were made for trials, "
@@ -108,11 +122,29 @@ def study_note(report: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def trial_name(entry: TrialEntry) -> str:
-    """Such as `trial 4 · reasoner, critic · max_rounds 1 · judge`; with the state if not complete."""
+def trial_name(entry: TrialEntry, goal: str, run: Mapping[str, Any]) -> str:
+    """Such as `trial 4 · reasoner, critic · judge · deliberation · gpt-4o-mini · 62.0% right, … · 2 calls`.
+
+    With the state if not complete; the bill is of a question.
+    """
     state = "" if entry["state"] == "complete" else f" ({entry['state']})"
     parts = [f"trial {entry['place']}{state}", _setting(entry["setting"] or {})]
-    return " · ".join(part for part in parts if part)
+    named = begun_name({**run, "settings": {"label": " · ".join(filter(None, parts))}})
+    if (scores := entry.get("scores")) is None:
+        return named
+    paid = f"${scores['cost']['value']:,.4f}" if "cost" in scores else f"{scores['calls']['value']:.3g} calls"
+    return joined(named, ", ".join(score_words(goal, scores[goal])), f"{paid} a question")
+
+
+def _name(report: Mapping[str, Any], run: Mapping[str, Any]) -> str | None:
+    """By the winner's score on validation questions, else by that in training."""
+    goal = report["objectives"][0]
+    if held := report["validation"]:
+        return ended_name(run, *score_words(goal, held["winner"]), report["paid"])
+    if best := report["best"]:
+        said, interval = score_words(goal, best["scores"][goal])
+        return ended_name(run, f"{said} in training", interval, report["paid"])
+    return None
 
 
 def _setting(setting: Mapping[str, Any]) -> str:
@@ -134,6 +166,11 @@ def trial_metrics(entry: TrialEntry) -> dict[str, float]:
     if "questions" in entry:
         found |= {"questions": entry["questions"], "errors": entry["errors"]}
     return {name: value for name, value in found.items() if value == value}
+
+
+def _within(score: Mapping[str, float]) -> str:
+    ends = f" [{score['low']:.4g}, {score['high']:.4g}]" if "low" in score else ""
+    return f"{score['value']:.4g}{ends}"
 
 
 def _with_ends(name: str, score: Mapping[str, float]) -> dict[str, float]:

@@ -249,12 +249,13 @@ def run_study(
         job = replace(job, folder=folder)
         job.account()  # refused now rather than after a trial
         study, crew = job.opened()
-        tracker = Tracker()
+        tracker, run = Tracker(), dict[str, Any]()
         if tracking:
+            run = _described(job, validation)
             known = {"key": uuid.uuid4().hex} | (read_object(folder / TRACKED) or {})
             write_json(folder / TRACKED, known)  # the key finds a run whose id was not noted
             noted = {"mlflow_run_id": known.get("run_id"), "tracking_key": known["key"]}
-            tracker = start_tracking(_described(job, validation) | noted | caller_place())
+            tracker = start_tracking(run | noted | caller_place())
             write_json(folder / TRACKED, known | {"run_id": tracker.run_id})
             job = replace(job, run_id=tracker.run_id)
         stopped: str | None = None
@@ -263,7 +264,7 @@ def run_study(
 
         def watch(_: Any = None) -> None:
             table = entries(study, job.objectives)
-            tracker.live(lambda: trials_of(table, job.home))
+            tracker.live(lambda: trials_of(table, job, run))
             tell(_progress(study, table, job, total))
 
         try:
@@ -286,7 +287,7 @@ def run_study(
             winner = ModelUpload(result.winner, name="winner", lm=job.lm, registered=register)
         found = problem is None and stopped != INTERRUPTED and result.winner is not None
         status = "FINISHED" if found or not result.report["stopped"] else "KILLED"
-        tracker.end(study_uploads(result.report, job), status, folder, winner)
+        tracker.end(study_uploads(result.report, job, run), status, folder, winner)
         if tracker.run_id is not None:
             write_json(folder / TRACKED, known | {"run_id": tracker.run_id})
             result.run_id = tracker.run_id
@@ -367,6 +368,7 @@ def _validated(
     same = hashes(default) == hashes(winner) and lms_of(default, job.lm) == lms_of(winner, job.lm)
     evaluations = []
     for name, program in (("winner", winner), *(() if same else (("default", default),))):
+        named = {"run_name": None, "label": f"{name} on validation"}
         result = evaluate(
             program,
             validation,
@@ -378,7 +380,7 @@ def _validated(
             tracking=tracker.run_id is not None,
             parent=tracker.run_id,
             progress=False,
-            settings={**job.settings, **_held_out(job.settings), "run_name": f"{name} on validation"},
+            settings={**job.settings, **_held_out(job.settings), **named},
         )
         if result.summary.stopped:
             raise BudgetSpent(result.summary.stopped)
@@ -426,8 +428,8 @@ def _described(job: Job, validation: Sequence[Question]) -> dict[str, Any]:
         "data_fingerprint": data.fingerprint(job.train),
         "questions": len(job.train),
         "settings": {
+            "label": f"study {job.study}",
             **job.settings,
-            "run_name": f"study {job.study}",
             "objectives": job.objectives,
             "sampler": job.sampler_name,
             "seed": job.seed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,11 @@ def test_a_compilation_is_a_run_with_children(
     run = store.get_run(result.mlflow_run_id)
     assert store.get_experiment(run.info.experiment_id).name == "colours"
     assert run.info.status == "FINISHED"
-    assert run.info.run_name == "compile copro light"
+    told = re.fullmatch(
+        "compile copro light · single (zero_shot|cot|simple) · scripted · 100.0% right, .+% to 100.0% · .+",
+        run.info.run_name,
+    )
+    assert told, run.info.run_name
     params, metrics = run.data.params, run.data.metrics
     assert (params["settings.optimizer"], params["settings.preset"]) == ("copro", "light")
     assert metrics["accuracy"] == metrics["accuracy_after"] == 1.0 > metrics["accuracy_before"]
@@ -44,8 +49,8 @@ def test_a_compilation_is_a_run_with_children(
     assert "after 100.0%" in described
     assert metrics["difference_low"] <= metrics["difference"] <= metrics["difference_high"]
     assert metrics["selection_given"] < metrics["selection_winner"] == 1.0
-    assert metrics["calls_made"] == metrics["paid_calls"] == len(scripted.bodies)
-    assert {"accuracy_before_low", "accuracy_after_high", "paid_prompt_tokens"} <= metrics.keys()
+    assert metrics["calls_made"] == metrics["calls"] == len(scripted.bodies)
+    assert {"accuracy_before_low", "accuracy_after_high", "prompt_tokens"} <= metrics.keys()
     names = {file.path for file in store.list_artifacts(result.mlflow_run_id)}
     assert {"prompts.md", "prompts.json", "compile.json", "candidates.jsonl", "program"} <= names
     assert KEY in Path(store.download_artifacts(result.mlflow_run_id, "prompts.md")).read_text()
@@ -56,7 +61,8 @@ def test_a_compilation_is_a_run_with_children(
     assert len(kinds) - kinds.count("candidate") == 2, "the evaluations before and after"
     best = next(c for c in children if c.data.tags.get("folkmoot.candidate") == result.selection["candidate"])
     assert best.data.metrics["score"] == 1.0
-    assert best.info.run_name.startswith(f"candidate {result.selection['candidate']} · 100.0% on ")
+    assert best.info.run_name.startswith(f"candidate {result.selection['candidate']} · single ")
+    assert " · scripted · 100.0%, " in best.info.run_name
     assert KEY in Path(store.download_artifacts(best.info.run_id, "prompts.md")).read_text()
     compiled(scripted.url, optimizer="copro", tracking=True, out=out, settings=settings)
     assert len(store.search_runs([run.info.experiment_id], parent)) == len(children), (

@@ -517,8 +517,9 @@ def test_evaluations_are_children_of_one_mlflow_run(tmp_path: Path, scripted: Sc
     (parent,) = [one for one in runs if one.info.run_name.startswith("distil deliberation")]
     assert parent.info.run_id == found.report["mlflow_run_id"]
     assert parent.info.status == "FINISHED"
-    children = {one.info.run_name: one for one in runs if one is not parent}
+    children = {" · ".join(one.info.run_name.split(" · ")[:2]): one for one in runs if one is not parent}
     assert {"simple · selection", "cot · selection", "cot · held-out"} <= children.keys()
+    assert all(" right, " in one.info.run_name for one in children.values())
     assert {one.data.tags["mlflow.parentRunId"] for one in children.values()} == {parent.info.run_id}
     metrics, programs = parent.data.metrics, found.report["programs"]
     assert metrics["single/accuracy"] == programs["single"]["accuracy"]["value"]

@@ -44,10 +44,9 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
     trials = [run for run in children if run.data.tags.get("folkmoot.kind") == "trial"]
     assert len(trials) == 5
-    assert {run.data.tags["mlflow.runName"] for run in children if run not in trials} == {
-        "winner on validation",
-        "default on validation",
-    }
+    evaluated = [run.info.run_name.split(" · ") for run in children if run not in trials]
+    assert {name[0] for name in evaluated} == {"winner on validation", "default on validation"}
+    assert all("right" in name[-2] and "cost" in name[-1] for name in evaluated), evaluated
     by_number = {run.data.tags["folkmoot.trial"]: run for run in trials}
     for entry in study.trials:
         if entry["state"] == "complete":
@@ -57,12 +56,21 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
             roles = ", ".join(entry["setting"]["roles"])
             assert run.data.params["roles"] == roles
             assert run.info.run_name.startswith(f"trial {entry['place']} · {roles}")
+            assert run.info.run_name.endswith(" calls a question")
+    front = client.load_table(parent.info.experiment_id, "trials.json", [parent.info.run_id])
+    assert list(front.dropna(subset=["front"])["trial"]) == [
+        entry["trial"] for entry in study.report["front"]
+    ]
+    assert parent.info.run_name.startswith("study ")
+    assert f"{study.validation.accuracy:.1%} right" in parent.info.run_name
     assert parent.data.metrics["calls_saved"] == study.report["calls"]["saved"]
     assert parent.data.metrics["accuracy"] == study.validation.accuracy
+    assert parent.data.metrics["calls"] == study.report["paid"]["calls"]
     described = parent.data.tags["mlflow.note.content"]
     assert study.report["verdict"] in described
     assert ", ".join(study.report["best"]["setting"]["roles"]) in described
     assert f"{study.report['calls']['saved']:,} saved" in described
+    assert "| front | accuracy | calls |" in described
     assert parent.data.params["settings.sampler"] == "tpe"
     artifacts = {item.path for item in client.list_artifacts(parent.info.run_id)}
     assert artifacts >= {"study.json", "trials.json", "history.png", "front.png", "importances.png", "winner"}
