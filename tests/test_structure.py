@@ -373,6 +373,13 @@ def test_importing_the_package_is_quick_and_light() -> None:
     assert float(took) < 0.3
 
 
+def test_asking_waits_for_nothing_heavy() -> None:
+    weight = reached(ROOT)
+    assert not weight["pipelines", "cli", "app"] & HEAVY_FOR_COMMANDS  # --help
+    assert not weight["pipelines", "cli", "ask"] & HEAVY
+    assert not weight["pipelines", "cli", "evaluate"] & HEAVY - {"jinja2"}
+
+
 def test_every_public_name_can_be_had() -> None:
     for name in folkmoot.__all__:
         assert getattr(folkmoot, name) is not None

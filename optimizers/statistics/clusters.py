@@ -7,7 +7,6 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple, SupportsFloat
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 from .statistics import mcnemar_midp
 
@@ -40,6 +39,8 @@ def clustered_mean(
 
     Raises ValueError for lengths that differ, fewer than two clusters, or a confidence outside 0 to 1.
     """
+    from scipy.special import stdtr, stdtrit
+
     if len(values) != len(clusters):
         raise ValueError(f"{len(values)} values need as many clusters, not {len(clusters)}")
     places = {cluster: place for place, cluster in enumerate(dict.fromkeys(clusters))}

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scipy.special import ndtri
-
-from .statistics import Interval, root
+from .statistics import Interval, quantile, root
 
 CONFIDENCE = 0.95
 POWER = 0.8
@@ -100,7 +98,7 @@ def score_limits(gained: int, lost: int, n: int, confidence: float = CONFIDENCE)
         raise ValueError(f"{gained} gained and {lost} lost do not fit into {n} questions")
     if not 0.5 < confidence < 1:
         raise ValueError(f"confidence must lie between 0.5 and 1, not {confidence}")
-    z = float(ndtri(confidence))
+    z = quantile(confidence)
     return Interval(_lower(gained, lost, n, z), -_lower(lost, gained, n, z))
 
 
@@ -113,14 +111,14 @@ def questions_needed(
     equivalence of two treatments and sample size requirements in matched-pairs design", Biometrics 53), and
     never fewer than it takes when no question is discordant, z(confidence)² (1 - margin) / margin.
     """
-    z, z_power = float(ndtri(confidence)), float(ndtri(power))
+    z, z_power = quantile(confidence), quantile(power)
     apart = (z + z_power) ** 2 * discordant / margin**2
     return math.floor(max(apart, fewest_questions(margin, confidence) - 1)) + 1
 
 
 def fewest_questions(margin: float, confidence: float = CONFIDENCE) -> int:
     """The fewest questions that show non-inferiority of two programs that are never apart."""
-    z = float(ndtri(confidence))
+    z = quantile(confidence)
     return math.floor(z * z * (1 - margin) / margin) + 1
 
 

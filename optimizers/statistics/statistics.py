@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, betainc, betaincinv, ndtri
 
 _CELLS = 4_000_000  # numbers held at once while resampling: 32 MB
 
@@ -53,7 +53,7 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
         raise ValueError(f"successes must lie between 0 and n, not {successes} of {n}")
     if n == 0:
         return Interval(0.0, 1.0)
-    z = _quantile((1 + confidence) / 2)
+    z = quantile((1 + confidence) / 2)
     rate = successes / n
     centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n)
@@ -77,6 +77,8 @@ def mcnemar_exact(only_a: int, only_b: int) -> float:
     # The distribution is symmetric, so both tails are alike.
     fewer, n = min(only_a, only_b), only_a + only_b
     if n > 1000:
+        from scipy.special import bdtr
+
         return min(1.0, 2 * float(bdtr(fewer, n, 0.5)))
     tail: int = sum(math.comb(n, k) for k in range(fewer + 1))
     return min(1.0, tail / int(2 ** (n - 1)))
@@ -199,7 +201,7 @@ def minimum_detectable_difference(
         raise ValueError(f"power must be above alpha, not {power} with alpha {alpha}")
     if not 0 < discordant <= 1:
         raise ValueError(f"discordant must lie above 0 and up to 1, not {discordant}")
-    z_alpha, z_power = _quantile(1 - alpha / 2), _quantile(power)
+    z_alpha, z_power = quantile(1 - alpha / 2), quantile(power)
 
     def shortfall(d: float) -> float:
         s = max(discordant, d)
@@ -269,11 +271,14 @@ def root(function: Callable[[float], float], low: float, high: float) -> float:
 
 
 def _exact_limit(won: int, lost: int, tail: float) -> float:
+    from scipy.special import betaincinv
+
     return float(betaincinv(won, lost + 1, tail)) if won else 0.0
 
 
 def _midp_limit(won: int, lost: int, tail: float) -> float:
     """The share at which as many wins as `won`, half of that very number counted, have the chance `tail`."""
+    from scipy.special import betainc
 
     def above(share: float) -> float:
         more = betainc(won + 1, lost, share) if lost else 0.0
@@ -291,5 +296,6 @@ def _check_share(name: str, value: float) -> None:
         raise ValueError(f"{name} must lie between 0 and 1, not {value}")
 
 
-def _quantile(probability: float) -> float:
-    return float(ndtri(probability))
+def quantile(probability: float) -> float:
+    """That of the standard normal distribution."""
+    return NormalDist().inv_cdf(probability)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 from dataclasses import MISSING, Field, fields
 from importlib import import_module
@@ -151,3 +152,4 @@ def run() -> None:
         app()
     finally:
         leave_quietly()
+        gc.freeze()  # else Python looks through all that was imported again as it ends, for half a second

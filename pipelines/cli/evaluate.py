@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -44,10 +45,10 @@ from ..runs.books import open_books
 from ..runs.lines import result_lines
 from ..runs.manifest import lms_of
 from ..runs.progress import Progress
-from ..runs.summary import SUMMARY
+from ..runs.summary import SUMMARY, Summary
 from .guard import INTERRUPTED, STOPPED, say
 from .options import EvaluateOptions, listed
-from .show import confirm, console, evaluating, finish, forecast_lines, show_result
+from .show import confirm, console, evaluating, finish, forecast_lines, leave, present, show_result
 
 RUNS = Path("runs")
 WEIGHTS = "weights"  # sub-folder of the run on training questions that weights are fitted on
@@ -65,10 +66,16 @@ def evaluate(options: EvaluateOptions) -> None:
         for warning in planned.warnings:
             say(f"warning: {warning}")
         confirm(options, planned.lines(), planned.to_dict, planned.forecast.cost_usd)
-        outcome = run(planned)
-        finish(
-            options, outcome.to_dict(), lambda: show_outcome(options, outcome), outcome.stopped, outcome.code
-        )
+        shown: list[EvaluationOutcome] = []
+
+        def show(outcome: EvaluationOutcome) -> None:
+            shown.append(outcome)
+            present(options, outcome.to_dict(), lambda: show_outcome(options, outcome))
+
+        outcome = run(planned, show)
+        if not shown:
+            show(outcome)
+        leave(outcome.stopped, outcome.code)
 
 
 @dataclass
@@ -221,8 +228,13 @@ def plan(options: EvaluateOptions) -> EvaluationPlan:
     return planned
 
 
-def run(plan: EvaluationPlan) -> EvaluationOutcome:
-    """Carry the plan out. Raises UserError for what is wrong with it; later stops are in the outcome."""
+def run(
+    plan: EvaluationPlan, show: Callable[[EvaluationOutcome], None] = lambda outcome: None
+) -> EvaluationOutcome:
+    """Carry the plan out. Raises UserError for what is wrong with it; later stops are in the outcome.
+
+    A run that ended well is shown before it is sent to the tracking store.
+    """
     options, program = plan.options, plan.program
     began = time.monotonic()
     started = _Started()
@@ -237,7 +249,16 @@ def run(plan: EvaluationPlan) -> EvaluationOutcome:
                     training = fit_weights(
                         program, plan.train, plan.out / WEIGHTS, progress=started.then(progress), **shared
                     )
-            with evaluating(options, "evaluate") as progress:
+            with ExitStack() as line:
+                progress = line.enter_context(evaluating(options, "evaluate"))
+
+                def ended(summary: Summary) -> None:
+                    line.close()
+                    counts = summary.counts
+                    if summary.stopped is None and counts["errors"] < counts["rows"]:
+                        found = read_object(plan.out / SUMMARY)
+                        show(EvaluationOutcome(plan.out, found, time.monotonic() - began, training))
+
                 result = evaluate_program(
                     program,
                     plan.questions,
@@ -247,6 +268,7 @@ def run(plan: EvaluationPlan) -> EvaluationOutcome:
                     traces=options.traces,
                     settings=plan.settings,
                     progress=started.then(progress),
+                    ended=ended,
                     **shared,
                 )
         stopped = result.summary.stopped  # by a budget, which is no error where there is a result

@@ -179,12 +179,23 @@ def finish(
     code: int | None = None,
 ) -> None:
     """Print what was found as JSON or let it be shown, and say why it `stopped` early, if it did."""
-    if stopped:
-        say(stopped)
+    present(options, found, show)
+    leave(stopped, code)
+
+
+def present(options: Options, found: Any, show: Callable[[], None]) -> None:
+    """Print what was found as JSON, or let it be shown."""
     if options.as_json:
         print_json(found)
     else:
         show()
+    results().flush()
+
+
+def leave(stopped: str | None, code: int | None = None) -> None:
+    """End the command, and say why it `stopped` early, if it did."""
+    if stopped:
+        say(stopped)
     code = (STOPPED if stopped else 0) if code is None else code
     if code:
         raise typer.Exit(code)

@@ -37,7 +37,7 @@ from ..runs.folder import out_folder, unwritable
 from ..runs.manifest import MANIFEST, RUN, as_begun, manifest_of, save_run
 from ..runs.progress import Progress, evaluation_line
 from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
-from ..runs.summary import SUMMARY, summarise
+from ..runs.summary import SUMMARY, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.context import caller_place, from_caller, without_autolog
 from ..tracking.tracker import start_tracking
@@ -74,6 +74,7 @@ def evaluate(
     progress: bool | Callable[[Progress], None] | None = None,
     engine: str = ASYNCIO,
     workers: int | None = None,
+    ended: Callable[[Summary], None] | None = None,
 ) -> Evaluation:
     """Answer every question with the program and score the answers.
 
@@ -111,6 +112,8 @@ def evaluate(
             is called with that after every row instead, from the event loop's thread.
         engine: `asyncio`, all in this process, or `ray`, in the worker processes of a Ray cluster.
         workers: Ray's worker processes, which share `concurrency`; None takes one a CPU.
+        ended: called with the summary as soon as it is on disk, before the run is sent to the tracking store;
+            not for a run that was interrupted or failed.
 
     Raises:
         UserError: no program, or something else than questions; no, unlabelled or repeated questions; an
@@ -207,6 +210,11 @@ def evaluate(
         if job.stopped or isinstance(stopped, KeyboardInterrupt | CancelledError | UserError):
             status = "KILLED"
         # Of candidates and trials, only the winner is worth a model.
+        if ended is not None and stopped is None:
+            try:
+                ended(summary)
+            except BaseException as problem:  # the run is tracked first
+                stopped = problem
         model = None if parent or isinstance(program, Foreign) else ModelUpload(program, lm=language_model)
         missing = tracker.end(evaluation_uploads(summary, folder, tracker), status, folder, model)
         if tracking and not missing:

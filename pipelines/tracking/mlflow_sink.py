@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 START_SECONDS = 30.0
-PROMPT_SECONDS = 3.0  # what an evaluation waits, which can begin without the store
 FINISH_SECONDS = 120.0
 LIVE_SECONDS = 5.0
 MANY_TRACES = 50  # more are sent after the run's result is known
@@ -87,9 +86,13 @@ class MlflowTracker(Tracker):
         self._sent_to: int | None = None  # the step up to which the store has the curve
         self._children: set[tuple[str, str]] = set()  # tags of the children that the store has whole
         self._marked = False  # whether the folder notes what is to be sent
+        self._ending = threading.Event()
 
     def open(self) -> None:
-        self._do(self._opened, START_SECONDS if self._folder is None else PROMPT_SECONDS)
+        if self._folder is None:
+            self._do(self._opened, START_SECONDS)
+        else:
+            self._start(self._later)
 
     def live(self, make: Callable[[], Upload]) -> None:
         """While the store is busy this moment is skipped."""
@@ -109,6 +112,7 @@ class MlflowTracker(Tracker):
         *,
         warn: bool = True,
     ) -> list[str]:
+        self._ending.set()
         missing = self._sent(uploads, status, model)
         place = folder if self._folder is None else self._settle(missing, status, model)
         how = "the same command with the same folder logs it"
@@ -132,7 +136,9 @@ class MlflowTracker(Tracker):
         return missing
 
     def stop(self, status: str) -> None:
-        if self._client is not None or (self._thread is not None and self._thread.is_alive()):
+        going = self._client is not None or (self._thread is not None and self._thread.is_alive())
+        self._ending.set()
+        if going:
             self._do(lambda: self._opened().set_terminated(self.run_id or "", status), START_SECONDS)
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -163,6 +169,12 @@ class MlflowTracker(Tracker):
         return self._thread
 
     # How a run begins -------------------------------------------------------------------------------------
+
+    def _later(self) -> None:
+        """Begin an evaluation that lasts. MLflow takes seconds to import, which a short one's answers would
+        share with it: that is logged when it has ended."""
+        if not self._ending.wait(LIVE_SECONDS):
+            self._opened()
 
     def _opened(self) -> MlflowClient:
         """The client, once the run exists and says what it is of; tried again as long as that fails."""
@@ -253,11 +265,15 @@ class MlflowTracker(Tracker):
         if self._folder is not None and (self._folder / TRACES).exists():
             jobs[TRACES_LEFT] = self._send_traces
         left = list(jobs)
+        untried = self._client is None and self._problem is None
         self._problem, self._faults = None, {}
         if self._folder is not None:  # first, since a process can be killed and a disk be full later
             self._mark(self._folder, left, status)
 
         def send() -> None:
+            if untried:  # answers are lost, and of two runs that log one data set at once one fails
+                with suppress(Exception):
+                    self._opened()
             self._opened()
             for place, (name, job) in enumerate(jobs.items()):
                 try:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,51 @@ def test_active_runs_are_those_of_the_callers_thread(client: mlflow.MlflowClient
         thread.join()
     assert {client.get_run(own).data.tags[PARENT] for own in found.values()} == set(found)
     assert len(found) == 3
+
+
+def test_a_short_run_has_its_result_before_mlflow_has_any_of_it(
+    client: mlflow.MlflowClient, lm: Any, tmp_path: Path
+) -> None:
+    mlflow.set_experiment("her experiment")
+    seen: list[Any] = []
+
+    def ended(summary: fm.Summary) -> None:
+        seen.extend(
+            [summary.scores["accuracy"]["value"], (tmp_path / "out" / "summary.json").exists(), runs()]
+        )
+
+    def runs() -> int:
+        return len(client.search_runs(["1"]))
+
+    found = evaluated(lm, out=tmp_path / "out", ended=ended)
+    assert (seen, runs()) == ([1.0, True, 0], 1)
+    assert client.get_run(found.run_id).info.status == "FINISHED"
+
+    def closed(summary: fm.Summary) -> None:
+        raise BrokenPipeError("nobody reads on")
+
+    with pytest.raises(BrokenPipeError):
+        evaluated(lm, ended=closed)
+    assert [run.info.status for run in client.search_runs(["1"])] == ["FINISHED"] * 2
+
+
+def test_a_run_that_lasts_is_in_mlflow_while_it_goes_on(
+    client: mlflow.MlflowClient, lm: Any, scripted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlflow.set_experiment("her experiment")
+    monkeypatch.setattr(mlflow_sink, "LIVE_SECONDS", 0.0)
+    answer, seen = scripted.reply, []
+
+    def slow(body: Any) -> Any:
+        until = time.monotonic() + 20
+        while not seen and time.monotonic() < until:
+            seen.extend(run.info.status for run in client.search_runs(["1"]))
+        return answer(body)
+
+    scripted.reply = slow
+    found = evaluated(lm)
+    assert seen == ["RUNNING"]
+    assert client.get_run(found.run_id).info.status == "FINISHED"
 
 
 @pytest.mark.nightly
