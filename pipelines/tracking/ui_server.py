@@ -34,8 +34,24 @@ SERVER_ENV = {**ENVIRONMENT, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 VIEW_TAG, VIEW_KEY, VIEW = "mlflow.sharedViewState.", "viewStateShareKey", "folkmoot"
 # Widths such that all of it is seen on a screen of 1,440 pixels; a figure that no run has takes none.
 PINNED = {"attributes.`Run Name`": 285, "runDateAndNestInfo": 130}
-SCORES = {"accuracy": 75, "accuracy_low": 102, "accuracy_high": 108, "f1": 75, "f1_low": 75, "f1_high": 75}
+SCORES = {"accuracy": 88, "accuracy_low": 102, "accuracy_high": 108, "f1": 75, "f1_low": 75, "f1_high": 75}
 COLUMNS = {**SCORES, "cost_usd": 75, "calls": 55, "prompt_tokens": 115, "completion_tokens": 145}
+# Its charts open on what differs between the runs, and on what more accuracy costs.
+SECTION = {"uuid": VIEW, "name": "What differs", "display": True, "isReordered": True}
+SECTION |= {"columns": 1, "cardHeight": 420}
+CARD = {"metricSectionId": VIEW, "deleted": False, "isGenerated": False, "runsCountToCompare": 100}
+DIFFERENCES: dict[str, Any] = {
+    "chartName": "Runs difference view",
+    "compareGroups": ["Model metrics", "Parameters"],
+    "showChangeFromBaseline": False,
+    "showDifferencesOnly": True,
+    "baselineColumnUuid": "",
+}
+FRONT = {
+    "xaxis": {"key": "cost_usd", "type": "METRIC"},
+    "yaxis": {"key": "accuracy", "type": "METRIC"},
+}
+CARDS: dict[str, dict[str, Any]] = {"DIFFERENCE": {**DIFFERENCES, "runsCountToCompare": 10}, "SCATTER": FRONT}
 
 
 def serve(uri: str, host: str, port: int, ready: Callable[[str], None]) -> None:
@@ -73,10 +89,18 @@ def newest_runs(address: str) -> str:
 
 
 def shared_view() -> dict[str, Any]:
-    """The state of MLflow's table of runs: what is left out stays as MLflow has it."""
+    """The state of MLflow's table and charts of runs: what is left out stays as MLflow has it."""
     columns = {f"metrics.`{name}`": width for name, width in COLUMNS.items()}
     widths = {**PINNED, **columns}
-    return {"selectedColumns": list(columns), "columnOrder": list(widths), "columnWidths": widths}
+    return {
+        "selectedColumns": list(columns),
+        "columnOrder": list(widths),
+        "columnWidths": widths,
+        "compareRunSections": [SECTION],
+        "compareRunCharts": [
+            {**CARD, "uuid": f"{VIEW}-{kind}", "type": kind, **card} for kind, card in CARDS.items()
+        ],
+    }
 
 
 def _asked(address: str, what: str, body: Mapping[str, Any]) -> Any:

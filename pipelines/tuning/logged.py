@@ -103,17 +103,17 @@ def study_note(report: Mapping[str, Any]) -> str:
     """The note of a study's run, in Markdown: the verdict, the winner, the front, the bill."""
     trials, calls = report["trials"], report["calls"]
     parts = [f"**{report['verdict']}**"]
-    if report["best"]:
-        scores = ", ".join(
-            f"{name} {score['value']:,.4g}" for name, score in report["best"]["scores"].items()
-        )
-        parts.append(f"Winner: {_setting(report['best']['setting'])} (in training: {scores}).")
     if len(goals := report["objectives"]) > 1 and report["front"]:
-        lines = [["front", *goals], ["---"] * (1 + len(goals))]
+        lines = [["the front in training, the winner first", *goals], ["---"] * (1 + len(goals))]
         for entry in report["front"][:MOST_FRONT]:
             said = [_within(entry["scores"][name]) for name in goals]
             lines.append([_setting(entry["setting"]).replace("|", "\\|"), *said])
         parts.append("\n".join(f"| {' | '.join(cells)} |" for cells in lines))
+    elif report["best"]:
+        scores = ", ".join(
+            f"{name} {score['value']:,.4g}" for name, score in report["best"]["scores"].items()
+        )
+        parts.append(f"Winner: {_setting(report['best']['setting'])} (in training: {scores}).")
     parts.append(
         f"{trials['complete']:,} trials finished, {trials['pruned']:,} stopped early, {trials['told']:,} "
         f"settings scored from the answers of others. {calls['made']:,} calls were made for trials, "

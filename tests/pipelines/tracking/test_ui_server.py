@@ -11,14 +11,27 @@ import pytest
 from aiohttp import web
 
 from folkmoot.pipelines.testing.server import LoopbackServer
-from folkmoot.pipelines.tracking.ui_server import COLUMNS, VIEW_KEY, VIEW_TAG, newest_runs, shared_view
+from folkmoot.pipelines.tracking.ui_server import (
+    CARD,
+    CARDS,
+    COLUMNS,
+    DIFFERENCES,
+    FRONT,
+    VIEW_KEY,
+    VIEW_TAG,
+    newest_runs,
+    shared_view,
+)
 
 
 def test_mlflows_page_knows_the_view() -> None:
     scripts = Path(mlflow.__file__).parent / "server" / "js" / "build" / "static" / "js"
     (page,) = scripts.glob("main.*.js")
     text = page.read_text(encoding="utf-8", errors="replace")
-    missing = [name for name in (VIEW_TAG, VIEW_KEY, *shared_view()) if f'"{name}"' not in text]
+    missing = [name for name in (VIEW_TAG, VIEW_KEY, *shared_view(), *CARDS) if f'"{name}"' not in text]
+    fields = [*DIFFERENCES, *FRONT, *CARD]
+    missing += [name for name in fields if f"this.{name}=" not in text]
+    missing += [group for group in DIFFERENCES["compareGroups"] if f'="{group}"' not in text]
     assert not missing, f"MLflow {mlflow.__version__} has another shape of shared views: {missing}"
 
 
@@ -46,4 +59,6 @@ def test_the_ui_opens_on_scores_and_bill(status: int) -> None:
     assert (asked["experiment_id"], asked["key"]) == ("7", "mlflow.sharedViewState.folkmoot")
     columns = json.loads(asked["value"])["selectedColumns"]
     assert columns == [f"metrics.`{name}`" for name in COLUMNS]
+    charts = json.loads(asked["value"])["compareRunCharts"]
+    assert [chart["type"] for chart in charts] == ["DIFFERENCE", "SCATTER"]
     assert {"metrics.`accuracy_low`", "metrics.`cost_usd`", "metrics.`prompt_tokens`"} <= set(columns)
