@@ -176,14 +176,13 @@ class Browser:
             raise PageError(str(details.get("exception", {}).get("description", details["text"])))
         return found["result"].get("value")
 
-    def wait(self, script: str, seconds: float | None = None) -> Any:
-        """Wait until an expression in the page is true, and return it."""
+    def wait(self, script: str, seconds: float | None = None) -> None:
+        """Wait until an expression in the page is true, such as an element that is there."""
         end = time.monotonic() + (self._seconds if seconds is None else seconds)
-        while not (found := self.js(script)):
+        while not self.js(f"!!({script})"):
             if time.monotonic() > end:
                 raise PageError(f"not so: {script}")
             time.sleep(0.02)
-        return found
 
     def press(self, *keys: str) -> None:
         """Press keys where the focus is: by name, such as ArrowDown, or a character."""

@@ -40,6 +40,14 @@ class Text:
         text = clean(value if isinstance(value, str) else "" if value is None else str(value)).strip()
         return cls(text[:longest], max(0, len(text) - longest))
 
+    def __str__(self) -> str:
+        return f"{self.shown} {self.note}" if self.more else self.shown
+
+    @property
+    def note(self) -> str:
+        """What is not shown, in words."""
+        return f"[… {self.more:,} more characters; results.jsonl has all]" if self.more else ""
+
 
 @dataclass(frozen=True)
 class ShownTurn:
@@ -148,16 +156,22 @@ def _interest(row: ResultRow, reading: Reading, turned: Sequence[Move]) -> tuple
     return ("" if row["correct"] else WRONG), rank
 
 
-def shown(row: ResultRow, whys: Sequence[str]) -> ShownDialogue:
-    """A row as a report shows it, with what it is: kinds of `CASES`, or a sentence."""
+def question_name(row: ResultRow) -> str:
+    """A question's id, with its place in the data if nobody gave it one."""
+    place = (row.get("meta") or {}).get("row")
+    return str(row["id"]) if place is None else f"{row['id']} (row {place})"
+
+
+def shown(row: ResultRow, whys: Sequence[str], longest: int = LONGEST_TEXT) -> ShownDialogue:
+    """A row as a report shows it, with what it is: kinds of `CASES`, or a sentence; turns of so many
+    characters at most."""
     reading = Reading(row)
-    turned = {move.turn: move for move in moves(row)}
+    turned = {move.turn: move for move in moves(row, reading)}
     choices = row.get("choices") or {}
-    gold = _answer(row["gold"], choices)
+    gold = answer_text(row["gold"], choices)
     transcript = list(row["transcript"])
-    place = (row.get("meta") or {}).get("row")  # of a question whose id nobody gave
     return ShownDialogue(
-        id=str(row["id"]) if place is None else f"{row['id']} (row {place})",
+        id=question_name(row),
         why="; ".join(CASES.get(why, why) for why in whys),
         cases=[why for why in whys if why in CASES],
         question=Text.of(row.get("question") or "(the question is not in the row)", LONGEST_QUESTION),
@@ -166,11 +180,11 @@ def shown(row: ResultRow, whys: Sequence[str]) -> ShownDialogue:
             for label, text in list(choices.items())[:20]
         ],
         gold=gold,
-        answer=_answer(row["answer"], choices),
+        answer=answer_text(row["answer"], choices),
         correct=bool(row["correct"]),
         decided_by=str(row.get("decided_by") or ""),  # an imported log does not say
         turns=[
-            _turn(turn, turned.get(place), reading, choices)
+            _turn(turn, turned.get(place), reading, choices, longest)
             for place, turn in enumerate(transcript[:MOST_TURNS])
         ],
         more_turns=max(0, len(transcript) - MOST_TURNS),
@@ -178,7 +192,7 @@ def shown(row: ResultRow, whys: Sequence[str]) -> ShownDialogue:
 
 
 def _turn(
-    turn: Mapping[str, Any], move: Move | None, reading: Reading, choices: Mapping[str, str]
+    turn: Mapping[str, Any], move: Move | None, reading: Reading, choices: Mapping[str, str], longest: int
 ) -> ShownTurn:
     step, answer = turn.get("step"), turn.get("answer")
     trace = [step for step in turn.get("trace") or () if isinstance(step, Mapping)]
@@ -192,9 +206,9 @@ def _turn(
     return ShownTurn(
         agent=str(turn.get("agent")),
         round=turn["round"] if isinstance(turn.get("round"), int) else 0,
-        answer=str(step) if step and answer is None else _answer(answer, choices),
+        answer=str(step) if step and answer is None else answer_text(answer, choices),
         state="none" if step and answer is None else reading.state(answer),
-        text=Text("") if trace else Text.of(turn.get("text")),
+        text=Text("") if trace else Text.of(turn.get("text"), longest),
         turned=turned,
         note=None if note is None else shortened(clean(note), LONGEST_NOTE),
         steps=[
@@ -211,7 +225,7 @@ def _turn(
 
 def _moved(move: Move, choices: Mapping[str, str], *, handed: bool) -> str:
     words = {True: "right", False: "wrong"}
-    before, after = _answer(move.before, choices), _answer(move.after, choices)
+    before, after = answer_text(move.before, choices), answer_text(move.after, choices)
     left, took = ("was handed", "and answers") if handed else ("leaves", "for")
     change = f"{left} {before} ({words[move.was]}) {took} {after} ({words[move.now]})"
     if not move.towards:
@@ -222,7 +236,8 @@ def _moved(move: Move, choices: Mapping[str, str], *, handed: bool) -> str:
     return f"{change}, as {holders} said"
 
 
-def _answer(answer: Any, choices: Mapping[str, str]) -> str:
+def answer_text(answer: Any, choices: Mapping[str, str]) -> str:
+    """An answer with the text of the option that it names."""
     if not isinstance(answer, str):
         return "unreadable"
     text = choices.get(answer)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +27,16 @@ from ...optimizers.statistics.statistics import mcnemar_exact, wilson
 from ..base.wording import calls_used, counted, percent, run_failed
 from ..comparison.compare import compared_alone
 from ..comparison.confounds import unread_cause
-from ..comparison.pairs import Comparison
+from ..comparison.pairs import Comparison, Pair
 from ..comparison.recommend import price_axis
 from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
 from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY
+from ..tracking.tracker import LOCAL_UI
 from ..tracking.values import params_of, scrubbed
 from .dialogues import FEW, MOST, Picked, ShownDialogue, shown
-from .plots import Picture, price_plot, protocol_plots
+from .plots import BOTTOM, HEIGHT, LEFT, RIGHT, Picture, price_chart, protocol_plots
+from .questions import json_in_page, table_of
 from .verdict import Lead, PairVerdict, lead_of
 
 LONGEST_SETTING = 300
@@ -60,6 +65,18 @@ class RunGroup:
             return failed
         alone = compared_alone(self.names[0], self.runs[0])
         return unread_cause(alone, self.runs[0]) if alone.mostly_unread else ""
+
+    def pair_of(self, one: str, other: str) -> Pair | None:
+        """The pair of two runs, whichever stands first; None for a run and itself."""
+        pairs: Sequence[Pair] = self.comparison or ()
+        return next((pair for pair in pairs if {pair.a, pair.b} == {one, other}), None)
+
+    def about(self, traces: Mapping[str, str]) -> dict[str, list[str | None]]:
+        """What the page's script has to know of the runs: their names, and the address of their traces."""
+        return {
+            "runs": [clean(name) for name in self.names],
+            "traces": [traces.get(run.run_id or "") for run in self.runs],
+        }
 
     @property
     def lead(self) -> Lead | None:
@@ -206,13 +223,23 @@ def page_of(
     folders: Sequence[Folder],
     notes: Sequence[str],
     headline: str,
+    traces: Mapping[str, str],
 ) -> str:
-    """The whole page: no script, no request to anywhere, every text from outside cleaned and escaped."""
+    """The whole page: one script of its own, no request to anywhere, every text from outside cleaned and
+    escaped. `traces` has the address of the traces of MLflow runs."""
     everything = [run for shown_runs in runs for run in shown_runs]
     return _template().render(
         headline=headline,
         groups=list(zip(groups, runs, strict=True)),
-        price_plot=price_plot,
+        script=_script(),
+        table_of=table_of,
+        traces=traces,
+        local_ui=any(address.startswith(LOCAL_UI) for address in traces.values()),
+        price_chart=price_chart,
+        chart_height=HEIGHT,
+        chart_bottom=BOTTOM,
+        chart_left=LEFT,
+        chart_right=RIGHT,
         price_axis=price_axis,
         runs=everything,
         counted=counted,
@@ -288,6 +315,9 @@ def _template() -> Template:
         "number": _number,
         "tokens": lambda used: "unknown tokens" if (n := tokens_of(used)) is None else f"{n:,} tokens",
         "money": lambda cost: "unknown" if cost is None else f"${cost:,.4f}" if cost else "$0",
+        "pairs": lambda line: list(pairwise(line)),
+        "json": json_in_page,
+        "hash": _hashed,
         "times": lambda ratio: "" if ratio is None else f"{ratio:.2f}×",
         "seconds": _seconds,
         "wilson": lambda rate: "{:.0f} to {:.0f}%".format(
@@ -296,6 +326,16 @@ def _template() -> Template:
     }
     text = (files(__package__) / "templates" / "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(text)
+
+
+@cache
+def _script() -> Markup:
+    return Markup((files(__package__) / "templates" / "report.js").read_text(encoding="utf-8"))
+
+
+def _hashed(text: str) -> Markup:
+    """As a content-security policy names a script or style that may stand in the page."""
+    return Markup(f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}")
 
 
 def _interval(score: Mapping[str, float]) -> str:

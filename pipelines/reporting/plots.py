@@ -1,4 +1,4 @@
-"""The plots of a report, as PNG data in the page itself: the cost–accuracy front, and each protocol's own."""
+"""The plots of a report, in the page itself: the cost–accuracy front, and each protocol's own as PNG."""
 
 from __future__ import annotations
 
@@ -29,7 +29,55 @@ class Picture(NamedTuple):
     narrow: str | None = None
 
 
-def price_plot(compared: Sequence[Compared]) -> Picture | None:
+class PricePoint(NamedTuple):
+    """A run in the chart: its place in % of the width, the heights of its score and interval, what it is."""
+
+    name: str
+    x: float
+    y: float
+    high: float
+    low: float
+    on_front: bool
+    said: str
+
+
+class PriceChart(NamedTuple):
+    """Accuracy against price, drawn by the page itself; `picture` is the same as PNG, to put elsewhere.
+
+    Places are in % of the width and in pixels from the top, `HEIGHT` in all. Ticks have a place and a label,
+    `line` the corners of the front.
+    """
+
+    points: list[PricePoint]
+    across: list[tuple[float, str]]
+    up: list[tuple[float, str]]
+    line: list[tuple[float, float]]
+    x_label: str
+    y_label: str
+    picture: Picture
+
+
+HEIGHT, TOP, BOTTOM = 290, 14, 252
+LEFT, RIGHT = 9.0, 97.0
+MOST_TICKS = 5
+
+
+def ticks(low: float, high: float, *, log: bool = False) -> list[float]:
+    """Round numbers between two others, a few of them; of a logarithmic axis the powers of 10, with 2 and 5
+    times those where they are few."""
+    if log:
+        ends = math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1
+        powers = [10.0**power for power in range(*ends)]
+        tens = [power for power in powers if low <= power <= high]
+        found = tens if len(tens) > 2 else [f * power for power in powers for f in (1, 2, 5)]
+        return [value for value in found if low <= value <= high]
+    rough = (high - low) / MOST_TICKS
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if step >= rough)
+    return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def price_chart(compared: Sequence[Compared]) -> PriceChart | None:
     """Accuracy with its interval against price a question; a line joins the runs of the front.
 
     Runs that failed are left out, as their failures would pass for cheap answers; None when all did.
@@ -40,54 +88,46 @@ def price_plot(compared: Sequence[Compared]) -> Picture | None:
     price = price_axis(runs)
     if math.inf in price.each:
         return None
-    accuracies = [run.score["value"] for run in runs]
     is_rate = all(run.is_rate for run in runs)
     scale = 100 if is_rate else 1
-    best = front(price.each, accuracies)
+    scores = [[scale * run.score[key] for key in ("value", "low", "high")] for run in runs]
+    best = front(price.each, [value for value, _, _ in scores])
+    known = [value for value in price.each if value > 0]
+    log = len(known) == len(runs) and max(known) > 10 * min(known)
+    first, last = (min(known) / 1.5, max(known) * 1.5) if log else (0.0, max([*known, 1e-9]) * 1.15)
+    bottom, top = min(low for _, low, _ in scores), max(high for _, _, high in scores)
+    room = 0.08 * (top - bottom) or 0.5 * scale / 100
+    bottom, top = bottom - room, top + room
 
-    def draw(path: Path) -> bool:
-        figure, [axes] = new_figure(6, 3.8 + 0.2 * len(runs), dpi=150)
-        axes.plot(
-            [price.each[place] for place in best],
-            [scale * accuracies[place] for place in best],
-            color="#bbbbbb",
-            linewidth=2,
-            drawstyle="steps-post",
-            zorder=1,
-        )
-        for place, run in enumerate(runs):
-            value, low, high = (scale * run.score[key] for key in ("value", "low", "high"))
-            axes.errorbar(
-                price.each[place],
-                value,
-                yerr=[[max(0.0, value - low)], [max(0.0, high - value)]],
-                marker="o" if place in best else "X",
-                markersize=9,
-                capsize=5,
-                linestyle="none",
-                color=_COLOURS[place % len(_COLOURS)],
-                label=_plain(run.name),
+    def x(value: float) -> float:
+        share = math.log(value / first) / math.log(last / first) if log else value / last
+        return round(LEFT + share * (RIGHT - LEFT), 2)
+
+    def y(value: float) -> float:
+        return round(BOTTOM - (value - bottom) / (top - bottom) * (BOTTOM - TOP), 1)
+
+    unit = f"{price.unit} a question"
+    points = [
+        PricePoint(
+            run.name,
+            x(each),
+            y(value),
+            y(high),
+            y(low),
+            place in best,
+            (
+                f"{value:.1f}% right ({low:.1f} to {high:.1f}%)"
+                if is_rate
+                else f"{value:.3g} ({low:.3g} to {high:.3g})"
             )
-        known = [value for value in price.each if value > 0]
-        if len(known) == len(runs) and max(known) > 10 * min(known):
-            axes.set_xscale("log")
-        else:
-            axes.set_xlim(left=0)
-        axes.margins(x=0.15)
-        axes.set(
-            xlabel=f"{price.unit} a question", ylabel="right answers in %" if is_rate else runs[0].metric
+            + f" for {each:,.4g} {unit}",
         )
-        axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
-        axes.set_axisbelow(True)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, fontsize=10)
-        figure.savefig(path)
-        return True
-
-    listed = "; ".join(
-        f"{run.name}: {f'{100 * value:.1f}% right' if is_rate else f'{value:.3g}'} for {each:,.4g} "
-        f"{price.unit} a question"
-        for run, value, each in zip(runs, accuracies, price.each, strict=True)
-    )
+        for place, (run, each, (value, low, high)) in enumerate(zip(runs, price.each, scores, strict=True))
+    ]
+    line: list[tuple[float, float]] = []
+    for place in best:
+        line += [(points[place].x, line[-1][1])] if line else []
+        line.append((points[place].x, points[place].y))
     on_it = f"{'is' if len(best) == 1 else 'are'} {' and '.join(runs[place].name for place in best)}"
     others = " Others are crosses." if len(best) < len(runs) else ""
     failed = [run.name for run in compared if run not in runs]
@@ -99,7 +139,66 @@ def price_plot(compared: Sequence[Compared]) -> Picture | None:
         f"run here is both cheaper and {better}.{others}"
     )
     what = "Accuracy" if is_rate else runs[0].metric
-    return Picture(_png(draw) or "", f"{what} against price. {listed}.", caption)
+    alt = f"{what} against price. {'; '.join(f'{one.name}: {one.said}' for one in points)}."
+    y_label = "right answers in %" if is_rate else runs[0].metric
+    draw = _drawn(points, price.each, scores, best, log, unit, y_label)
+    return PriceChart(
+        points,
+        [(x(value), f"{value:,.4g}") for value in ticks(first, last, log=log)],
+        [(y(value), f"{value:.4g}") for value in ticks(bottom, top)],
+        line,
+        unit,
+        y_label,
+        Picture(_png(draw) or "", alt, caption),
+    )
+
+
+def _drawn(
+    points: Sequence[PricePoint],
+    prices: Sequence[float],
+    scores: Sequence[Sequence[float]],
+    best: Sequence[int],
+    log: bool,
+    x_label: str,
+    y_label: str,
+) -> Callable[[Path], bool]:
+    """Writes the chart as PNG."""
+
+    def draw(path: Path) -> bool:
+        figure, [axes] = new_figure(6, 3.8 + 0.2 * len(points), dpi=150)
+        axes.plot(
+            [prices[place] for place in best],
+            [scores[place][0] for place in best],
+            color="#bbbbbb",
+            linewidth=2,
+            drawstyle="steps-post",
+            zorder=1,
+        )
+        for place, (point, each, (value, low, high)) in enumerate(zip(points, prices, scores, strict=True)):
+            axes.errorbar(
+                each,
+                value,
+                yerr=[[max(0.0, value - low)], [max(0.0, high - value)]],
+                marker="o" if point.on_front else "X",
+                markersize=9,
+                capsize=5,
+                linestyle="none",
+                color=_COLOURS[place % len(_COLOURS)],
+                label=_plain(point.name),
+            )
+        if log:
+            axes.set_xscale("log")
+        else:
+            axes.set_xlim(left=0)
+        axes.margins(x=0.15)
+        axes.set(xlabel=x_label, ylabel=y_label)
+        axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, fontsize=10)
+        figure.savefig(path)
+        return True
+
+    return draw
 
 
 def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Picture]:

@@ -24,7 +24,7 @@ from ..evaluation.earlier import Evaluation, earlier, imported_runs
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
 from ..runs.summary import score_words
-from ..tracking.tracker import add_to_runs
+from ..tracking.tracker import add_to_runs, trace_pages
 from ..tracking.values import scrubbed
 from .page import Folder, RunGroup, ShownRun, page_of, runs_of
 from .verdict import PairVerdict, judged
@@ -74,8 +74,8 @@ def report(
             apart.
         out: the page's file; None writes `report.html` into the first folder.
         names: what to call the runs, one each; by default what they ran.
-        tracking: also add the page to the runs' MLflow runs, where they have one. A store that is down
-            gives a warning.
+        tracking: also add the page to the runs' MLflow runs, where they have one, and link questions to
+            their traces. A store that is down gives a warning.
         seed, exact, cluster, margin, panel: as in `compare`.
         cases: show these case studies only: `spoiled` and `rescued` by talk, `overruled` (the judge against
             the majority), `overturned` (an evaluator against what most reasoners agreed on), `advised` (the
@@ -109,9 +109,13 @@ def report(
     headline = _headline(groups, folders, len(folders) == len(given))
     shown = runs_of(groups, cases, most)
     notes += [note for run in chain(*shown) for note in _silent(run, cases)]
-    _write(path, page_of(groups, shown, folders, notes, headline))
-    if tracking:
-        _track(path, evaluations)
+    tracked = [run.run_id for run in evaluations if run.run_id] if tracking else []
+    traces = trace_pages(tracked) if tracked else {}
+    _write(path, page_of(groups, shown, folders, notes, headline, traces))
+    if tracked and (problem := add_to_runs(tracked, path)):
+        warnings.warn(
+            f"MLflow did not take the report ({problem}): {path} has it", RuntimeWarning, stacklevel=2
+        )
     figures = {"out": str(path), "headline": headline, **_figures(groups, shown, folders), "warnings": notes}
     return Report(path, headline, scrubbed(figures))
 
@@ -314,14 +318,3 @@ def _write(path: Path, page: str) -> None:
         raise UserError(
             f"{path} cannot be written ({problem.strerror or problem}): choose another --out"
         ) from None
-
-
-def _track(path: Path, runs: Sequence[Evaluation]) -> None:
-    ids = [str(run.summary.run["mlflow_run_id"]) for run in runs if run.summary.run.get("mlflow_run_id")]
-    if not ids:
-        return
-    problem = add_to_runs(ids, path)
-    if problem:
-        warnings.warn(
-            f"MLflow did not take the report ({problem}): {path} has it", RuntimeWarning, stacklevel=3
-        )

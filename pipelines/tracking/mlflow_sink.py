@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...modules.base.errors import UserError, said_by
 from ..base.journal import write_json
@@ -415,10 +415,30 @@ def attach(run_ids: Sequence[str], path: Path, seconds: float = 60.0) -> str | N
 
     A run that this store does not have is passed over if another one was found. Waits at most so long.
     """
-    problems: list[str] = []
-    done: list[str] = []
+    done, problem = _each(run_ids, lambda client, run_id: client.log_artifact(run_id, str(path)), seconds)
+    return problem if not done else None
 
-    def work() -> None:
+
+def experiments_of(run_ids: Sequence[str], seconds: float = 10.0) -> dict[str, str]:
+    """The experiment that each run is in; a run that the store does not show in time is left out."""
+    done, _ = _each(run_ids, lambda client, run_id: str(client.get_run(run_id).info.experiment_id), seconds)
+    return done
+
+
+_T = TypeVar("_T")
+
+
+def _each(
+    run_ids: Sequence[str], work: Callable[[MlflowClient, str], _T], seconds: float
+) -> tuple[dict[str, _T], str | None]:
+    """What something gives for each run that this store has, and what went wrong first, in a line.
+
+    A store that is not there is not made. Waits at most so long.
+    """
+    problems: list[str] = []
+    done: dict[str, _T] = {}
+
+    def do() -> None:
         try:
             with quiet():
                 if missing := missing_store():  # runs of another store are no reason to make one
@@ -427,19 +447,18 @@ def attach(run_ids: Sequence[str], path: Path, seconds: float = 60.0) -> str | N
                 client = open_client()
                 for run_id in run_ids:
                     try:
-                        client.log_artifact(run_id, str(path))
-                        done.append(run_id)
+                        done[run_id] = work(client, run_id)
                     except Exception as problem:
                         problems.append(problem_line(problem))
         except Exception as problem:  # of MLflow, a driver or the network
             problems.append(problem_line(problem))
 
-    thread = threading.Thread(target=work, name="folkmoot-mlflow", daemon=True)
+    thread = threading.Thread(target=do, name="folkmoot-mlflow", daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        return "it does not answer in time"
-    return None if done or not problems else problems[0]
+        return {}, "it does not answer in time"
+    return done, problems[0] if problems else None
 
 
 def experiment_of(client: MlflowClient, name: str) -> str:

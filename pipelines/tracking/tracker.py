@@ -6,9 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .mlflow_sink import MlflowTracker, attach
+from .mlflow_sink import MlflowTracker, attach, experiments_of
 from .otlp import OtlpTracker, otlp_endpoint
+from .store import store_uri
 from .uploads import Tracker
+from .values import masked
+
+LOCAL_UI = "http://127.0.0.1:5000"
+"""Where `folkmoot ui` shows a store that has no server."""
 
 
 def start_tracking(
@@ -38,6 +43,15 @@ def start_tracking(
     if folder is None or endpoint is None:
         return tracker
     return OtlpTracker(tracker, endpoint, folder, str(run.get("tracking_key") or run["program_hash"]), keep)
+
+
+def trace_pages(run_ids: Sequence[str]) -> dict[str, str]:
+    """The address of each run's traces in MLflow's UI, to be followed by a trace's id. A run that the store
+    does not show has none."""
+    uri = store_uri()
+    server = masked(uri).rstrip("/") if uri.startswith(("http://", "https://")) else LOCAL_UI
+    found = experiments_of(run_ids)
+    return {run_id: f"{server}/#/experiments/{experiment}/traces/" for run_id, experiment in found.items()}
 
 
 def add_to_runs(run_ids: Sequence[str], path: Path) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import re
@@ -45,6 +47,8 @@ class Page(HTMLParser):
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
         self.heads: list[str] = []
+        self.scripts: list[str] = []
+        self.styles: list[str] = []
         self._open: list[str] = []
         self.feed(text)
         self.close()
@@ -61,7 +65,11 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if re.fullmatch("h[1-6]", self._open[-1] if self._open else ""):
             self.heads.append(data)
-        if "style" not in self._open:
+        if "script" in self._open:
+            self.scripts.append(data)
+        elif "style" in self._open:
+            self.styles.append(data)
+        else:
             self.text += data
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
@@ -239,6 +247,7 @@ def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -
         "folkmoot report",
         "Scores and prices",
         "Accuracy against price",
+        "All questions",
         "Inside the protocols",
         "talk",
         "Dialogues worth reading",
@@ -264,12 +273,11 @@ def test_a_run_alone_says_that_it_cannot_say_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.plots
-def test_nothing_on_the_page_loads_or_runs_or_leads_anywhere(tmp_path: Path) -> None:
+def test_nothing_on_the_page_loads_or_leads_anywhere_and_only_its_own_script_runs(tmp_path: Path) -> None:
     found = fm.report([run(5, 10), talk(10)], out=tmp_path / "r.html")
     shown_page = page(found)
     names = {name for name, _ in shown_page.elements}
     assert not names & {
-        "script",
         "link",
         "iframe",
         "object",
@@ -278,20 +286,24 @@ def test_nothing_on_the_page_loads_or_runs_or_leads_anywhere(tmp_path: Path) -> 
         "base",
         "video",
         "audio",
-        "svg",
     }
     for name, attributes in shown_page.elements:
-        assert not [key for key in attributes if key.startswith("on")], name
+        assert not [key for key in attributes if key == "style" or key.startswith("on")], name
         for key in ("src", "srcset", "href", "action", "poster", "background"):
             value = attributes.get(key)
             assert value is None or value.startswith(("#", "data:image/png;base64,")), (name, key, value)
     text = found.path.read_text()
     assert not re.search(r"url\(|@import|https?://(?!127)", re.sub(r"openai/\S+", "", text))
+    own = [place for place, one in enumerate(shown_page.all("script")) if one.get("type") is None]
+    (script,), (style,) = [shown_page.scripts[place] for place in own], shown_page.styles
+    assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|fetch\(", script)
     (policy,) = [m for m in shown_page.all("meta") if m.get("http-equiv") == "Content-Security-Policy"]
     directives = dict(part.strip().split(" ", 1) for part in str(policy["content"]).split(";"))
     assert directives["default-src"] == directives["form-action"] == "'none'"
     assert directives["img-src"] == "data:"
-    assert "script-src" not in directives
+    for kind, allowed in (("script-src", script), ("style-src", style)):
+        digest = base64.b64encode(hashlib.sha256(allowed.encode()).digest()).decode()
+        assert directives[kind] == f"'sha256-{digest}'"
 
 
 @pytest.mark.plots
@@ -325,10 +337,14 @@ def test_no_text_from_outside_becomes_part_of_the_page(tmp_path: Path) -> None:
         text = found.path.read_text()
         shown_page = Page(text)
         names = {name for name, _ in shown_page.elements}
-        assert not names & {"script", "svg", "b"}
+        assert not names & {"b", "iframe"}
+        kinds = [one.get("type") for one in shown_page.all("script")]
+        assert kinds == ["application/json"] * 3 * len(found.figures["groups"]) + [None]  # the page's own
+        assert not [one for one in shown_page.scripts[:-1] if "<" in one]
         assert all(str(image["src"]).startswith("data:image/png") for image in shown_page.all("img"))
         assert all(str(link["href"]).startswith("#") for link in shown_page.all("a"))
         assert shown_page.text.count("<script>alert(1)</script>") > 5  # to be read, not run
+        assert json.loads(shown_page.scripts[1])[0][2][0][1].startswith("<script>alert(1)</script>")
         assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b-\x1f]", text)
         assert "49" not in re.findall(r"x</b> (\S+)", shown_page.text)
         assert "sk-canary" not in text
@@ -415,7 +431,7 @@ def test_case_studies_of_every_kind_are_found_counted_and_shown(tmp_path: Path) 
     articles = [str(article["class"]).split() for article in read.all("article")]
     assert [kinds[place] in article for place, article in enumerate(articles)] == [True] * 5
     assert "The judge overrules the majority" in read.said
-    chosen = {str(one["id"]).removeprefix("only-") for one in read.all("input")}
+    chosen = {str(one["id"]).removeprefix("only-") for one in read.all("input") if one.get("type") == "radio"}
     assert chosen == {*kinds, "none"}  # chosen on the page, without a script
 
 
@@ -720,13 +736,20 @@ def test_the_page_is_an_artifact_of_every_run_it_is_about(
     fm.evaluate(program, ask(4), lm=dspy.LM("openai/none"), out="talk", settings={"data": "d"})
     run_id = json.loads(Path("talk/run.json").read_text())["mlflow_run_id"]
     client = mlflow.MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
-    metrics = client.get_run(run_id).data.metrics
-    assert metrics["forensics/sycophancy/rate"] == 1.0
-    assert metrics["forensics/agent/i/flips/right_to_wrong"] == 4
+    table = json.loads(Path(client.download_artifacts(run_id, "figures.json")).read_text())["data"]
+    figures = {name: value for name, value, *_ in table}
+    assert figures["forensics/sycophancy/rate"] == 1.0
+    assert figures["forensics/agent/i/flips/right_to_wrong"] == 4
     fm.report("talk", tracking=False)
     assert "report.html" not in [artifact.path for artifact in client.list_artifacts(run_id)]
-    fm.report("talk")
+    assert "/traces/" not in Path("talk/report.html").read_text()
+    found = fm.report("talk")
     assert "report.html" in [artifact.path for artifact in client.list_artifacts(run_id)]
+    about, questions = map(json.loads, page(found).scripts[:2])
+    experiment = client.get_run(run_id).info.experiment_id
+    assert about["traces"] == [f"http://127.0.0.1:5000/#/experiments/{experiment}/traces/"]
+    traces = client.search_traces(locations=[experiment])
+    assert {question[5][3] for question in questions} == {trace.info.trace_id for trace in traces}
 
 
 def test_a_store_that_is_away_is_told_and_the_page_is_there(

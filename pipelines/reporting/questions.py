@@ -1,0 +1,177 @@
+"""All questions of a report's runs, as data for the page's table: answers at once, dialogues packed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from ...modules.base.fence import clean
+from ...modules.reading.row import ResultRow
+from ..base.wording import duration, shortened, used
+from ..evaluation.earlier import Evaluation
+from ..runs.rows import Rows
+from ..runs.traces import TRACES, read_traces
+from ..tracking.spans import trace_id
+from ..tracking.values import scrubbed
+from .dialogues import (
+    LONGEST_NOTE,
+    LONGEST_QUESTION,
+    LONGEST_TEXT,
+    ShownTurn,
+    Text,
+    question_name,
+    shown,
+)
+
+PACK = 200_000
+"""Dialogues are packed together until they have so many characters: one pack is unpacked in no time."""
+
+MOST_BYTES = 60_000_000
+"""Of rows on disk: where there are more, the texts of dialogues are cut shorter, down to SHORTEST_TEXT."""
+
+SHORTEST_TEXT = 150
+MOST_ANSWER = 300
+STATES = ("wrong", "right", "unreadable", "failed", "scored")
+"""What became of a question in a run, by its number on the page; scored is neither right nor wrong."""
+
+TURN_STATES = ("wrong", "right", "unreadable", "none")
+TURNED = (None, "to right", "to wrong", "to another wrong answer")
+
+
+@dataclass(frozen=True)
+class QuestionTable:
+    """The questions of runs over the same data, as the page's script reads them.
+
+    `questions` is JSON, a list a question: id, text, options (label, text), right answer, what else is known
+    of it as text, and for each run None or [state (a place in `STATES`), answer, score, and the id of its
+    trace where it has one]. `dialogues` is a JSON list of packs, of deflate in base64, and of the number of
+    questions in each; the lines of an unpacked one are JSON lists, for each run None or [how it was decided,
+    bill, error, turns (see `_turn`), how many turns more].
+    """
+
+    count: int
+    questions: Markup
+    dialogues: Markup
+
+
+def traced(run: Evaluation) -> dict[str, str]:
+    """The trace of each question that has one, by its id."""
+    path, run_id = run.folder / TRACES, run.run_id
+    if not run_id or not path.exists():
+        return {}
+    return {name: trace_id(run_id, name) for name in (record["row"]["id"] for record, _ in read_traces(path))}
+
+
+def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
+    """Every question that any of the runs has a row of, in the order of the first that has one."""
+    rows = [run.rows for run in runs]
+    size = sum(one.path.stat().st_size for one in rows)
+    longest = max(SHORTEST_TEXT, min(LONGEST_TEXT, LONGEST_TEXT * MOST_BYTES // max(1, size)))
+    questions: list[str] = []
+    traces = [traced(run) for run in runs]
+
+    def lines() -> Iterator[str]:
+        for found in _joined(rows):
+            questions.append(_json(_question(found, traces)))
+            yield _json([None if row is None else _dialogue(row, longest) for row in found])
+
+    packs = list(_packed(lines()))
+    return QuestionTable(len(questions), _safe(f"[{','.join(questions)}]"), json_in_page(packs))
+
+
+def _joined(runs: Sequence[Rows]) -> Iterator[list[ResultRow | None]]:
+    """The row of each run for each question."""
+    places = [{row["id"]: place for place, row in enumerate(rows)} for rows in runs]
+    for name in dict.fromkeys(name for known in places for name in known):
+        yield [rows[known[name]] if name in known else None for rows, known in zip(runs, places, strict=True)]
+
+
+def _question(rows: Sequence[ResultRow | None], traces: Sequence[Mapping[str, str]]) -> list[Any]:
+    row = next(row for row in rows if row is not None)
+    choices = row["choices"] or {}
+    about = [f"{name}: {value}" for name, value in scrubbed(row.get("meta") or {}).items()]
+    return [
+        clean(question_name(row)),
+        str(Text.of(row.get("question"), LONGEST_QUESTION)),
+        [[clean(str(label)), str(Text.of(text, MOST_ANSWER))] for label, text in list(choices.items())[:20]],
+        clean(str(row["gold"] or "")),
+        shortened(clean("; ".join(about)), LONGEST_NOTE),
+        *[
+            None if row is None else [*_answer(row), *filter(None, [known.get(row["id"])])]
+            for row, known in zip(rows, traces, strict=True)
+        ],
+    ]
+
+
+def _answer(row: ResultRow) -> list[Any]:
+    if row["error"]:
+        state = "failed"
+    elif row["correct"] is None:
+        state = "scored"
+    else:
+        state = "right" if row["correct"] else "unreadable" if row["answer"] is None else "wrong"
+    score = row.get("score")
+    answer = row["answer"] or ""
+    return [
+        STATES.index(state),
+        shortened(clean(answer), MOST_ANSWER),
+        None if score is None else round(score, 4),
+    ]
+
+
+def _dialogue(row: ResultRow, longest: int) -> list[Any]:
+    one = shown(row, (), longest)
+    took = row["seconds"]
+    return [
+        clean(one.decided_by),
+        used(row["usage"]) + ("" if took is None else f", {duration(took)}"),
+        shortened(clean(scrubbed(row["error"] or "")), MOST_ANSWER),
+        [_turn(turn) for turn in one.turns],
+        one.more_turns,
+    ]
+
+
+def _turn(turn: ShownTurn) -> list[Any]:
+    """Agent, round, answer, state (a place in `TURN_STATES`), text, what it turned (a place in `TURNED`),
+    note, and steps (thought, action, observation) with how many there are more."""
+    steps = [[str(part) for part in step] for step in turn.steps]
+    known = [clean(turn.agent), turn.round, clean(turn.answer), TURN_STATES.index(turn.state), str(turn.text)]
+    return [*known, TURNED.index(turn.turned), turn.note or "", steps, turn.more_steps]
+
+
+def _packed(lines: Iterable[str]) -> Iterator[list[Any]]:
+    """Lines as packs: a number of them, and their deflate in base64."""
+    held: list[str] = []
+
+    def pack() -> list[Any]:
+        return [len(held), base64.b64encode(zlib.compress("\n".join(held).encode(), 6)).decode("ascii")]
+
+    size = 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size >= PACK:
+            yield pack()
+            held, size = [], 0
+    if held:
+        yield pack()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def json_in_page(value: Any) -> Markup:
+    """A value as JSON for a script element of the page."""
+    return _safe(_json(value))
+
+
+def _safe(text: str) -> Markup:
+    """JSON that can neither end the element that it stands in nor open another."""
+    return Markup(text.replace("<", "\\u003c"))
