@@ -27,8 +27,8 @@ from pathlib import Path
 LARGE, SMALL, GEMMA = "local/qwen2.5-coder-1.5b", "local/qwen2.5-coder-0.5b", "local/gemma-3-270m"
 TALK = "deliberation:intuitive,reasoner:judge"
 BLIND = ("--set", "opening=blind")
-# Five samples cost about what a dialogue does; `compare --match-budget` has the exact number.
-SAMPLES = ("single:self_consistency", "--set", "samples=5")
+# Three samples cost about what a dialogue does; `compare --match-budget` has the exact number.
+SAMPLES = ("single:self_consistency", "--set", "samples=3")
 UNLIKE = ("ensemble:simple,cot,few_shot:majority", "--lm", f"cot={SMALL}", "--lm", f"few_shot={GEMMA}")
 MIXED = ("--lm", f"intuitive={SMALL}")
 CORPUS = ("--set", "environment=corpus:{data}/hotpotqa-corpus.jsonl")

@@ -1,14 +1,17 @@
 """The main job in small: does a panel, or a deliberation of two, beat one agent? No key needed.
 
-Run it with `make demo`. Everything runs in this process on the embedded LM (Gemma 3 270M).
+Run it with `make demo`. Everything runs in this process: first on the embedded LM (Gemma 3 270M), then a
+recorded contest of a more capable one (Qwen2.5-Coder 1.5B), which is replayed without a call.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+import tarfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -25,6 +28,7 @@ from folkmoot.pipelines.runs.progress import Progress as State
 RUNS = Path("runs/demo")
 QUESTIONS = 60
 LM = "local/gemma-3-270m"
+RECORDED = Path(__file__).parent / "recorded"
 EMBEDDED = "The LM is Gemma 3 270M, embedded: small and untuned, but real. No key, no network."
 
 
@@ -38,6 +42,16 @@ def programs(train: list[fm.Question]) -> dict[str, fm.Program]:
         "one agent, 4 examples": fm.labelled_demos(simple, train, 4),
         "panel of three": panel,
         "two agents, judge": talk,
+    }
+
+
+def contests() -> dict[str, tuple[str, fm.Program]]:
+    """The recorded contests that are replayed, and the program of each."""
+    simple, talk = fm.SingleAgent("simple"), fm.Deliberation(["intuitive", "reasoner"], opening="blind")
+    return {
+        "one agent": ("csqa-simple", simple),
+        "two agents, judge": ("csqa-blind", talk),
+        "one agent, 0.5B": ("csqa-small-simple", simple),
     }
 
 
@@ -57,42 +71,73 @@ def main() -> None:
     )
     folder = RUNS / ("" if options.lm == LM else options.lm) / f"{len(questions)}-questions"
     results: dict[str, fm.Evaluation] = {}
-    with Progress(
-        TextColumn("{task.description:26}"),
-        BarColumn(),
-        TextColumn("{task.fields[state]:24}"),
-        TimeRemainingColumn(),
-    ) as bars:
+    with bars() as shown:
         for name, program in programs(train).items():
-            task = bars.add_task(name, total=len(questions), state="")
             results[name] = fm.evaluate(
                 program,
                 questions,
                 lm=lm,
                 out=folder / name.replace(" ", "-").replace(",", ""),
                 settings={"data": "sample-choice", "split": "test", "name": name},
-                progress=watch(bars, task),
+                progress=watch(shown, shown.add_task(name, total=len(questions), state="")),
             )
-    base, *others = results
-    found = fm.compare(results[base], *(results[name] for name in others), names=list(results))
-    pairs = dict(zip(others, found.against, strict=True))
-    console.print(table(results, pairs))
-    console.print("[bold]Verdict[/]")
-    for said in found.said:
-        console.print(f"- {said}")
+    verdict(console, results)
     console.print("\n[bold]One dialogue[/]")
     (row,) = most_informative(results["two agents, judge"].rows, most=1)
-    console.print(
-        row["question"], "·", ", ".join(f"{label} {text}" for label, text in row["choices"].items())
-    )
-    show_dialogue(Screen(sys.stdout), row, row["choices"])
-    console.print(f"The right answer is {row['gold']} ({row['choices'][row['gold']]}).")
+    dialogue(console, row)
+    replayed(console)
     console.print(
         "\n[bold]Where to look next[/]\n"
         f"- every answer and dialogue: {folder}/*/results.jsonl\n"
         "- the four runs side by side in MLflow: .venv/bin/folkmoot ui\n"
         "- your own questions: .venv/bin/folkmoot evaluate single:cot --data FILE.jsonl\n"
         "- a stronger LM: add --lm openai/gpt-4o-mini (needs OPENAI_API_KEY) or an --api-base"
+    )
+
+
+def replayed(console: Console) -> None:
+    """A contest of a capable LM, from its records: no call, no weights."""
+    console.print(
+        "\n[bold]The same with a capable LM, recorded[/]"
+        "\nQwen2.5-Coder 1.5B on 100 questions of CommonsenseQA: it took hours; the replay makes no call.\n"
+    )
+    results: dict[str, fm.Evaluation] = {}
+    with bars() as shown:
+        for name, (contest, program) in contests().items():
+            with tarfile.open(RECORDED / f"{contest}.tar.xz") as archive:
+                archive.extractall(RUNS / "recorded", filter="data")
+            questions = fm.load(RUNS / "recorded" / "csqa-simple" / "questions.jsonl")
+            results[name] = fm.evaluate(
+                program,
+                questions,
+                lm=f"replay/{RUNS / 'recorded' / contest}",
+                out=RUNS / "recorded" / "replayed" / contest,
+                tracking=False,
+                progress=watch(shown, shown.add_task(name, total=len(questions), state="")),
+            )
+    verdict(console, results)
+    console.print("\n[bold]Somebody changes their mind[/]")
+    dialogue(console, max(results["two agents, judge"].rows, key=persuaded))
+    console.print("What these runs show, and what they do not: docs/findings.md")
+
+
+def persuaded(row: Mapping[str, Any]) -> tuple[bool, int]:
+    """Whether talk turned a wrong answer into the right one; of such rows the shortest comes first."""
+    turns = row["transcript"]
+    learned = any(
+        first["agent"] == then["agent"] and first["answer"] != row["gold"] == then["answer"]
+        for place, first in enumerate(turns)
+        for then in turns[place:]
+    )
+    return learned and row["correct"], -sum(len(turn["text"]) for turn in turns)
+
+
+def bars() -> Progress:
+    return Progress(
+        TextColumn("{task.description:26}"),
+        BarColumn(),
+        TextColumn("{task.fields[state]:24}"),
+        TimeRemainingColumn(),
     )
 
 
@@ -104,10 +149,27 @@ def watch(bars: Progress, task: object) -> Callable[[State], None]:
     return show
 
 
+def verdict(console: Console, results: dict[str, fm.Evaluation]) -> None:
+    base, *others = results
+    found = fm.compare(results[base], *(results[name] for name in others), names=list(results))
+    console.print(table(results, dict(zip(others, found.against, strict=True))))
+    console.print("[bold]Verdict[/]")
+    for said in found.said:
+        console.print(f"- {said}")
+
+
+def dialogue(console: Console, row: Mapping[str, Any]) -> None:
+    console.print(
+        row["question"], "·", ", ".join(f"{label} {text}" for label, text in row["choices"].items())
+    )
+    show_dialogue(Screen(sys.stdout), row, row["choices"])
+    console.print(f"The right answer is {row['gold']} ({row['choices'][row['gold']]}).")
+
+
 def table(results: dict[str, fm.Evaluation], pairs: dict[str, Pair]) -> Table:
     shown = Table(title="Accuracy and paired differences in points, 95% intervals", box=SIMPLE)
     shown.add_column("program", no_wrap=True)
-    for title in ("accuracy", "to one agent", "calls", "s/question"):
+    for title in ("accuracy", "to one agent", "calls"):
         shown.add_column(title, justify="right", no_wrap=True)
     for name, result in results.items():
         score, pair = result.summary.scores["accuracy"], pairs.get(name)
@@ -116,7 +178,6 @@ def table(results: dict[str, fm.Evaluation], pairs: dict[str, Pair]) -> Table:
             f"{score['value']:.0%} [{100 * score['low']:.0f}, {100 * score['high']:.0f}]",
             f"{100 * pair.difference:+.0f} [{100 * pair.low:+.0f}, {100 * pair.high:+.0f}]" if pair else "",
             str(result.summary.usage["calls"]),
-            f"{result.summary.seconds['mean']:.1f}",
         )
     return shown
 

@@ -121,7 +121,8 @@ def words_of(line: str) -> list[str]:
 
 @pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize(("page", "code"), scripts())
-def test_python_snippets_run(page: str, code: str) -> None:
+def test_python_snippets_run(page: str, code: str, tmp_path: Path) -> None:
+    unpack(tmp_path)
     exec(compile(code, page, "exec"), {"__name__": "__main__"})
 
 
@@ -142,6 +143,7 @@ def test_commands_run(
 @pytest.mark.local_lm
 @pytest.mark.parametrize(("page", "code"), scripts())
 def test_python_snippets_run_in_a_process_of_their_own(page: str, code: str, tmp_path: Path) -> None:
+    unpack(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )

@@ -96,8 +96,12 @@ def test_demo(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
     assert "Verdict" in said
     for name in ("one agent, 4 examples", "panel of three", "two agents, judge"):
         assert name in said
-    assert "The right answer is" in said
-    assert len(list(tmp_path.glob("runs/demo/**/results.jsonl"))) == 4
+    assert said.count("The right answer is") == 2
+    assert len(list(tmp_path.glob("runs/demo/openai/**/results.jsonl"))) == 4
+    contest = said.partition("recorded\n")[2]
+    assert "one agent           56% [46, 65]" in contest
+    assert "two agents, judge   58% [48, 67]" in contest
+    assert "intuitive, round 1, blind: E (outdoors)" in contest.partition("changes their mind")[2]
 
 
 def test_bad_input_is_one_line(how: str) -> None:

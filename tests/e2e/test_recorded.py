@@ -14,7 +14,7 @@ from recorded import ARCHIVES, unpack
 PAGE = Path(__file__).parents[2] / "docs" / "findings.md"
 SAME = ("id", "answer", "correct", "decided_by")
 SHOWN = re.findall(
-    r"^```console\n\$ folkmoot (.*?)\n```\n\n```text\n(.*?)^```", PAGE.read_text(), re.M | re.S
+    r"^```console\n((?:\$ folkmoot [^\n]*\n)+)```\n\n```text\n(.*?)^```", PAGE.read_text(), re.M | re.S
 )
 
 
@@ -42,8 +42,10 @@ def test_a_recorded_contest_is_replayed_without_a_call(name: str, folder: Path) 
     done = folkmoot("evaluate", run["program_spec"], *sets, *data, "--no-track", "--yes", "--out", "again")
     assert done.exit_code == 0, done.output
     known, again = rows(folder / name), rows(folder / "again")
-    whole = [place for place, row in enumerate(known) if not row["truncated"]]
-    assert len(whole) >= len(known) - 1  # its record has no replies that were cut off: they are kept since
+    whole = list(range(len(known)))
+    if name == "csqa-cot":  # its record is from before replies that were cut off were kept, and lacks one
+        whole = [place for place, row in enumerate(known) if not row["truncated"]]
+        assert len(whole) == len(known) - 1
     for place in whole:
         assert [known[place][field] for field in SAME] == [again[place][field] for field in SAME]
         assert again[place]["usage"]["cached_calls"] == again[place]["usage"]["calls"]
@@ -51,13 +53,25 @@ def test_a_recorded_contest_is_replayed_without_a_call(name: str, folder: Path) 
 
 
 def test_the_page_shows_something() -> None:
-    assert len(SHOWN) == PAGE.read_text().count("```console\n$ folkmoot ")
+    blocks = PAGE.read_text().count("```console\n$ folkmoot ")
+    assert len(SHOWN) == blocks > 0
 
 
-@pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command for command, _ in SHOWN])
-def test_the_page_shows_what_its_commands_print(command: str, shown: str, folder: Path) -> None:
-    done = folkmoot(*command.split())
-    assert done.exit_code == 0, done.output
-    printed = iter([line.rstrip() for line in done.stdout.splitlines()])
+def test_the_page_shows_what_its_scripts_print(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scripts = re.findall(r"^```python\n(.*?)```\n\n```text\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+    assert scripts
+    for script, shown in scripts:
+        exec(compile(script, "findings.md", "exec"), {})
+        assert capsys.readouterr().out == shown
+
+
+@pytest.mark.parametrize(("commands", "shown"), SHOWN, ids=[one.partition("\n")[0] for one, _ in SHOWN])
+def test_the_page_shows_what_its_commands_print(commands: str, shown: str, folder: Path) -> None:
+    said = ""
+    for line in commands.splitlines():
+        done = folkmoot(*line.removeprefix("$ folkmoot ").split())
+        assert done.exit_code == 0, done.output
+        said += done.stdout
+    printed = iter([line.rstrip() for line in said.splitlines()])
     missing = [line for line in shown.splitlines() if line != "…" and line not in printed]
-    assert not missing, done.stdout
+    assert not missing, said
