@@ -333,7 +333,8 @@ class Work:
             stopped=self.stopped,
             mlflow_run_id=self.tracker.run_id,
         )
-        prompts = prompts_of(program)
+        prompts, given = prompts_of(program), prompts_of(self.program)
+        changed = {name: one for name, one in prompts.items() if one != given.get(name)}
         page = prompts_page(f"{self.chosen.name} {preset}: {result.winner} program", prompts)
         (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
         write_json(self.folder / "prompts.json", prompts)
@@ -343,7 +344,7 @@ class Work:
         found = self.problem is None and result.selection["winner"] is not None
         status = "FINISHED" if self.stopped is None or found else "KILLED"
         uploads, model = (
-            compilation_uploads(result, self._rows, about),
+            compilation_uploads(result, self._rows, about, changed),
             None if isinstance(program, Foreign) else ModelUpload(program, lm=self.lm),
         )
         self.tracker.end(uploads, status, self.folder, model)

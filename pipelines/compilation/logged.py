@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..runs.summary import score_words
 from ..tracking.uploads import STOPPED_TAG, Child, Upload, Uploads, existing
-from ..tracking.values import begun_name, bill, ended_name, rounded, with_ends
+from ..tracking.values import begun_name, bill, ended_name, experiment_name, rounded, run_name, with_ends
 from .record import CANDIDATES, PROMPTS, prompts_page
 
 if TYPE_CHECKING:
@@ -62,10 +63,20 @@ def _candidate(row: Mapping[str, Any], about: Mapping[str, Any]) -> Child:
 
 
 def compilation_uploads(
-    result: Compilation, rows: Iterable[Mapping[str, Any]], about: Mapping[str, Any]
+    result: Compilation,
+    rows: Iterable[Mapping[str, Any]],
+    about: Mapping[str, Any],
+    changed: Mapping[str, Mapping[str, Any]],
 ) -> Uploads:
-    """The parts of a finished compilation; `rows` are its candidates, `about` what `compile.json` says."""
+    """The parts of a finished compilation.
+
+    `rows` are its candidates, `about` is what `compile.json` says, and `changed` are the prompts by
+    predictor that differ from those of the given program.
+    """
     files = (PROMPTS, "prompts.json", "compile.json", CANDIDATES, "program")
+    run = compilation_run(about)
+    place = f"{experiment_name(run)}.{run_name({**run, 'settings': {}})}"
+    registered = {f"{place}.{name}": _text(prompt) for name, prompt in changed.items()}
     return {
         "candidates": lambda: candidates_of(rows, about),
         "scores": lambda: Upload(
@@ -74,8 +85,14 @@ def compilation_uploads(
             name=_name(result, about),
             tags={"folkmoot.winner": result.winner, STOPPED_TAG: result.stopped or "no"},
         ),
-        "prompts": lambda: Upload(files=existing(result.folder, files)),
+        "prompts": lambda: Upload(files=existing(result.folder, files), prompts=registered),
     }
+
+
+def _text(prompt: Mapping[str, Any]) -> str:
+    """Instructions, and demonstrations as JSON."""
+    demos = (json.dumps(demo, ensure_ascii=False, indent=2, default=str) for demo in prompt["demos"])
+    return "\n\n".join([prompt["instructions"], *demos])
 
 
 def _name(result: Compilation, about: Mapping[str, Any]) -> str | None:

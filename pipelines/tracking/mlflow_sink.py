@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import threading
 import time
@@ -18,7 +19,7 @@ from ...modules.base.errors import UserError, said_by
 from ..base.journal import write_json
 from ..runs.manifest import MANIFEST, save_run
 from ..runs.traces import TRACES
-from .send_traces import TraceSender, send_traces
+from .send_traces import TraceSender, is_outage, send_traces
 from .store import artifact_location, current_store, missing_store, open_client, quiet
 from .unsent import SAVED, TRACES_LEFT, keep_copy, note_sent, note_unsent
 from .uploads import END, Child, Content, ModelUpload, TableUpload, Tracker, Upload, Uploads
@@ -45,6 +46,7 @@ FINISH_SECONDS = 120.0
 LIVE_SECONDS = 5.0
 MANY_TRACES = 50  # more are sent after the run's result is known
 KEY_TAG = "folkmoot.key"
+PROMPTS_TAG = "mlflow.linkedPrompts"
 NOTE_TAG, PARENT_TAG, TABLES_TAG = "mlflow.note.content", "mlflow.parentRunId", "mlflow.loggedArtifacts"
 LONGEST_DIGEST = 36
 AT_ONCE = 900  # metrics in one request; MLflow takes 1,000
@@ -352,6 +354,7 @@ class MlflowTracker(Tracker):
         self._sent_to = upload.curve[-1][0] if upload.curve else self._sent_to
         _log_files(client, run_id, upload.files)
         self._log_children(client, run_id, upload.children)
+        _register(client, run_id, upload.prompts)
 
     def _log_children(self, client: MlflowClient, parent: str, children: Sequence[Child]) -> None:
         """Make the runs that there are not yet, and finish those that an earlier attempt left half made."""
@@ -387,6 +390,28 @@ class MlflowTracker(Tracker):
             log_program(
                 model.program, str(self.run_id), name=model.name, lm=model.lm, registered=model.registered
             )
+
+
+def _register(client: MlflowClient, run_id: str, prompts: Mapping[str, str]) -> None:
+    """Make each text a version of its prompt, once a run; what a store in order does not take is left out."""
+    from mlflow import MlflowException
+    from mlflow.prompt.constants import PROMPT_EXPERIMENT_IDS_TAG_KEY
+
+    if not prompts:
+        return
+    run = client.get_run(run_id)
+    linked = {one["name"] for one in json.loads(run.data.tags.get(PROMPTS_TAG, "[]"))}
+    # MLflow itself would show it in the active experiment alone.
+    tags = {"folkmoot.run": run_id, PROMPT_EXPERIMENT_IDS_TAG_KEY: f",{run.info.experiment_id},"}
+    for name, text in prompts.items():
+        name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", name)[:LONGEST_NAME]
+        try:
+            if name not in linked:
+                version = client.register_prompt(name, text, run.info.run_name, tags)
+                client.link_prompt_version_to_run(run_id, version)
+        except (MlflowException, NotImplementedError) as problem:
+            if is_outage(problem):
+                raise
 
 
 def _run_in(client: MlflowClient, run_id: str) -> Run | None:

@@ -159,7 +159,7 @@ def _send(
         _log(client, experiment, run_id, [spans_of(record, run_id, program) for record in records])
         return
     except Exception as problem:
-        if len(records) == 1 and _is_outage(problem):
+        if len(records) == 1 and is_outage(problem):
             raise
     failed = 0
     for record in records if len(records) > 1 else ():
@@ -167,12 +167,12 @@ def _send(
             _log(client, experiment, run_id, [spans_of(record, run_id, program)])
             failed = 0
         except Exception as problem:
-            failed += _is_outage(problem)
+            failed += is_outage(problem)
             if failed == OUTAGE:
                 raise
 
 
-def _is_outage(problem: Exception) -> bool:
+def is_outage(problem: Exception) -> bool:
     """Whether it is the store that fails, by its own fault or by what lies before it, and not a trace."""
     from mlflow import MlflowException
 

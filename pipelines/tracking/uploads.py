@@ -57,6 +57,7 @@ class Upload:
         note: the run's description, in Markdown.
         files: contents by name, which may begin with a folder's.
         children: those made by an earlier upload are not made again.
+        prompts: texts by name, each a version in the prompt registry, where the sink has one.
     """
 
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class Upload:
     files: Mapping[str, Content] = field(default_factory=dict)
     children: Sequence[Child] = ()
     name: str | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
 
 
 Uploads = Mapping[str, Callable[[], Upload] | None]

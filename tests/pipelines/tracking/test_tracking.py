@@ -239,6 +239,30 @@ def test_the_artifacts_can_be_read_by_people_and_by_mlflow(
     assert known["value"]["usage/truncated_calls"] == 0
 
 
+@pytest.mark.parametrize("outage", [False, True])
+def test_a_registry_that_takes_no_prompts_fails_no_run(
+    here: Path, monkeypatch: pytest.MonkeyPatch, outage: bool
+) -> None:
+    from mlflow import MlflowClient, MlflowException
+
+    def refuse(*_: Any, **__: Any) -> None:
+        said = "no prompts here"
+        raise MlflowException(said) if outage else MlflowException.invalid_parameter_value(said)
+
+    tracker = start_tracking(a_run())
+    uploads = {"prompts": lambda: Upload(prompts={"toy.single cot.predict": "Think of {x}."})}
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, "register_prompt", refuse)
+        missing = tracker.end(uploads, "FINISHED", here / "out", warn=False)
+    assert ("prompts" in missing) == outage, "an outage is tried again"
+    assert tracker.end(uploads, "FINISHED", here / "out") == []
+    assert tracker.end(uploads, "FINISHED", here / "out") == []
+    (run,) = stored()
+    linked = json.loads(run.data.tags["mlflow.linkedPrompts"])
+    assert linked == [{"name": "toy.single-cot.predict", "version": "1"}]
+    assert run.info.status == "FINISHED"
+
+
 def test_a_long_table_is_cut_and_says_so(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logged, "TABLE_ROWS", 3)
     run_id = track(here / "out", a_run())
