@@ -69,7 +69,7 @@ def ticks(low: float, high: float, *, log: bool = False) -> list[float]:
         ends = math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1
         powers = [10.0**power for power in range(*ends)]
         tens = [power for power in powers if low <= power <= high]
-        found = tens if len(tens) > 2 else [f * power for power in powers for f in (1, 2, 5)]
+        found = tens if len(tens) > 1 else [f * power for power in powers for f in (1, 2, 5)]
         return [value for value in found if low <= value <= high]
     rough = (high - low) / MOST_TICKS
     power = 10 ** math.floor(math.log10(rough))
@@ -94,7 +94,7 @@ def price_chart(compared: Sequence[Compared]) -> PriceChart | None:
     best = front(price.each, [value for value, _, _ in scores])
     known = [value for value in price.each if value > 0]
     log = len(known) == len(runs) and max(known) > 10 * min(known)
-    first, last = (min(known) / 1.5, max(known) * 1.5) if log else (0.0, max([*known, 1e-9]) * 1.15)
+    first, last = (min(known) / 1.5, max(known) * 1.5) if log else (0.0, max(known, default=1.0) * 1.15)
     bottom, top = min(low for _, low, _ in scores), max(high for _, _, high in scores)
     room = 0.08 * (top - bottom) or 0.5 * scale / 100
     bottom, top = bottom - room, top + room

@@ -244,10 +244,11 @@ function table(box) {
     close();
     if (!again && place >= 0) {
       opened = place;
-      const mine = (panel = el("div", { class: "panel", role: "region", "aria-label": `question ${place + 1}` }));
-      sizes.observe(mine);
-      body.append(mine);
-      mine.append(...question(place, await dialoguesOf(place)));
+      const cell = el("div", { role: "gridcell", "aria-colspan": columns.length });
+      panel = el("div", { class: "panel", role: "row" }, cell);
+      sizes.observe(panel);
+      body.append(panel);
+      cell.append(...question(place, await dialoguesOf(place)));
     }
     draw();
     if (opened === place) show(order.indexOf(place), true);

@@ -9,7 +9,9 @@ import os
 import re
 import shutil
 import tracemalloc
+import zlib
 from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -28,6 +30,7 @@ from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.comparison.compared import Compared
 from folkmoot.pipelines.comparison.recommend import front, price_axis
 from folkmoot.pipelines.reporting.dialogues import LONGEST_TEXT, Picked, shown
+from folkmoot.pipelines.reporting.plots import price_chart, ticks
 from folkmoot.pipelines.reporting.verdict import judged, lead_of
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
@@ -234,6 +237,25 @@ def test_prices_are_dollars_where_known_then_tokens_then_calls() -> None:
     assert price_axis([compared("a", 200, 0.5, cached=3), compared("b", 400, 0.5)]) == ("calls", [1.0, 1.0])
 
 
+def test_the_chart_has_round_ticks_and_a_line_along_the_front() -> None:
+    assert ticks(0, 341) == [0, 100, 200, 300]
+    assert ticks(0.42, 0.58) == pytest.approx([0.45, 0.5, 0.55])
+    assert ticks(3, 4000, log=True) == [10, 100, 1000]
+    assert ticks(8, 95, log=True) == [10, 20, 50]
+    cheap, dear = compared("a", 200), compared("b", 40_000)
+    chart = price_chart([cheap, replace(dear, score={**dear.score, "value": 0.6, "high": 0.7}), dear])
+    assert chart is not None
+    assert [label for _, label in chart.across] == ["10", "100"]  # of a logarithmic axis
+    a, b, c = chart.points
+    assert (a.on_front, b.on_front, c.on_front) == (True, True, False)
+    assert chart.line == [(a.x, a.y), (b.x, a.y), (b.x, b.y)]
+    assert b.high < b.y < a.y == c.y < c.low
+    assert a.said == "50.0% right (40.0 to 60.0%) for 2 tokens a question"
+    free = price_chart([replace(cheap, usage={**cheap.usage, "calls": 0, "prompt_tokens": 0})])
+    assert free is not None
+    assert free.across[0] == (free.points[0].x, "0")
+
+
 # The page
 
 
@@ -355,6 +377,47 @@ def test_long_texts_are_cut_and_it_is_said_how_much(tmp_path: Path) -> None:
     found = fm.report(talk(2, text="word " * 20_000), out=tmp_path / "r.html")
     assert f"[… {5 * 20_000 - 1 - LONGEST_TEXT:,} more characters; results.jsonl has all]" in page(found).said
     assert found.path.stat().st_size < 400_000
+
+
+def unpacked(shown_page: Page) -> list[Any]:
+    """The dialogues of the table of all questions."""
+    packs = json.loads(shown_page.scripts[2])
+    lines = [line for _, pack in packs for line in zlib.decompress(base64.b64decode(pack)).split(b"\n")]
+    assert sum(number for number, _ in packs) == len(lines)
+    return [json.loads(line) for line in lines]
+
+
+def test_every_question_is_in_the_table_with_what_each_run_answered(tmp_path: Path) -> None:
+    one, two = run(1, 3, name="one", fails=[2]), talk(5)
+    shown_page = page(fm.report([one, two], out=tmp_path / "r.html"))
+    about, questions = map(json.loads, shown_page.scripts[:2])
+    assert about == {"runs": ["one", "talk"], "traces": [None, None]}
+    options = [["A", "yes it is"], ["B", "no it is not"]]
+    assert questions == [
+        ["0", "Is this number 0", options, "A", "", [1, "A", 1.0], [0, "B", 0.0]],
+        ["1", "Is this number 1", options, "A", "", [0, "B", 0.0], [1, "A", 1.0]],
+        ["2", "Is this number 2", options, "A", "", [3, "", None], [0, "B", 0.0]],
+        ["3", "Is this number 3", options, "A", "", None, [1, "A", 1.0]],
+        ["4", "Is this number 4", options, "A", "", None, [0, "B", 0.0]],
+    ]
+    dialogues = unpacked(shown_page)
+    assert [[side is None for side in sides] for sides in dialogues[2:]] == [
+        [False] * 2,
+        *[[True, False]] * 2,
+    ]
+    assert "the endpoint is away" in dialogues[2][0][2]
+    decided, bill, error, turns, more = dialogues[0][1]
+    assert (decided, bill[:7], error, more) == ("consensus", "0 calls", "", 0)
+    note = "leaves A. yes it is (right) for B. no it is not (wrong), as r said"
+    assert turns[2] == ["i", 2, "B. no it is not", 0, "because", 2, note, [], 0]
+
+
+def test_texts_of_very_many_dialogues_are_cut_shorter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("folkmoot.pipelines.reporting.questions.MOST_BYTES", 10)
+    (_, *_, [first, *_], _) = unpacked(page(fm.report(talk(2, text="word " * 100), out=tmp_path / "r")))[0][0]
+    assert first[4] == "word " * 29 + "word  [… 349 more characters; results.jsonl has all]"
 
 
 def test_dialogues_that_turned_come_first_in_turn() -> None:
