@@ -73,6 +73,8 @@ function table(box) {
   if (runs.length > 1) {
     const differ = (place) => new Set(answers(place).filter(Boolean).map(worth)).size > 1;
     const alone = (run) => (place) => answers(place).every((a, other) => a && (a[0] === RIGHT) === (other === run));
+    const shared = (place) => answers(place).every(Boolean);
+    if (!all.every(shared)) filters.push(["asked in all runs", shared]);
     filters.push(["runs differ", differ]);
     runs.forEach((name, run) => filters.push([`only ${name} is right`, alone(run)]));
     filters.push(["all are wrong", (place) => !some(place, ([state]) => state !== WRONG)]);

@@ -118,8 +118,9 @@ def test_questions_and_dialogues_are_searched(page: Browser) -> None:
 
 def test_only_some_are_shown(page: Browser) -> None:
     names = page.js("[...document.querySelectorAll('.tools option')].map(option => option.textContent)")
-    assert names[:3] == ["all questions (60)", "runs differ (36)", "only one is right (8)"]
-    choose = "e => { e.value = 2; e.dispatchEvent(new Event('change')) }"
+    assert names[:2] == ["all questions (60)", "asked in all runs (30)"]
+    assert names[2:4] == ["runs differ (36)", "only one is right (8)"]
+    choose = "e => { e.value = 3; e.dispatchEvent(new Event('change')) }"
     page.js(f"({choose})(document.querySelector('.tools select'))")
     assert page.js(STATUS) == "8 of 60 questions"
     assert cells(page, 0)[:3] == ["3", "5", "9"]
