@@ -61,13 +61,15 @@ class Browser:
         self._came = b""
         self._events: list[str] = []
         self._home = tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True)
+        taken = [os.open(os.devnull, os.O_RDONLY)]  # 3 and 4, else what `Popen` itself opens may be there
+        while taken[-1] < 4:
+            taken.append(os.open(os.devnull, os.O_RDONLY))
         reads, self._out = os.pipe()
         self._in, writes = os.pipe()
 
-        def ends() -> None:  # in the child: 3 and 4 may be ends of these pipes
-            copies = os.dup(reads), os.dup(writes)
-            for place, copy in enumerate(copies, 3):
-                os.dup2(copy, place)
+        def ends() -> None:
+            os.dup2(reads, 3)
+            os.dup2(writes, 4)
 
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has none
         here = [f"--user-data-dir={self._home.name}", "--remote-debugging-pipe"]
@@ -80,8 +82,8 @@ class Browser:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        os.close(reads)
-        os.close(writes)
+        for end in (*taken, reads, writes):
+            os.close(end)
         try:
             target = self.send("Target.createTarget", url="about:blank")["targetId"]
             self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
