@@ -9,7 +9,7 @@ MYPY_ROOT := $(VENV)/mypy-root
 # Else each process that the tests start would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-nightly test-slow test-ray test-qwen lint types bench bench-fast api notebooks site samples clean
+.PHONY: demo test test-nightly test-slow test-ray test-qwen lint types pyright bench bench-fast api notebooks screenshots site samples clean
 
 $(VENV)/.installed-local: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -62,6 +62,11 @@ types: $(VENV)/.installed-test
 	MYPYPATH=$(MYPY_ROOT) $(BIN)/mypy --strict -p folkmoot
 	MYPYPATH=$(MYPY_ROOT) $(BIN)/mypy $(foreach folder,benchmarks docs examples tools,$(MYPY_ROOT)/folkmoot/$(folder)/*.py)
 
+# What an editor sees in the scripts. Node comes from the package index, too.
+pyright: $(VENV)/.installed-test
+	$(INSTALL) 'pyright[nodejs]>=1.1.414'
+	$(BIN)/pyright benchmarks docs examples tools
+
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/throughput.py
 	$(BIN)/python benchmarks/waits.py
@@ -76,6 +81,10 @@ api: $(VENV)/.installed-test
 
 notebooks: $(VENV)/.installed-test
 	$(BIN)/python docs/make_notebooks.py
+
+# docs/images, with Chromium or Chrome, which must be installed.
+screenshots: $(VENV)/.installed-test
+	$(BIN)/python docs/make_screenshots.py
 
 # The pages of docs/ as a site, in build/site.
 site: $(VENV)/.installed-docs

@@ -33,7 +33,7 @@ def word_list(rng: np.random.Generator) -> list[str]:
     parts = np.array(
         ["ba", "ke", "lo", "mi", "nu", "ra", "se", "ti", "vo", "za", "der", "gal", "pin", "ston"]
     )
-    made = dict.fromkeys(STOPWORDS_EN)
+    made: dict[str, None] = dict.fromkeys(map(str, STOPWORDS_EN))
     while len(made) < WORDS:
         lengths = rng.integers(2, 7, BATCH)
         made.update(dict.fromkeys("".join(parts[rng.integers(0, len(parts), n)]) for n in lengths))
@@ -106,7 +106,7 @@ def apart(*arguments: str) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--paragraphs", type=int, default=100_000)
     parser.add_argument("--step", choices=["index", "search"], help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)

@@ -64,14 +64,14 @@ def over_http(server: EmbeddedServer) -> Ask:
 
 
 def plainly(path: str, threads: int, context: int) -> Ask:
-    import xllamacpp
+    from xllamacpp import CommonParams, Server  # pyright: ignore[reportAttributeAccessIssue]
 
-    params = xllamacpp.CommonParams()
+    params = CommonParams()
     params.model.path = path
     params.n_ctx = context
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.verbosity = 0
-    answered: Ask = xllamacpp.Server(params).handle_chat_completions
+    answered: Ask = Server(params).handle_chat_completions
     return answered
 
 

@@ -12,7 +12,8 @@ import json
 import random
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import dspy
 import numpy as np
@@ -64,7 +65,7 @@ def recorded(count: int, seed: int) -> list[dict[str, object]]:
     return rows
 
 
-def questions(rows: Sequence[dict[str, object]]) -> list[fm.Question]:
+def questions(rows: Sequence[Mapping[str, Any]]) -> list[fm.Question]:
     """The recorded questions, with their right answers as labels."""
     found = {}
     for row in rows:
@@ -77,7 +78,7 @@ def questions(rows: Sequence[dict[str, object]]) -> list[fm.Question]:
 class Recorded:
     """A DSPy engine that says what was recorded: with reasoning as `cot` did, else as `zero_shot` did."""
 
-    def __init__(self, rows: Sequence[dict[str, object]]) -> None:
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self.answers = {(row["question"], row["strategy"]): row["answer"] for row in rows}
 
     def complete(self, request: Request) -> Response:
@@ -92,7 +93,7 @@ class Recorded:
 class Awaited(Recorded):
     """The same for calls that are awaited."""
 
-    async def complete(self, request: Request) -> Response:
+    async def complete(self, request: Request) -> Response:  # pyright: ignore[reportIncompatibleMethodOverride]
         return super().complete(request)
 
 

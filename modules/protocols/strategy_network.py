@@ -66,6 +66,7 @@ class StrategyNetwork(Program):
     """
 
     trained_by: ClassVar[Callable[..., StrategyNetwork] | None] = None  # handed in from above
+    training: Any  # how it went, where a training made it
 
     def __init__(
         self,

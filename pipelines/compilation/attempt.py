@@ -72,7 +72,8 @@ def _parts(state: Compiling) -> Iterator[str]:
     yield f"{state.candidates:,} candidates, {state.scorings:,} answers scored"
     if state.best is not None and state.given is not None:
         yield f"best {state.best:.1%} (given {state.given:.1%})"
-    yield f"{state.usage.calls:,} calls"
+    cached = state.usage.cached_calls
+    yield f"{state.usage.calls - cached:,} calls{f' and {cached:,} cached' if cached else ''}"
     yield money(state.usage.cost_usd)
 
 

@@ -32,6 +32,7 @@ from folkmoot.optimizers.prompts.candidates import Candidates, prompts_of
 from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS, PRESETS
 from folkmoot.optimizers.prompts.student import in_order
 from folkmoot.pipelines.base.budget import Budget
+from folkmoot.pipelines.compilation.attempt import compiling_line
 from folkmoot.pipelines.compilation.budget import first_share, kept_back, without_reserve
 from folkmoot.pipelines.compilation.outcome import verdict_on
 from folkmoot.signatures.strategies import Simple
@@ -83,6 +84,23 @@ def test_simba_learns_from_answers_that_differ(scripted: Any) -> None:
     found = compiled(scripted.url, optimizer="simba", concurrency=1, train=20)
     assert KEY in found.seat.predict.signature.instructions
     assert found.compilation.selection["winner"]["value"] > found.compilation.selection["given"]["value"]
+
+
+def test_the_line_of_progress_counts_calls_that_were_made_apart_from_cached_ones(
+    scripted: Any, tmp_path: Path
+) -> None:
+    scripted.reply = of_demos()
+    options = {"optimizer": "bootstrap", "validation": 0, "train": 12, "out": tmp_path, "concurrency": 1}
+    compiled(scripted.url, budget="6 calls", **options)
+    lines: list[list[str]] = []
+
+    def progress(state: Any) -> None:
+        lines.append(list(compiling_line(state).parts))
+
+    saved = compiled(scripted.url, progress=progress, **options).compilation.calls_saved
+    made = len(scripted.requests) - 6
+    assert made > 0 < saved
+    assert f"{made} calls and {saved} cached" in lines[-1]
 
 
 @pytest.mark.parametrize("name", SHOWERS)
