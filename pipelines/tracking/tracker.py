@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from .mlflow_sink import MlflowTracker, attach, experiments_of
 from .otlp import OtlpTracker, otlp_endpoint
 from .store import store_uri
 from .uploads import Tracker
-from .values import masked
 
 LOCAL_UI = "http://127.0.0.1:5000"
 """Where `folkmoot ui` shows a store that has no server."""
@@ -46,10 +46,11 @@ def start_tracking(
 
 
 def trace_pages(run_ids: Sequence[str]) -> dict[str, str]:
-    """The address of each run's traces in MLflow's UI, to be followed by a trace's id. A run that the store
-    does not show has none."""
-    uri = store_uri()
-    server = masked(uri).rstrip("/") if uri.startswith(("http://", "https://")) else LOCAL_UI
+    """The address of each run's traces in MLflow's UI, without credentials, to be followed by a trace's id. A
+    run that the store does not show has none."""
+    uri = urlsplit(store_uri())
+    place = uri._replace(netloc=uri.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
+    server = place if uri.scheme in ("http", "https") else LOCAL_UI
     found = experiments_of(run_ids)
     return {run_id: f"{server}/#/experiments/{experiment}/traces/" for run_id, experiment in found.items()}
 

@@ -32,6 +32,7 @@ from folkmoot.pipelines.comparison.recommend import front, price_axis
 from folkmoot.pipelines.reporting.dialogues import LONGEST_TEXT, Picked, shown
 from folkmoot.pipelines.reporting.plots import price_chart, ticks
 from folkmoot.pipelines.reporting.verdict import judged, lead_of
+from folkmoot.pipelines.tracking.tracker import trace_pages
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
 HOSTILE = (
@@ -813,6 +814,16 @@ def test_the_page_is_an_artifact_of_every_run_it_is_about(
     assert about["traces"] == [f"http://127.0.0.1:5000/#/experiments/{experiment}/traces/"]
     traces = client.search_traces(locations=[experiment])
     assert {question[5][3] for question in questions} == {trace.info.trace_id for trace in traces}
+
+
+def test_links_to_traces_lead_to_the_server_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "folkmoot.pipelines.tracking.tracker.experiments_of", lambda ids: dict.fromkeys(ids, "7")
+    )
+    monkeypatch.setenv(
+        "MLFLOW_TRACKING_URI", "https://me:sk-canary@mlflow.example:8443/base/?token=sk-canary"
+    )
+    assert trace_pages(["r"]) == {"r": "https://mlflow.example:8443/base/#/experiments/7/traces/"}
 
 
 def test_a_store_that_is_away_is_told_and_the_page_is_there(
