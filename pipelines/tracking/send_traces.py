@@ -19,7 +19,7 @@ from ..runs.traces import TRACES, read_traces
 from .spans import spans_of, trace_id
 from .store import quiet
 from .unsent import TRACES_LEFT, keep_copy, note_sent, note_unsent, unsent_in
-from .values import problem_line
+from .values import FOLKMOOT, problem_line, scrubbed
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -29,6 +29,8 @@ SENT = "traces_sent.json"
 BATCH = 20  # a store of one file is locked meanwhile
 BATCH_BYTES = 4_000_000
 PAGE = 500  # traces in one answer of MLflow's
+MOST_ASSESSED = 50  # an assessment takes MLflow as long as a trace, and cannot be sent with others
+LONGEST_REASON = 500
 OUTAGE = 3  # traces in a row that fail by themselves, after which it is the store
 PATIENCE_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
@@ -141,14 +143,22 @@ def sending(client: MlflowClient, run_id: str, folder: Path) -> Iterator[None]:
         yield
     # What the store does not show on the run, whatever it answered, is sent once more.
     experiment = experiment or str(client.get_run(run_id).info.experiment_id)
-    left = _left(client, experiment, run_id, path)
+    left, bare = _left(client, experiment, run_id, path)
     late = (record for record, after in read_traces(path) if after in left)
     while records := list(islice(late, BATCH if left else 0)):
         with alone(folder), quiet():
             _send(client, experiment, run_id, program, records)
         yield
-    if left and (still := _left(client, experiment, run_id, path)):
-        raise TracesRefused(f"it refuses {len(still)} of them")
+    if left:
+        still, bare = _left(client, experiment, run_id, path)
+        if still:
+            raise TracesRefused(f"it refuses {len(still)} of them")
+    for record, after in read_traces(path) if bare else ():
+        if after in bare:
+            with alone(folder), quiet():
+                if not _assess(client, run_id, record["row"]):
+                    return
+            yield
 
 
 def _send(
@@ -195,6 +205,29 @@ def _log(client: MlflowClient, experiment: str, run_id: str, traces: Sequence[Se
     client.link_traces_to_run([spans[0].trace_id for spans in traces], run_id)
 
 
+def _assess(client: MlflowClient, run_id: str, row: Mapping[str, Any]) -> bool:
+    """Log whether the answer is right, or its score, as a feedback; False from a store that has none."""
+    from mlflow import MlflowException
+    from mlflow.entities import AssessmentSource, Feedback
+    from mlflow.tracing.client import TracingClient
+
+    value = row.get("score") if row["correct"] is None else bool(row["correct"])
+    why = str(scrubbed(row["error"] or f"the answer is {row['answer']}, the gold answer {row['gold']}"))
+    said = Feedback(
+        name="score" if row["correct"] is None else "correct",
+        value=value,
+        source=AssessmentSource("CODE", FOLKMOOT),
+        rationale=why[:LONGEST_REASON].encode("utf-8", "backslashreplace").decode(),
+    )
+    try:
+        TracingClient(client.tracking_uri).log_assessment(trace_id(run_id, row["id"]), said)
+    except (MlflowException, NotImplementedError) as problem:
+        if is_outage(problem):
+            raise
+        return False
+    return True
+
+
 def few_traces(known: Iterable[tuple[Record, int]], start: int) -> tuple[list[Record], int]:
     """The first traces of those given with the place after each, and the place after the last of them."""
     batch: list[Record] = []
@@ -218,9 +251,13 @@ def _ids(path: Path, before: int) -> set[str]:
     }
 
 
-def _left(client: MlflowClient, experiment: str, run_id: str, path: Path) -> set[int]:
-    """The places in the file after the last traces of questions that the store does not show on the run."""
+def _left(client: MlflowClient, experiment: str, run_id: str, path: Path) -> tuple[set[int], set[int]]:
+    """The places in the file after the last traces of questions that the store does not show on the run.
+
+    And after those that it shows without an assessment, where there are few enough to be assessed.
+    """
     wanted = {trace_id(run_id, record["row"]["id"]): after for record, after in read_traces(path)}
+    few, bare = len(wanted) <= MOST_ASSESSED, set[int]()
     token: str | None = ""
     while wanted and token is not None:
         page = client.search_traces(
@@ -231,9 +268,11 @@ def _left(client: MlflowClient, experiment: str, run_id: str, path: Path) -> set
             page_token=token or None,
         )
         for trace in page:
-            wanted.pop(trace.info.trace_id, None)
+            after = wanted.pop(trace.info.trace_id, None)
+            if few and after is not None and not trace.info.assessments:
+                bare.add(after)
         token = page.token or None
-    return set(wanted.values())
+    return set(wanted.values()), bare
 
 
 def program_in(folder: Path) -> str:
