@@ -1,7 +1,7 @@
 """Writes docs/images from runs made for them, with headless Chromium: `make screenshots`.
 
-They show an LM with scripted answers, which needs no weights and says the same each time. Nothing is
-arranged by hand.
+The pages of MLflow show an LM with scripted answers, which needs no weights and says the same each time; the
+report shows a recorded contest. Nothing is arranged by hand.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ from browser import Browser  # type: ignore[import-not-found]  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 PROGRAMS = ("single:simple", "ensemble:simple,cot,zero_shot", "deliberation:intuitive,reasoner,critic:judge")
+RECORDED = ("csqa-simple", "csqa-blind")
 QUESTIONS = {one.question: one for part in ("train", "test") for one in fm.load("sample-choice", split=part)}
 
 
@@ -133,9 +135,12 @@ def mlflow_pages(page: Browser, address: str) -> None:
 
 
 def report_page(page: Browser) -> None:
-    folkmoot("report runs/0 runs/1 runs/2 --out report.html")
-    address = Path("report.html").absolute().as_uri()
-    taken(page, "report-desktop", address, "folkmoot", 1)
+    """One agent and three who talk, embedded and recorded: docs/findings.md."""
+    for name in RECORDED:
+        with tarfile.open(ROOT / "examples" / "recorded" / f"{name}.tar.xz") as packed:
+            packed.extractall(filter="data")
+    folkmoot(f"report {' '.join(RECORDED)} --out report.html")
+    taken(page, "report-desktop", Path("report.html").absolute().as_uri(), "folkmoot", 1)
 
 
 def main() -> None:
