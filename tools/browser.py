@@ -13,6 +13,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -40,6 +41,17 @@ def find_browser() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
+# Puts the ends of its pipes where the browser looks for them: what is open at 3 and 4 in this process may be
+# closed by a library as it forks.
+BEGIN = """
+import fcntl, os, sys
+reads, writes = (fcntl.fcntl(int(end), fcntl.F_DUPFD_CLOEXEC, 5) for end in sys.argv[1:3])
+os.dup2(reads, 3)
+os.dup2(writes, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
 class PageError(Exception):
     """The browser refused a command, a script failed, or what was waited for did not come."""
 
@@ -61,29 +73,21 @@ class Browser:
         self._came = b""
         self._events: list[str] = []
         self._home = tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True)
-        taken = [os.open(os.devnull, os.O_RDONLY)]  # 3 and 4, else what `Popen` itself opens may be there
-        while taken[-1] < 4:
-            taken.append(os.open(os.devnull, os.O_RDONLY))
         reads, self._out = os.pipe()
         self._in, writes = os.pipe()
-
-        def ends() -> None:
-            os.dup2(reads, 3)
-            os.dup2(writes, 4)
-
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has none
         here = [f"--user-data-dir={self._home.name}", "--remote-debugging-pipe"]
+        begin = [sys.executable, "-c", BEGIN, str(reads), str(writes)]
         self._process = subprocess.Popen(
-            [executable, *QUIET, *sandbox, *here, "about:blank"],
-            preexec_fn=ends,
-            pass_fds=(3, 4),
+            [*begin, executable, *QUIET, *sandbox, *here, "about:blank"],
+            pass_fds=(reads, writes),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        for end in (*taken, reads, writes):
-            os.close(end)
+        os.close(reads)
+        os.close(writes)
         try:
             target = self.send("Target.createTarget", url="about:blank")["targetId"]
             self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
