@@ -17,7 +17,7 @@ import folkmoot as fm
 from folkmoot.modules.reading.voting import majority, weighted
 from folkmoot.modules.reports.forensics import CHANGES, chances, forensics, moves
 from folkmoot.modules.reports.shapley import EXACT, ballot_of, coalitions_right, shapley_values
-from folkmoot.pipelines.evaluation.logged import evaluation_metrics
+from folkmoot.pipelines.evaluation.logged import figures_table
 from folkmoot.pipelines.runs.summary import summarise
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -396,10 +396,10 @@ def test_agents_that_are_not_asked_every_time_abstain() -> None:
     assert found["agent"]["z"]["shapley"] == 0.0
 
 
-def test_forensics_are_in_the_summary_and_among_the_metrics() -> None:
+def test_forensics_are_in_the_summary_and_in_the_table_of_figures() -> None:
     run = {"program": {"program": "deliberation"}}
     summary = summarise([LOST, WON, SPLIT, AGREED], 4, lambda _: {}, run)
-    metrics = evaluation_metrics(summary)
+    metrics = {figure: value for figure, value, *_ in figures_table(summary).rows}
     assert metrics["forensics/sycophancy/rate"] == 0.5
     assert metrics["forensics/oracle/gap"] == 0.5
     assert metrics["forensics/agent/r/shapley"] == 0.375

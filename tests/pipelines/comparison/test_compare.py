@@ -352,7 +352,9 @@ def test_the_baseline_is_a_run_beside_the_one_that_it_matches(
     client = MlflowClient(uri)
     experiment = client.get_experiment_by_name("beside")
     assert experiment is not None
-    logged = {one.info.run_name: one for one in client.search_runs([experiment.experiment_id])}
+    logged = {
+        one.info.run_name.partition(" · ")[0]: one for one in client.search_runs([experiment.experiment_id])
+    }
     name = f"self_consistency × {base.summary.run['program']['samples']} for the budget of talk"
     assert logged.keys() == {"talk", name}
     assert logged[name].data.metrics["accuracy"] == base.accuracy
