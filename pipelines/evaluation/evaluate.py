@@ -209,12 +209,12 @@ def evaluate(
         status = "FAILED" if stopped else "FINISHED"
         if job.stopped or isinstance(stopped, KeyboardInterrupt | CancelledError | UserError):
             status = "KILLED"
-        # Of candidates and trials, only the winner is worth a model.
         if ended is not None and stopped is None:
             try:
                 ended(summary)
             except BaseException as problem:  # the run is tracked first
                 stopped = problem
+        # Of candidates and trials, only the winner is worth a model.
         model = None if parent or isinstance(program, Foreign) else ModelUpload(program, lm=language_model)
         missing = tracker.end(evaluation_uploads(summary, folder, tracker), status, folder, model)
         if tracking and not missing:
