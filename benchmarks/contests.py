@@ -33,6 +33,14 @@ UNLIKE = ("ensemble:simple,cot,few_shot:majority", "--lm", f"cot={SMALL}", "--lm
 MIXED = ("--lm", f"intuitive={SMALL}")
 CORPUS = ("--set", "environment=corpus:{data}/hotpotqa-corpus.jsonl")
 
+
+def learn(train: int, held_out: int, name: str = "validation") -> tuple[str, ...]:
+    """Options for so many training questions and so many others that judge what was learnt from them."""
+    data, judged = "commonsenseqa", f"--{name}"
+    limits = ("--train-limit", str(train), f"{judged}-limit", str(held_out))
+    return ("--train", data, "--train-split", "train", judged, data, f"{judged}-split", "validation", *limits)
+
+
 # Name, LM, data, split, questions, then the program with its options.
 CONTESTS: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
     ("csqa-small-simple", SMALL, "commonsenseqa", "validation", 200, ("single:simple",)),
@@ -60,33 +68,64 @@ CONTESTS: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
     ("hotpot-team", LARGE, "hotpotqa", "validation", 25, ("team:bold,cautious", *CORPUS)),
 )
 
+# What learns, from the training questions of CommonsenseQA: name, LM, command, then its program and options.
+ROUNDS = ("--set", "max_rounds=[1,2,3]", "--set", "tie_break=[judge,majority]")
+ORDERS = ("--set", "roles=[[intuitive,reasoner],[reasoner,intuitive]]")
+AGENTS = ("--set", "agents=3", "--lm", f"agent.1={SMALL}", "--lm", f"agent.2={GEMMA}")
+WAYS = ("--set", "strategies=[simple,cot]", "--embedding", "all-MiniLM-L6-v2")
+STUDIES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    (
+        "csqa-small-bootstrap",
+        SMALL,
+        "compile",
+        ("single:simple", "--optimizer", "bootstrap_rs", *learn(100, 200)),
+    ),
+    ("csqa-small-mipro", SMALL, "compile", ("single:simple", "--optimizer", "mipro", *learn(100, 200))),
+    ("csqa-bootstrap", LARGE, "compile", ("single:simple", "--optimizer", "bootstrap_rs", *learn(60, 100))),
+    (
+        "csqa-tuned",
+        LARGE,
+        "tune",
+        ("deliberation", *BLIND, *ROUNDS, *ORDERS, "--sampler", "grid", "--trials", "12", *learn(40, 60)),
+    ),
+    ("csqa-network", LARGE, "train", ("network", *AGENTS, *WAYS, *learn(80, 100, "test"))),
+)
+
 PACKED = ("run.json", "lms.json", "results.jsonl", "summary.json", "calls.jsonl", "incomplete.jsonl")
+LEARNT = ("compile.json", "study.json", "program.json", "prompts.md", "network.json", "tensors.safetensors")
+ENDED = ("summary.json", "compile.json", "study.json")
+FOLDERS = (".", "program", "before", "after/*", "winner", "validation/*")
 
 
 def commands(folder: Path, threads: int, only: str) -> Iterator[tuple[str, list[str]]]:
     data = os.environ.get("FOLKMOOT_DATA", ".")
+    # One question after the other: its seats share the beginning of what the LM reads.
+    rest = ("--seed", "1", "--threads", str(threads), "--concurrency", "1", "--no-track", "--yes", "--json")
     for name, lm, questions, split, limit, (program, *options) in CONTESTS:
         if only in name:
-            out = folder / name
-            yield (
-                name,
-                [
-                    *("evaluate", program, *(one.format(data=data) for one in options), "--lm", lm),
-                    *("--data", questions, "--split", split, "--limit", str(limit), "--seed", "1"),
-                    # One question after the other: its seats share the beginning of what the LM reads.
-                    *("--threads", str(threads), "--concurrency", "1", "--no-track", "--yes", "--json"),
-                    *("--out", str(out), "--record", f"{out}.calls"),
-                ],
-            )
+            asked = (*(one.format(data=data) for one in options), "--lm", lm, "--data", questions)
+            sizes = ("--split", split, "--limit", str(limit))
+            out = ("--out", str(folder / name), "--record", f"{folder / name}.calls")
+            yield name, ["evaluate", program, *asked, *sizes, *rest, *out]
+    for name, lm, command, (program, *options) in STUDIES:
+        if only in name:
+            yield name, [command, program, *options, "--lm", lm, *rest, "--out", str(folder / name)]
 
 
 def pack(run: Path, archive: Path) -> None:
-    """The finished run in `run` as an archive whose bytes depend on the files alone."""
-    rows = [json.loads(line) for line in (run / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    """The finished run or study in `run` as an archive whose bytes depend on the files alone."""
+    found = [
+        path for folder in FOLDERS for name in (*PACKED, *LEARNT) for path in run.glob(f"{folder}/{name}")
+    ]
+    held_out = next(path for path in found if path.name == "results.jsonl")
+    rows = [json.loads(line) for line in held_out.read_text(encoding="utf-8").splitlines()]
     fields = {"id": "id", "question": "question", "choices": "choices", "answer": "gold"}
     questions = [{name: row[field] for name, field in fields.items()} for row in rows]
-    files = {name: (run / name).read_bytes() for name in PACKED if (run / name).exists()}
-    files["questions.jsonl"] = "".join(json.dumps(one) + "\n" for one in questions).encode()
+    files = {"questions.jsonl": "".join(json.dumps(one) + "\n" for one in questions).encode()}
+    for path in found:
+        place = path.relative_to(run)
+        # What a compilation's result was judged in is called by the program's hash.
+        files[f"after/{path.name}" if place.parts[0] == "after" else place.as_posix()] = path.read_bytes()
     with tarfile.open(archive, "w:xz", preset=9) as tar:
         for name, content in sorted(files.items()):
             entry = tarfile.TarInfo(f"{run.name}/{name}")
@@ -107,8 +146,9 @@ def main() -> int:
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.pack:
         options.pack.mkdir(parents=True, exist_ok=True)
-        for summary in sorted(options.folder.glob(f"*{options.only}*/summary.json")):
-            pack(summary.parent, options.pack / f"{summary.parent.name}.tar.xz")
+        for name, _ in commands(options.folder, options.threads, options.only):
+            if any((options.folder / name / ended).exists() for ended in ENDED):
+                pack(options.folder / name, options.pack / f"{name}.tar.xz")
         return 0
     failed = 0
     for name, command in commands(options.folder, options.threads, options.only):

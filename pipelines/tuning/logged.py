@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from ..plots.tuning import front_plot, history_plot, importance_plot
 from ..runs.summary import score_words
 from ..tracking.uploads import STOPPED_TAG, Child, TableUpload, Upload, Uploads, existing
-from ..tracking.values import as_param, begun_name, bill, ended_name, joined, rounded, scrubbed
+from ..tracking.values import (
+    as_param,
+    begun_name,
+    bill,
+    ended_name,
+    joined,
+    rounded,
+    scrubbed,
+    with_ends,
+)
 
 if TYPE_CHECKING:
     from .job import Job
@@ -88,12 +97,12 @@ def study_metrics(report: Mapping[str, Any]) -> dict[str, float]:
     held = report["validation"]
     if held is not None:
         goal = report["objectives"][0]
-        found |= _with_ends(goal, held["winner"]) | _with_ends(f"{goal}_default", held["default"])
+        found |= with_ends(goal, held["winner"]) | with_ends(f"{goal}_default", held["default"])
         if "difference" in held:
-            found |= {**_with_ends("difference", held["difference"]), "p": held["p"]}
+            found |= {**with_ends("difference", held["difference"]), "p": held["p"]}
     scores = report["best"]["scores"] if report["best"] else {}
     for name in report["objectives"]:
-        found |= _with_ends(f"train_{name}", scores[name]) if name in scores else {}
+        found |= with_ends(f"train_{name}", scores[name]) if name in scores else {}
     found |= {f"trials_{name}": report["trials"][name] for name in ("complete", "pruned", "told", "failed")}
     found |= {f"calls_{name}": report["calls"][name] for name in ("made", "saved")}
     return found | bill(report["paid"])
@@ -162,7 +171,7 @@ def trial_metrics(entry: TrialEntry) -> dict[str, float]:
     """A trial's scores with their ends, and the questions that they are of; what is not known is left out."""
     found: dict[str, float] = {}
     for name, score in entry.get("scores", {}).items():
-        found |= _with_ends(name, score)
+        found |= with_ends(name, score)
     if "questions" in entry:
         found |= {"questions": entry["questions"], "errors": entry["errors"]}
     return {name: value for name, value in found.items() if value == value}
@@ -171,8 +180,3 @@ def trial_metrics(entry: TrialEntry) -> dict[str, float]:
 def _within(score: Mapping[str, float]) -> str:
     ends = f" [{score['low']:.4g}, {score['high']:.4g}]" if "low" in score else ""
     return f"{score['value']:.4g}{ends}"
-
-
-def _with_ends(name: str, score: Mapping[str, float]) -> dict[str, float]:
-    ends = {f"{name}_{end}": score[end] for end in ("low", "high") if end in score}
-    return {name: score["value"], **ends}
