@@ -216,8 +216,11 @@ class Pair:
         differ += "".join(f" {more}." for more in (self.opponent, self.judged) if more)
         if self.outcome != UNDECIDED:
             return f"{self.headline} ({self.spread}, n = {self.n}).{differ}"
+        low, high = self.interval
+        corrected = " after Holm's correction" if self.p_adjusted != self.p else ""
+        doubt = f", but p = {self.p_adjusted:.2g}{corrected}" if low > 0 or high < 0 else ""
         found = (
-            f"{self.amount(self.difference)}{self.unit} ({self.spread})"
+            f"{self.amount(self.difference)}{self.unit} ({self.spread}{doubt})"
             if self.only_a or self.only_b
             else f"no question was {self.did_well} in only one of the two"
         )

@@ -99,6 +99,15 @@ def test_no_difference_is_not_called_a_win() -> None:
     assert "n = 100" in pair.verdict
 
 
+def test_an_interval_off_zero_that_shows_nothing_says_why() -> None:
+    base, more, most = (run(set(range(begin, end)), 100) for begin, end in ((1, 52), (0, 56), (2, 55)))
+    alone, among = fm.compare(base, more)[0], fm.compare(base, more, most)[0]
+    assert alone.outcome == "a"
+    assert among.low > 0
+    assert f"(95% interval +{among.low * 100:.1f} to " in among.verdict
+    assert f", but p = {among.p_adjusted:.2g} after Holm's correction); with n = 100" in among.verdict
+
+
 def test_a_run_that_failed_gets_no_verdict_and_its_failures_are_told() -> None:
     base = run(set(range(50)), 100)
     some, half = run(set(range(90)), 100, fails={99}), run(set(), 100, fails=set(range(50)))
