@@ -34,14 +34,24 @@ def test_they_are_small() -> None:
     assert sum(one.stat().st_size for one in ARCHIVES) < 10e6
 
 
+def asked(folder: Path) -> tuple[list[str], Path]:
+    """The program that answered the held-out questions of a contest, with its options, and its run."""
+    for run, program in (("after", "program"), ("validation/winner", "winner")):
+        if (folder / run).exists():  # of a compilation, of a study
+            return [str(folder / program)], folder / run
+    if (folder / "network.json").exists():
+        return [f"network:{folder}"], folder
+    settings = json.loads((folder / "run.json").read_text())["settings"]
+    return [settings["program_spec"], *(word for one in settings["sets"] for word in ("--set", one))], folder
+
+
 @pytest.mark.parametrize("name", [archive.name.removesuffix(".tar.xz") for archive in ARCHIVES])
 def test_a_recorded_contest_is_replayed_without_a_call(name: str, folder: Path) -> None:
-    run = json.loads((folder / name / "run.json").read_text())["settings"]
-    sets = [word for one in run["sets"] for word in ("--set", one)]
-    data = ("--data", folder / name / "questions.jsonl", "--lm", f"replay/{name}")
-    done = folkmoot("evaluate", run["program_spec"], *sets, *data, "--no-track", "--yes", "--out", "again")
+    program, run = asked(folder / name)
+    data = ("--data", folder / name / "questions.jsonl", "--lm", f"replay/{run}")
+    done = folkmoot("evaluate", *program, *data, "--no-track", "--yes", "--out", "again")
     assert done.exit_code == 0, done.output
-    known, again = rows(folder / name), rows(folder / "again")
+    known, again = rows(run), rows(folder / "again")
     whole = list(range(len(known)))
     if name == "csqa-cot":  # its record is from before replies that were cut off were kept, and lacks one
         whole = [place for place, row in enumerate(known) if not row["truncated"]]
