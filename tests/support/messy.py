@@ -1,7 +1,4 @@
-"""Thirty-three files of questions as people have them, and what `folkmoot data check` says of each.
-
-Run as a script, it prints the table of `docs/your-data.md`.
-"""
+"""Thirty-three files of questions as people have them, and what `folkmoot data check` says of each."""
 
 from __future__ import annotations
 
@@ -390,17 +387,3 @@ def write(one: Messy, folder: Path) -> Path:
     path = folder / one.file
     path.write_bytes(one.content)
     return path
-
-
-def table() -> str:
-    """The table of the docs: each file, what it is like, and what is said of it."""
-    rows = ["| file | what it is like | what is said |", "|---|---|---|"]
-    for one in MESSY:
-        said = one.says or "(nothing: nothing is guessed)"
-        refused = "" if one.kind else "refused: "
-        rows.append(f"| `{one.file}` | {one.like} | {refused}{said} |".replace("\n", " "))
-    return "\n".join(rows)
-
-
-if __name__ == "__main__":
-    print(table())

@@ -13,7 +13,7 @@ import dspy
 import numpy as np
 import pandas as pd
 import pytest
-from messy import FISH, FOUR, MESSY, SOUP, Messy, lines, table, text, write
+from messy import FISH, FOUR, MESSY, SOUP, Messy, lines, text, write
 from typer.testing import CliRunner
 
 import folkmoot as fm
@@ -23,7 +23,6 @@ from folkmoot.pipelines.data.load import DataError, fingerprint, listed, load
 from folkmoot.pipelines.reporting.dialogues import shown
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-DOCS = Path(__file__).parents[3] / "docs/your-data.md"
 PLAIN = [
     {"question": SOUP, "choices": {"A": "a sieve", "B": "a flask"}, "answer": "B", "topic": "kitchen"},
     {"question": "What drains?", "choices": {"A": "a sieve", "B": "a pot"}, "answer": "A", "topic": None},
@@ -56,11 +55,6 @@ def test_messy_files(one: Messy, tmp_path: Path, caplog: pytest.LogCaptureFixtur
     first = load(path)[0]
     assert (first.kind, first.answer) == (one.kind, one.answer)
     assert said_of(caplog) == ([f"{path}: {one.says}"] if one.says else [])
-
-
-def test_the_docs_say_what_messy_files_say() -> None:
-    assert len(MESSY) == 33
-    assert table() in DOCS.read_text(encoding="utf-8")
 
 
 def test_what_is_in_messy_files_is_kept(tmp_path: Path) -> None:
