@@ -29,6 +29,7 @@ TALK = "deliberation:intuitive,reasoner:judge"
 BLIND = ("--set", "opening=blind")
 # Three samples cost about what a dialogue does; `compare --match-budget` has the exact number.
 SAMPLES = ("single:self_consistency", "--set", "samples=3")
+ONCE = ("--set", "samples=1", "--temperature", "0")
 UNLIKE = ("ensemble:simple,cot,few_shot:majority", "--lm", f"cot={SMALL}", "--lm", f"few_shot={GEMMA}")
 MIXED = ("--lm", f"intuitive={SMALL}")
 CORPUS = ("--set", "environment=corpus:{data}/hotpotqa-corpus.jsonl")
@@ -50,7 +51,7 @@ CONTESTS: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
     ("arc-cot", LARGE, "arc-challenge", "test", 60, ("single:cot",)),
     ("scienceqa-cot", LARGE, "scienceqa", "test", 50, ("single:cot",)),
     ("gsm8k-cot", LARGE, "gsm8k", "test", 50, ("single:cot",)),
-    ("gsm8k-complexity", LARGE, "gsm8k", "test", 50, ("single:complexity",)),
+    ("gsm8k-complexity", LARGE, "gsm8k", "test", 50, ("single:complexity", *ONCE)),
     ("csqa-unlike", LARGE, "commonsenseqa", "validation", 100, UNLIKE),
     ("csqa-blind", LARGE, "commonsenseqa", "validation", 100, (TALK, *BLIND)),
     ("csqa-talk", LARGE, "commonsenseqa", "validation", 100, (TALK,)),
