@@ -52,15 +52,18 @@ def front_plot(report: Mapping[str, Any], path: Path) -> bool:
     def point(entry: Mapping[str, Any]) -> tuple[float, float]:
         return entry["scores"][second]["value"], entry["scores"][first]["value"]
 
-    axes.scatter(*zip(*map(point, known), strict=True), s=14, color=GREY, label="settings")
-    for entry in report["front"]:
+    axes.scatter(*zip(*map(point, known), strict=True), s=14, color=GREY, label="other settings")
+    for place, entry in enumerate(report["front"]):
         (x, y), scores = point(entry), entry["scores"]
         ends = []
         for name, value in ((second, x), (first, y)):
             low, high = scores[name].get("low", value), scores[name].get("high", value)
             ends.append([[max(0.0, value - low)], [max(0.0, high - value)]])
-        axes.errorbar(x, y, xerr=ends[0], yerr=ends[1], fmt="o", color=BLUE, capsize=2)
-    axes.set(xlabel=f"{second} a question", ylabel=f"{first} in training", title="Front, 95% intervals")
+        label = "" if place else "the front, with 95% intervals: none is better in both"
+        axes.errorbar(x, y, xerr=ends[0], yerr=ends[1], fmt="o", color=BLUE, capsize=2, label=label)
+        axes.annotate(f"trial {entry['trial']}", (x, y), (5, 5), textcoords="offset points", fontsize=8)
+    axes.set(xlabel=f"{second} a question", ylabel=f"{first} in training", title=f"What more {first} takes")
+    axes.legend(frameon=False, fontsize=8)
     figure.savefig(path)
     return True
 

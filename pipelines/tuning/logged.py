@@ -168,11 +168,17 @@ def _setting(setting: Mapping[str, Any]) -> str:
 
 
 def trial_metrics(entry: TrialEntry) -> dict[str, float]:
-    """A trial's scores with their ends, and the questions that they are of; what is not known is left out."""
+    """A trial's scores with their ends, what a question took, and all calls, as runs beside it have them.
+
+    What is not known is left out.
+    """
     found: dict[str, float] = {}
-    for name, score in entry.get("scores", {}).items():
-        found |= with_ends(name, score)
+    scores = entry.get("scores", {})
+    for name, score in scores.items():
+        found |= with_ends(f"{name}_per_question" if name in ("calls", "tokens", "cost") else name, score)
     if "questions" in entry:
+        if "calls" in scores:
+            found["calls"] = scores["calls"]["value"] * entry["questions"]
         found |= {"questions": entry["questions"], "errors": entry["errors"]}
     return {name: value for name, value in found.items() if value == value}
 

@@ -53,6 +53,8 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
             run = by_number[str(entry["trial"])]
             assert run.data.metrics["accuracy"] == entry["scores"]["accuracy"]["value"]
             assert run.data.metrics["accuracy_low"] <= run.data.metrics["accuracy"]
+            assert run.data.metrics["calls_per_question"] == entry["scores"]["calls"]["value"]
+            assert run.data.metrics["calls"] == entry["scores"]["calls"]["value"] * entry["questions"]
             roles = ", ".join(entry["setting"]["roles"])
             assert run.data.params["roles"] == roles
             assert run.info.run_name.startswith(f"trial {entry['place']} · {roles}")
