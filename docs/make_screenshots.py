@@ -61,7 +61,7 @@ def folkmoot(words: str) -> None:
 
 
 def runs() -> None:
-    """Three programs side by side, and a study, in the store of the working folder."""
+    """Three programs side by side, a study, and a recorded contest, in the store of the working folder."""
     with ScriptedServer(reply) as server:
         lm = f"--quiet --lm openai/scripted --api-base {server.url} --price openai/scripted=0.15,0.6"
         data = "--data sample-choice --split test --limit 100"
@@ -71,6 +71,12 @@ def runs() -> None:
         data += " --validation-split test --validation-limit 60"
         asked = "--trials 6 --objective accuracy,tokens --out study"
         folkmoot(f"tune deliberation:intuitive,reasoner {data} {asked} {lm}")
+    for name in RECORDED:
+        with tarfile.open(ROOT / "examples" / "recorded" / f"{name}.tar.xz") as packed:
+            packed.extractall(filter="data")
+    talk = "deliberation:intuitive,reasoner:judge --set opening=blind"
+    recorded = "--data csqa-blind/questions.jsonl --lm replay/csqa-blind"
+    folkmoot(f"evaluate {talk} {recorded} --out runs/real --quiet")
 
 
 @contextmanager
@@ -122,7 +128,9 @@ def mlflow_pages(page: Browser, address: str) -> None:
     picture(page, "mlflow-trials")
     overview = "About this run"
     taken(page, "mlflow-run", f"{runs}/{talk.info.run_id}", overview)
-    taken(page, "mlflow-dialogues", f"{runs}/{talk.info.run_id}/artifacts/dialogues.html", "Path:", 8)
+    real = json.loads(Path("runs/real/summary.json").read_text())
+    place = f"experiments/{real['mlflow_experiment_id']}/runs/{real['mlflow_run_id']}"
+    taken(page, "mlflow-dialogues", f"{root}/{place}/artifacts/dialogues.html", "Path:", 8)
     ids = json.dumps([one.info.run_id for one in (alone, panel, talk)])
     compared = f"{root}/compare-runs?runs={ids}&experiments={json.dumps([experiment])}".replace('"', "%22")
     taken(page, "mlflow-compare", compared, "Run details", 8)
@@ -135,10 +143,7 @@ def mlflow_pages(page: Browser, address: str) -> None:
 
 
 def report_page(page: Browser) -> None:
-    """One agent and three who talk, embedded and recorded: docs/findings.md."""
-    for name in RECORDED:
-        with tarfile.open(ROOT / "examples" / "recorded" / f"{name}.tar.xz") as packed:
-            packed.extractall(filter="data")
+    """One agent and two who talk, embedded and recorded: docs/findings.md."""
     folkmoot(f"report {' '.join(RECORDED)} --out report.html")
     taken(page, "report-desktop", Path("report.html").absolute().as_uri(), "folkmoot", 1)
 
