@@ -61,7 +61,13 @@ def folkmoot(words: str) -> None:
 
 
 def runs() -> None:
-    """Three programs side by side, a study, and a recorded contest, in the store of the working folder."""
+    """A recorded contest, and in another experiment three programs and a study, in the store that is here."""
+    for name in RECORDED:
+        with tarfile.open(ROOT / "examples" / "recorded" / f"{name}.tar.xz") as packed:
+            packed.extractall(filter="data")
+    talk = "deliberation:intuitive,reasoner:judge --set opening=blind"
+    recorded = "--data csqa-blind/questions.jsonl --lm replay/csqa-blind"
+    folkmoot(f"evaluate {talk} {recorded} --out runs/real --quiet")
     with ScriptedServer(reply) as server:
         lm = f"--quiet --lm openai/scripted --api-base {server.url} --price openai/scripted=0.15,0.6"
         data = "--data sample-choice --split test --limit 100"
@@ -71,12 +77,6 @@ def runs() -> None:
         data += " --validation-split test --validation-limit 60"
         asked = "--trials 6 --objective accuracy,tokens --out study"
         folkmoot(f"tune deliberation:intuitive,reasoner {data} {asked} {lm}")
-    for name in RECORDED:
-        with tarfile.open(ROOT / "examples" / "recorded" / f"{name}.tar.xz") as packed:
-            packed.extractall(filter="data")
-    talk = "deliberation:intuitive,reasoner:judge --set opening=blind"
-    recorded = "--data csqa-blind/questions.jsonl --lm replay/csqa-blind"
-    folkmoot(f"evaluate {talk} {recorded} --out runs/real --quiet")
 
 
 @contextmanager
@@ -128,9 +128,9 @@ def mlflow_pages(page: Browser, address: str) -> None:
     picture(page, "mlflow-trials")
     overview = "About this run"
     taken(page, "mlflow-run", f"{runs}/{talk.info.run_id}", overview)
-    real = json.loads(Path("runs/real/summary.json").read_text())
-    place = f"experiments/{real['mlflow_experiment_id']}/runs/{real['mlflow_run_id']}"
-    taken(page, "mlflow-dialogues", f"{root}/{place}/artifacts/dialogues.html", "Path:", 8)
+    real = client.get_run(json.loads(Path("runs/real/run.json").read_text())["mlflow_run_id"]).info
+    shown = f"{root}/experiments/{real.experiment_id}/runs/{real.run_id}/artifacts/dialogues.html"
+    taken(page, "mlflow-dialogues", shown, "Path:", 8)
     ids = json.dumps([one.info.run_id for one in (alone, panel, talk)])
     compared = f"{root}/compare-runs?runs={ids}&experiments={json.dumps([experiment])}".replace('"', "%22")
     taken(page, "mlflow-compare", compared, "Run details", 8)
