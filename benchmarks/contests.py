@@ -95,7 +95,7 @@ STUDIES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
 
 PACKED = ("run.json", "lms.json", "results.jsonl", "summary.json", "calls.jsonl", "incomplete.jsonl")
 LEARNT = ("compile.json", "study.json", "program.json", "prompts.md", "network.json", "tensors.safetensors")
-ENDED = ("summary.json", "compile.json", "study.json")
+ENDED = ("summary.json", "after/*/summary.json", "study.json")
 FOLDERS = (".", "program", "before", "after/*", "winner", "validation/*")
 
 
@@ -149,7 +149,7 @@ def main() -> int:
     if options.pack:
         options.pack.mkdir(parents=True, exist_ok=True)
         for name, _ in commands(options.folder, options.threads, options.only):
-            if any((options.folder / name / ended).exists() for ended in ENDED):
+            if any(any((options.folder / name).glob(ended)) for ended in ENDED):
                 pack(options.folder / name, options.pack / f"{name}.tar.xz")
         return 0
     failed = 0

@@ -52,7 +52,7 @@ def front_plot(report: Mapping[str, Any], path: Path) -> bool:
     def point(entry: Mapping[str, Any]) -> tuple[float, float]:
         return entry["scores"][second]["value"], entry["scores"][first]["value"]
 
-    axes.scatter(*zip(*map(point, known), strict=True), s=14, color=GREY, label="other settings")
+    axes.scatter(*zip(*map(point, known), strict=True), s=14, color=GREY, label="every setting")
     for place, entry in enumerate(report["front"]):
         (x, y), scores = point(entry), entry["scores"]
         ends = []
