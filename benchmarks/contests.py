@@ -7,7 +7,7 @@ Started again it goes on where it was stopped: what is done is not asked again. 
 for each start: seconds, exit code, and the machine's load before and after. `--only PART` runs the contests
 whose names hold PART, `--list` shows the commands, `--pack TO` puts what is finished into archives under TO:
 rows, calls, and the questions, so that `folkmoot evaluate … --data NAME/questions.jsonl --lm replay/NAME`
-gives the same rows without a call.
+gives the same rows without a call. Questions that may not be passed on are left out.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 LARGE, SMALL, GEMMA = "local/qwen2.5-coder-1.5b", "local/qwen2.5-coder-0.5b", "local/gemma-3-270m"
 TALK = "deliberation:intuitive,reasoner:judge"
@@ -32,7 +33,7 @@ SAMPLES = ("single:self_consistency", "--set", "samples=3")
 ONCE = ("--set", "samples=1", "--temperature", "0")
 UNLIKE = ("ensemble:simple,cot,few_shot:majority", "--lm", f"cot={SMALL}", "--lm", f"few_shot={GEMMA}")
 MIXED = ("--lm", f"intuitive={SMALL}")
-CORPUS = ("--set", "environment=corpus:{data}/hotpotqa-corpus.jsonl")
+CORPUS = ("--set", "environment=record:{folder}/{name}.pages.jsonl:corpus:{data}/hotpotqa-corpus.jsonl")
 
 
 def learn(train: int, held_out: int, name: str = "validation") -> tuple[str, ...]:
@@ -96,6 +97,7 @@ STUDIES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
 PACKED = ("run.json", "lms.json", "results.jsonl", "summary.json", "calls.jsonl", "incomplete.jsonl")
 LEARNT = ("compile.json", "study.json", "program.json", "prompts.md", "network.json", "tensors.safetensors")
 ENDED = ("summary.json", "after/*/summary.json", "study.json")
+UNSHIPPED, QUESTION = ("scienceqa-",), ("question", "choices", "meta")  # CC BY-NC-SA 4.0
 FOLDERS = (".", "program", "before", "after/*", "winner", "validation/*")
 
 
@@ -105,7 +107,8 @@ def commands(folder: Path, threads: int, only: str) -> Iterator[tuple[str, list[
     rest = ("--seed", "1", "--threads", str(threads), "--concurrency", "1", "--no-track", "--yes", "--json")
     for name, lm, questions, split, limit, (program, *options) in CONTESTS:
         if only in name:
-            asked = (*(one.format(data=data) for one in options), "--lm", lm, "--data", questions)
+            given = (one.format(data=data, folder=folder, name=name) for one in options)
+            asked = (*given, "--lm", lm, "--data", questions)
             sizes = ("--split", split, "--limit", str(limit))
             out = ("--out", str(folder / name), "--record", f"{folder / name}.calls")
             yield name, ["evaluate", program, *asked, *sizes, *rest, *out]
@@ -115,24 +118,45 @@ def commands(folder: Path, threads: int, only: str) -> Iterator[tuple[str, list[
 
 
 def pack(run: Path, archive: Path) -> None:
-    """The finished run or study in `run` as an archive whose bytes depend on the files alone."""
+    """The finished run or study in `run` as an archive whose bytes depend on files and their times alone."""
     found = [
         path for folder in FOLDERS for name in (*PACKED, *LEARNT) for path in run.glob(f"{folder}/{name}")
     ]
-    held_out = next(path for path in found if path.name == "results.jsonl")
-    rows = [json.loads(line) for line in held_out.read_text(encoding="utf-8").splitlines()]
-    fields = {"id": "id", "question": "question", "choices": "choices", "answer": "gold"}
-    questions = [{name: row[field] for name, field in fields.items()} for row in rows]
-    files = {"questions.jsonl": "".join(json.dumps(one) + "\n" for one in questions).encode()}
+    files = {}
     for path in found:
         place = path.relative_to(run)
         # What a compilation's result was judged in is called by the program's hash.
-        files[f"after/{path.name}" if place.parts[0] == "after" else place.as_posix()] = path.read_bytes()
+        name = f"after/{path.name}" if place.parts[0] == "after" else place.as_posix()
+        files[name] = path.read_bytes()
+        if path.suffix == ".json":  # which may say where the run was made
+            files[name] = files[name].replace(str(run).encode(), run.name.encode())
+    ended = int(max(path.stat().st_mtime for path in found))
+    pages = run.with_name(f"{run.name}.pages.jsonl")
+    if pages.exists():
+        files["pages.jsonl"] = pages.read_bytes()
+        settings = json.loads(files["run.json"])
+        sets = settings["settings"]["sets"]
+        replayed = f"environment=replay:{run.name}/pages.jsonl"
+        sets[:] = [replayed if one.startswith("environment=") else one for one in sets]
+        files["run.json"] = json.dumps(settings, indent=2).encode()
+    held_out = next(path for path in found if path.name == "results.jsonl")
+    rows = [json.loads(line) for line in held_out.read_text(encoding="utf-8").splitlines()]
+    if run.name.startswith(UNSHIPPED):
+        rows = [{name: row[name] for name in row if name not in QUESTION} for row in rows]
+        files["results.jsonl"] = lines(rows)
+    else:
+        fields = {"id": "id", "question": "question", "choices": "choices", "answer": "gold"}
+        questions = [{name: row[field] for name, field in fields.items()} for row in rows]
+        files["questions.jsonl"] = lines(questions)
     with tarfile.open(archive, "w:xz", preset=9) as tar:
         for name, content in sorted(files.items()):
             entry = tarfile.TarInfo(f"{run.name}/{name}")
-            entry.size, entry.mode = len(content), 0o644
+            entry.size, entry.mode, entry.mtime = len(content), 0o644, ended
             tar.addfile(entry, io.BytesIO(content))
+
+
+def lines(rows: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
 def main() -> int:

@@ -34,6 +34,15 @@ def test_they_are_small() -> None:
     assert sum(one.stat().st_size for one in ARCHIVES) < 10e6
 
 
+def test_none_says_where_it_was_made(folder: Path) -> None:
+    files = [*folder.rglob("*.json"), *folder.rglob("*.md")]
+    assert len(files) > len(ARCHIVES)
+    said = {
+        one.relative_to(folder): re.findall(r"(?<![\w./-])/\w+/[\w/-]*", one.read_text()) for one in files
+    }
+    assert not {place: paths for place, paths in said.items() if paths}
+
+
 def asked(folder: Path) -> tuple[list[str], Path]:
     """The program that answered the held-out questions of a contest, with its options, and its run."""
     for run, program in (("after", "program"), ("validation/winner", "winner")):
