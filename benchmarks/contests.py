@@ -16,6 +16,7 @@ import argparse
 import io
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -25,6 +26,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import folkmoot as fm
+from folkmoot.pipelines.data.load import sample
+
 LARGE, SMALL, GEMMA = "local/qwen2.5-coder-1.5b", "local/qwen2.5-coder-0.5b", "local/gemma-3-270m"
 TALK = "deliberation:intuitive,reasoner:judge"
 BLIND = ("--set", "opening=blind")
@@ -33,7 +37,9 @@ SAMPLES = ("single:self_consistency", "--set", "samples=3")
 ONCE = ("--set", "samples=1", "--temperature", "0")
 UNLIKE = ("ensemble:simple,cot,few_shot:majority", "--lm", f"cot={SMALL}", "--lm", f"few_shot={GEMMA}")
 MIXED = ("--lm", f"intuitive={SMALL}")
-CORPUS = ("--set", "environment=record:{folder}/{name}.pages.jsonl:corpus:{data}/hotpotqa-corpus.jsonl")
+PAGES = "environment=record:{folder}/{name}.pages.jsonl:corpus:{data}/hotpotqa-corpus.jsonl"
+STEPS = ("--set", "max_steps=5", "--set", PAGES)
+FINDABLE = "{folder}/hotpotqa.jsonl"
 
 
 def learn(train: int, held_out: int, name: str = "validation") -> tuple[str, ...]:
@@ -67,8 +73,8 @@ CONTESTS: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
     ("csqa-samples", LARGE, "commonsenseqa", "validation", 100, SAMPLES),
     ("gsm8k-causal", LARGE, "gsm8k", "test", 50, ("causal:R2E1",)),
     ("scienceqa-causal", LARGE, "scienceqa", "test", 50, ("causal:R2E1",)),
-    ("hotpot-bold", LARGE, "hotpotqa", "validation", 25, ("team:bold", "--set", "max_retries=0", *CORPUS)),
-    ("hotpot-team", LARGE, "hotpotqa", "validation", 25, ("team:bold,cautious", *CORPUS)),
+    ("hotpot-bold", LARGE, FINDABLE, "", 25, ("team:bold", "--set", "max_retries=0", *STEPS)),
+    ("hotpot-team", LARGE, FINDABLE, "", 25, ("team:bold,cautious", "--set", "max_retries=1", *STEPS)),
 )
 
 # What learns, from the training questions of CommonsenseQA: name, LM, command, then its program and options.
@@ -97,7 +103,8 @@ STUDIES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
 PACKED = ("run.json", "lms.json", "results.jsonl", "summary.json", "calls.jsonl", "incomplete.jsonl")
 LEARNT = ("compile.json", "study.json", "program.json", "prompts.md", "network.json", "tensors.safetensors")
 ENDED = ("summary.json", "after/*/summary.json", "study.json")
-UNSHIPPED, QUESTION = ("scienceqa-",), ("question", "choices", "meta")  # CC BY-NC-SA 4.0
+UNSHIPPED = ("scienceqa-",)  # CC BY-NC-SA 4.0
+BLANK: dict[str, Any] = {"question": "", "choices": {}, "meta": {}}
 FOLDERS = (".", "program", "before", "after/*", "winner", "validation/*")
 
 
@@ -107,14 +114,23 @@ def commands(folder: Path, threads: int, only: str) -> Iterator[tuple[str, list[
     rest = ("--seed", "1", "--threads", str(threads), "--concurrency", "1", "--no-track", "--yes", "--json")
     for name, lm, questions, split, limit, (program, *options) in CONTESTS:
         if only in name:
-            given = (one.format(data=data, folder=folder, name=name) for one in options)
-            asked = (*given, "--lm", lm, "--data", questions)
-            sizes = ("--split", split, "--limit", str(limit))
+            places = {"data": data, "folder": folder, "name": name}
+            given = (one.format(**places) for one in options)
+            asked = (*given, "--lm", lm, "--data", questions.format(**places))
+            sizes = (*(("--split", split) if split else ()), "--limit", str(limit))
             out = ("--out", str(folder / name), "--record", f"{folder / name}.calls")
             yield name, ["evaluate", program, *asked, *sizes, *rest, *out]
     for name, lm, command, (program, *options) in STUDIES:
         if only in name:
             yield name, [command, program, *options, "--lm", lm, *rest, "--out", str(folder / name)]
+
+
+def findable(path: Path, count: int = 25) -> None:
+    """So many questions of HotpotQA whose evidence is in the corpus, half of each type, as a file."""
+    known = [one for one in fm.load("hotpotqa-context", "validation") if one.meta["support_in_corpus"]]
+    drawn = sample(known, count, 1, balance="type")
+    fields = ("id", "question", "answer", "kind")
+    path.write_bytes(lines([{name: getattr(one, name) for name in fields} for one in drawn]))
 
 
 def pack(run: Path, archive: Path) -> None:
@@ -129,23 +145,18 @@ def pack(run: Path, archive: Path) -> None:
         name = f"after/{path.name}" if place.parts[0] == "after" else place.as_posix()
         files[name] = path.read_bytes()
         if path.suffix == ".json":  # which may say where the run was made
-            files[name] = files[name].replace(str(run).encode(), run.name.encode())
+            files[name] = located(files[name].decode(), run).encode()
     ended = int(max(path.stat().st_mtime for path in found))
     pages = run.with_name(f"{run.name}.pages.jsonl")
     if pages.exists():
         files["pages.jsonl"] = pages.read_bytes()
-        settings = json.loads(files["run.json"])
-        sets = settings["settings"]["sets"]
-        replayed = f"environment=replay:{run.name}/pages.jsonl"
-        sets[:] = [replayed if one.startswith("environment=") else one for one in sets]
-        files["run.json"] = json.dumps(settings, indent=2).encode()
     held_out = next(path for path in found if path.name == "results.jsonl")
     rows = [json.loads(line) for line in held_out.read_text(encoding="utf-8").splitlines()]
     if run.name.startswith(UNSHIPPED):
-        rows = [{name: row[name] for name in row if name not in QUESTION} for row in rows]
+        rows = [row | BLANK for row in rows]
         files["results.jsonl"] = lines(rows)
     else:
-        fields = {"id": "id", "question": "question", "choices": "choices", "answer": "gold"}
+        fields = {"id": "id", "question": "question", "choices": "choices", "answer": "gold", "kind": "kind"}
         questions = [{name: row[field] for name, field in fields.items()} for row in rows]
         files["questions.jsonl"] = lines(questions)
     with tarfile.open(archive, "w:xz", preset=9) as tar:
@@ -153,6 +164,13 @@ def pack(run: Path, archive: Path) -> None:
             entry = tarfile.TarInfo(f"{run.name}/{name}")
             entry.size, entry.mode, entry.mtime = len(content), 0o644, ended
             tar.addfile(entry, io.BytesIO(content))
+
+
+def located(text: str, run: Path) -> str:
+    """JSON of a run with the archive's own files in place of this machine's."""
+    text = text.replace(FINDABLE.format(folder=run.parent), f"{run.name}/questions.jsonl")
+    text = re.sub(r'environment=record:[^"]*', f"environment=replay:{run.name}/pages.jsonl", text)
+    return text.replace(str(run), run.name)
 
 
 def lines(rows: list[dict[str, Any]]) -> bytes:
@@ -181,6 +199,8 @@ def main() -> int:
         print(time.strftime("%H:%M:%S"), name, "folkmoot", shlex.join(command), flush=True)
         if options.list:
             continue
+        if name.startswith("hotpot-"):
+            findable(Path(FINDABLE.format(folder=options.folder)))
         began, load = time.time(), os.getloadavg()
         starter = "from folkmoot.pipelines.cli import main; main()"
         code = subprocess.run([sys.executable, "-c", starter, *command], check=False).returncode

@@ -12,6 +12,8 @@ from cli_helpers import folkmoot, isolate
 from recorded import ARCHIVES, unpack
 
 PAGE = Path(__file__).parents[2] / "docs" / "findings.md"
+NAMES = [archive.name.removesuffix(".tar.xz") for archive in ARCHIVES]
+UNSHIPPED = "scienceqa-"
 SAME = ("id", "answer", "correct", "decided_by")
 SHOWN = re.findall(
     r"^```console\n((?:\$ folkmoot [^\n]*\n)+)```\n\n```text\n(.*?)^```", PAGE.read_text(), re.M | re.S
@@ -54,11 +56,12 @@ def asked(folder: Path) -> tuple[list[str], Path]:
     return [settings["program_spec"], *(word for one in settings["sets"] for word in ("--set", one))], folder
 
 
-@pytest.mark.parametrize("name", [archive.name.removesuffix(".tar.xz") for archive in ARCHIVES])
-def test_a_recorded_contest_is_replayed_without_a_call(name: str, folder: Path) -> None:
+def replayed(name: str, folder: Path, *data: Any) -> list[dict[str, Any]]:
+    """The rows of a contest, after it was asked once more and they were found to be the same."""
     program, run = asked(folder / name)
-    data = ("--data", folder / name / "questions.jsonl", "--lm", f"replay/{run}")
-    done = folkmoot("evaluate", *program, *data, "--no-track", "--yes", "--out", "again")
+    done = folkmoot(
+        "evaluate", *program, *data, "--lm", f"replay/{run}", "--no-track", "--yes", "--out", "again"
+    )
     assert done.exit_code == 0, done.output
     known, again = rows(run), rows(folder / "again")
     whole = list(range(len(known)))
@@ -69,6 +72,25 @@ def test_a_recorded_contest_is_replayed_without_a_call(name: str, folder: Path) 
         assert [known[place][field] for field in SAME] == [again[place][field] for field in SAME]
         assert again[place]["usage"]["cached_calls"] == again[place]["usage"]["calls"]
     assert not json.loads((folder / "again" / "summary.json").read_text())["paid"]["calls"]
+    return known
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(UNSHIPPED)])
+def test_a_recorded_contest_is_replayed_without_a_call(name: str, folder: Path) -> None:
+    replayed(name, folder, "--data", folder / name / "questions.jsonl", "--seed", 1)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(UNSHIPPED)])
+def test_one_whose_questions_may_not_be_passed_on_is_replayed_with_them(
+    name: str, data_dir: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOLKMOOT_DATA", str(data_dir))  # the fixture `folder` has unset it
+    drawn = json.loads((folder / name / "run.json").read_text())["settings"]
+    data = [word for option in ("data", "split", "limit", "seed") for word in (f"--{option}", drawn[option])]
+    for row in replayed(name, folder, *data):
+        assert not row["question"]
+        assert not row["choices"]
+        assert not row["meta"]
 
 
 def test_the_page_shows_something() -> None:
