@@ -369,7 +369,7 @@ class Engine:
         if self.endpoint is None:
             raise CallError(
                 f"the record of {self.model} has no answer to this request ({key[:12]}): "
-                "the program, the questions or the settings differ from those recorded"
+                "the program, the questions, the settings or the seed differ from those recorded"
             )
         clock = asyncio.get_running_loop().time
         gate = gate_to(self.endpoint.address, self.concurrency)
