@@ -32,6 +32,7 @@ from ..lms.named import SAMPLING, lm_given
 from ..lms.seen import SeenCall
 from ..lms.store import ACTIVE
 from ..programs.resolve import program_given
+from ..programs.seats import as_recorded
 from ..runs.books import open_books
 from ..runs.folder import out_folder, unwritable
 from ..runs.manifest import MANIFEST, RUN, as_begun, manifest_of, save_run
@@ -83,7 +84,8 @@ def evaluate(
             function of an `fm.Question` that returns the answer, a dict or a `dspy.Prediction`.
         questions: labelled questions with distinct ids.
         inputs: of a program of your own, its field → the question's field, where their names differ.
-        lm: the LM of every seat that has none of its own, or its name; None takes DSPy's configured one.
+        lm: the LM of every seat that has none of its own, or its name; None takes DSPy's configured one. Of a
+            recorded run, each seat has the one that it had there.
         metric: how answers are scored: a function as DSPy has them, `(example, prediction, trace=None)` to
             True, False or a number, an `fm.Metric`, or a name: `accuracy` (the default), `em`, `f1`, `exact`,
             `contains`, `regex:PATTERN`, `module:function`, `judge`.
@@ -128,6 +130,7 @@ def evaluate(
     check_metric(scored, questions)
     sample = None if judge_sample is None else sample_of(judge_sample)
     language_model = lm_given(lm)
+    program = as_recorded(program, language_model)
     for warning in noted(program, questions, language_model):
         warnings.warn(warning, stacklevel=2)
     held = budget is not None or bool(ACCOUNTS.get())

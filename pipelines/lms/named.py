@@ -95,7 +95,8 @@ def lm(
     prices = None if price is None else _prices(name, price)
     provider, _, model = name.partition("/")
     if provider == "replay" and model:
-        return replayed(Path(model), "*")
+        recorded = read_lms(Path(model))
+        return replayed(Path(model), "*" if "*" in recorded else next(iter(recorded), "*"))
     engine = Engine.reaching(
         name,
         profile=lambda own: _profile(profile or own, answer_form, list_options),
@@ -125,7 +126,7 @@ def lm_given(given: Any) -> Any:
 
 
 def replayed(folder: Path, seat: str) -> dspy.LM:
-    """The LM that sat in `seat` (`*`: in all others) of the run recorded in `folder`."""
+    """The LM that sat in `seat` (`*`: in all others) of the run recorded in `folder`, which it names."""
     recorded = read_lms(folder)
     known = recorded.get(seat) or recorded.get("*")
     if known is None:
@@ -142,6 +143,7 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
     sampling = {key: value for key, value in known["settings"].items() if key not in PASSED}
     made = _dspy_lm(known["name"], engine, sampling)
     made.temperature_unset = sampling.get("temperature") == 0
+    made.recorded = folder
     return made
 
 

@@ -1,4 +1,4 @@
-"""The command line's `--lm` and its companions: which LM sits in which seat."""
+"""Which LM sits in which seat: by the command line's `--lm` and its companions, or as in a recorded run."""
 
 from __future__ import annotations
 
@@ -191,11 +191,30 @@ class LMOptions:
         for option, value in given.items():
             if value is not None:
                 raise UserError(f"{_REPLAY}{folder} answers as recorded in every seat: drop {option}")
-        recorded = read_lms(folder)
-        own = [seat for seat in program.seats() if seat in recorded]
-        program.assign({seat: replayed(folder, seat) for seat in own})
-        others = [seat for seat in program.seats() if seat not in recorded]
-        return replayed(folder, others[0]) if others else None
+        for seat in program.seats().values():
+            seat.predict.lm = None
+        return _seat_as_recorded(program, folder)
+
+
+def as_recorded(program: Program, language_model: Any) -> Program:
+    """The program itself; where the LM is that of a recorded run in which several answered, a copy whose
+    seats without an LM have theirs. Raises UserError for a seat that the record does not know."""
+    folder = getattr(language_model, "recorded", None)
+    if folder is None or read_lms(folder).keys() == {EVERY}:
+        return program
+    found: Program = program.deepcopy()
+    _seat_as_recorded(found, folder)
+    return found
+
+
+def _seat_as_recorded(program: Program, folder: Path) -> Any:
+    """Give seats without an LM the one that sat there in a recorded run; returns that of all others."""
+    recorded = read_lms(folder)
+    free = {name: seat for name, seat in program.seats().items() if seat.predict.lm is None}
+    for name in free.keys() & recorded.keys():
+        free[name].predict.lm = replayed(folder, name)
+    others = [name for name in free if name not in recorded]
+    return replayed(folder, others[0]) if others else None
 
 
 def by_seat(values: Sequence[str], option: str) -> dict[str, str]:

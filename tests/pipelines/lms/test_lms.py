@@ -786,6 +786,33 @@ def test_a_record_answers_without_the_endpoint(scripted: Any, tmp_path: Path) ->
     }
 
 
+@pytest.mark.parametrize("apart", [["intuitive"], ["intuitive", "reasoner", "judge"]])
+def test_a_record_of_several_lms_answers_in_python_with_each_in_its_seat(
+    apart: list[str], scripted: Any, tmp_path: Path
+) -> None:
+    talk = fm.Deliberation(["intuitive", "reasoner"], opening="blind")
+    one, other = (fm.lm(f"openai/{name}", api_base=scripted.url) for name in ("one", "other"))
+    talk.assign({seat: other if seat == "intuitive" else one for seat in apart})
+    first = fm.evaluate(talk, questions(2), lm=one, record=tmp_path / "r", tracking=False)
+    made = len(scripted.bodies)
+    unseated = fm.Deliberation(["intuitive", "reasoner"], opening="blind")
+    for lm in (f"replay/{tmp_path / 'r'}", fm.lm(f"replay/{tmp_path / 'r'}")):
+        again = fm.evaluate(unseated, questions(2), lm=lm, tracking=False)
+        assert not again.summary.counts["errors"]
+        assert again.summary.run["lms"] == first.summary.run["lms"]
+    assert len(scripted.bodies) == made
+    assert {body["model"] for body in scripted.bodies} == {"one", "other"}
+    assert not any(seat.predict.lm for seat in unseated.seats().values())
+
+
+def test_a_record_that_does_not_know_a_seat_says_so(scripted: Any, tmp_path: Path) -> None:
+    agent = fm.SingleAgent("cot")
+    agent.assign(dict.fromkeys(agent.seats(), scripted_lm(scripted)))
+    fm.evaluate(agent, questions(1), record=tmp_path / "r", tracking=False)
+    with pytest.raises(fm.UserError, match="has no record for the seat 'simple'"):
+        fm.evaluate(fm.SingleAgent("simple"), questions(1), lm=f"replay/{tmp_path / 'r'}", tracking=False)
+
+
 def test_a_request_that_is_not_on_record_is_an_error(scripted: Any, tmp_path: Path) -> None:
     recorded(scripted, tmp_path / "r", 2)
     result = fm.evaluate(
