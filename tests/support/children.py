@@ -22,7 +22,7 @@ FORKED.set_forkserver_preload(["warm"])
 
 
 class Forked(FORKED.Process):
-    """A forked process with the environment of the process that makes it, or the one that is given."""
+    """A forked process that Ctrl-C interrupts, with the environment of its maker or the one that is given."""
 
     def __init__(self, *, environment: Mapping[str, str] | None = None, **options: Any) -> None:
         super().__init__(**options)
@@ -30,6 +30,7 @@ class Forked(FORKED.Process):
 
     def run(self) -> None:
         assert "warm" in sys.modules, "the warm process has not found what it is to import"
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
         os.environ.clear()
         os.environ.update(self._environment)
         super().run()
@@ -137,7 +138,6 @@ def script(path: Path, *words: Any) -> None:
 
 
 def _alone(folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     tempfile.tempdir = None  # where the environment says, not where the warm process found it
     for number, name in ((1, "out"), (2, "err")):
         with open(os.path.join(folder, name), "wb") as file:
