@@ -4,33 +4,64 @@ from __future__ import annotations
 
 import gc
 import inspect
-from dataclasses import MISSING, Field, fields
+from collections.abc import Mapping
+from dataclasses import MISSING
 from importlib import import_module
 from keyword import iskeyword
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
+from ..base.completion import offered
+from ..base.request import CommandOption, Request, options_of
+from ..comparison.request import CompareRequest
+from ..compilation.request import CompileRequest
+from ..distillation.request import DistilRequest
+from ..evaluation.request import EvaluateRequest
+from ..reproduction.request import ReproduceRequest
+from ..training.request import TrainRequest
+from ..tuning.request import TuneRequest
 from . import options as of
-from .completion import offered
 from .config import default_lines, defaults, settle
 from .guard import guarded, heed_interrupts, leave_quietly, say, say_warnings
 from .stdin import take_piped
 
-COMMANDS = (
-    *(of.AskOptions, of.EvaluateOptions, of.CompareOptions, of.CompileOptions, of.ReportOptions),
-    *(of.TrainOptions, of.ReproduceOptions, of.DistilOptions, of.TuneOptions),
-    *(of.ImportOptions, of.ExportOptions, of.RunsOptions),
-    *(of.DatasetsOptions, of.LmsOptions, of.DoctorOptions, of.PushOptions, of.UiOptions),
-)
+
+class Command(NamedTuple):
+    """What a command asks for, and how it shows what it does."""
+
+    request: type[Request]
+    screen: type[of.Screen]
+
+    @property
+    def options(self) -> dict[str, CommandOption]:
+        """All its options by field, those of the request first."""
+        return {**options_of(self.request), **options_of(self.screen)}
 
 
-def _name(options: type[of.Options]) -> str:
-    return options.__name__.removesuffix("Options").lower()
-
-
-KINDS = {_name(one): one for one in (*COMMANDS, of.CheckOptions)}
+COMMANDS = {
+    "ask": Command(of.AskRequest, of.Quietly),
+    "evaluate": Command(EvaluateRequest, of.EvaluateScreen),
+    "compare": Command(CompareRequest, of.Quietly),
+    "compile": Command(CompileRequest, of.Confirmed),
+    "report": Command(of.ReportRequest, of.Quietly),
+    "train": Command(TrainRequest, of.Confirmed),
+    "reproduce": Command(ReproduceRequest, of.Confirmed),
+    "distil": Command(DistilRequest, of.Planned),
+    "tune": Command(TuneRequest, of.Confirmed),
+    "import": Command(of.ImportRequest, of.Screen),
+    "export": Command(of.ExportRequest, of.Screen),
+    "runs": Command(of.RunsRequest, of.Screen),
+    "datasets": Command(of.DatasetsRequest, of.Screen),
+    "lms": Command(of.LmsRequest, of.Screen),
+    "doctor": Command(of.DoctorRequest, of.Screen),
+    "push": Command(of.PushRequest, of.Screen),
+    "ui": Command(of.UiRequest, of.Screen),
+}
+CHECK = Command(of.CheckRequest, of.Screen)
+REQUESTS = {name: command.request for name, command in {**COMMANDS, "check": CHECK}.items()}
+OPTIONS = {name: command.options for name, command in {**COMMANDS, "check": CHECK}.items()}
 
 
 class Defaulted(TyperGroup):
@@ -38,9 +69,9 @@ class Defaulted(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, found, rest = super().resolve_command(ctx, args)
-        if name in KINDS and not ctx.resilient_parsing and not {"-h", "--help"} & {*args}:
+        if name in OPTIONS and not ctx.resilient_parsing and not {"-h", "--help"} & {*args}:
             with guarded():
-                ctx.obj = defaults(name, KINDS)
+                ctx.obj = defaults(name, OPTIONS, REQUESTS[name])
             ctx.default_map = {name: {field: value for field, (value, _) in ctx.obj.items()}}
         return name, found, rest
 
@@ -74,74 +105,66 @@ def _folkmoot(
     pass
 
 
-def command(app: typer.Typer, options: type[of.Options], module: str | None = None) -> None:
-    """Add the command whose options are the fields of a dataclass, each `Annotated` with a typer option.
+def add(app: typer.Typer, name: str, command: Command, module: str | None = None) -> None:
+    """Add a command whose options are the fields of its request, and those of its screen.
 
-    Its name is the class's without `Options`, its help the class's docstring. The function of that name in
-    the module of that name, or in the one given, is imported when the command runs, and gets one `options`.
-    A field without a default is required; a default that a factory makes is made anew for each run.
+    Its help is the request's docstring. The function of that name in the module of that name, or in the one
+    given, is imported when the command runs, and gets a request and a screen. A field without a default is
+    required.
     """
-    name = _name(options)
-    hints = get_type_hints(options, include_extras=True)
-    known = {one.name: one for one in fields(options) if hasattr(hints[one.name], "__metadata__")}
-    for hint in hints.values():
-        for info in getattr(hint, "__metadata__", ()):
-            info.autocompletion = info.autocompletion or offered(info.metavar)
-    # Help lists a class's own options first, then those of its groups.
-    own = (field for base in options.__mro__ for field in inspect.get_annotations(base))
-    ordered = [field for field in dict.fromkeys(own) if field in known]
+    for option in command.options.values():
+        option.info.autocompletion = option.info.autocompletion or offered(option.info.metavar)
 
-    def callback(ctx: typer.Context, **given: Any) -> None:
+    def callback(ctx: typer.Context, **values: Any) -> None:
         def on_line(field: str) -> bool:
             source = ctx.get_parameter_source(field)
             return source is not None and source.name == "COMMANDLINE"
 
-        chosen = options(**{field: value for field, value in given.items() if value is not None})
-        with guarded(debug=chosen.debug, verbose=chosen.verbose):
-            settle(chosen, ctx.obj or {}, on_line)
-            take_piped(chosen)
-            if chosen.verbose and not isinstance(chosen, of.Spending):  # their plans say it
-                for line in default_lines(chosen):
+        # Typer gives None, or an empty list, for what nobody set: the dataclass has its own default then.
+        chosen = {field: value for field, value in values.items() if value not in (None, [])}
+        request = command.request(**_of(command.request, chosen))
+        screen = command.screen(**_of(command.screen, chosen))
+        with guarded(debug=screen.debug, verbose=screen.verbose):
+            settle(request, ctx.obj or {}, on_line)
+            take_piped(request)
+            if screen.verbose and not isinstance(screen, of.Planned):  # their plans say it
+                for line in default_lines(request):
                     say(f"defaults: {line}")
             called = f"{name}_" if iskeyword(name) else name
-            getattr(import_module(module or f".{called}", __package__), called)(chosen)
+            getattr(import_module(module or f".{called}", __package__), called)(request, screen)
 
-    callback.__doc__ = options.__doc__
-    callback.__annotations__ = {"ctx": typer.Context, **{field: hints[field] for field in ordered}}
-    callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
-            *(
-                inspect.Parameter(
-                    field,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=_default(known[field]),
-                    annotation=hints[field],
-                )
-                for field in ordered
-            ),
-        ]
-    )
-    app.command(name, epilog=f"Example: folkmoot {options.example}")(callback)
-
-
-def _default(field: Field[Any]) -> Any:
-    """What typer fills in: nothing (None) where the class calls a factory."""
-    if field.default_factory is not MISSING:
-        return None
-    return inspect.Parameter.empty if field.default is MISSING else field.default
+    callback.__doc__ = command.request.__doc__
+    parameters = [inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
+    for field, (declared, kind, info) in command.options.items():
+        required = declared.default is MISSING and declared.default_factory is MISSING
+        default = inspect.Parameter.empty if required else declared.default
+        parameters.append(
+            inspect.Parameter(
+                field,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None if default is MISSING else default,
+                annotation=Annotated[kind, info],
+            )
+        )
+    callback.__annotations__ = {one.name: one.annotation for one in parameters}
+    callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    app.command(name, epilog=f"Example: folkmoot {command.request.example}")(callback)
 
 
-for _options in COMMANDS:
-    command(app, _options)
+def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: values[field] for field in options_of(kind) if field in values}
+
+
+for _name, _command in COMMANDS.items():
+    add(app, _name, _command)
 _data = typer.Typer(
     name="data",
     cls=Defaulted,
     help="Looks at questions before anything is spent.",
-    epilog=f"Example: folkmoot {of.CheckOptions.example}",
+    epilog=f"Example: folkmoot {of.CheckRequest.example}",
     no_args_is_help=True,
 )
-command(_data, of.CheckOptions, ".data")
+add(_data, "check", CHECK, ".data")
 app.add_typer(_data)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import dspy
 
@@ -11,31 +12,31 @@ from ...modules.base.errors import UserError
 from ...modules.reading.question import MAX_CHOICES, from_row
 from ..data.load import check_contexts
 from ..programs.resolve import parse_sets, program_given, program_of
-from ..programs.seats import LMOptions
+from ..programs.seats import Seating
 from ..runs.books import open_books
 from ..runs.manifest import lms_of
-from .options import AskOptions
+from .options import AskRequest, Quietly
 from .show import console, finish, show_dialogue
 from .stdin import DASH, piped_text
 
 _LABELLED = re.compile(r"([A-Z]|\d{1,2})=(.*)", re.DOTALL)
 
 
-def ask(options: AskOptions) -> None:
-    lms = options.into(LMOptions)
+def ask(options: AskRequest, screen: Quietly) -> None:
+    lms = Seating(options)
     program = program_given(
-        program_of(options.program, parse_sets(options.sets), make_lm=lms.make), options.fields()
+        program_of(str(options.program), parse_sets(options.sets), make_lm=lms.make), options.input_fields()
     )
     # A question from the command line's words is refused as a row of a file would be.
     question = piped_text() if options.question == DASH else options.question
     words = {"question": question, "choices": labelled(options.choice), "context": options.context}
     asked = from_row({"id": "ask", **words}, "the question asked", options.kind)
     check_contexts([asked])
-    lm = lms.seat(program)
+    program, lm = lms.seat(program)
     with (
         dspy.context(lm=lm, disable_history=True),
         open_books(
-            records=[] if options.record is None else [options.record],
+            records=[] if options.record is None else [Path(options.record)],
             lms=None if options.record is None else lms_of(program, lm),
             cache=options.cache,
             option="--record",
@@ -45,12 +46,12 @@ def ask(options: AskOptions) -> None:
     found = {"question": asked.question, "choices": asked.choices, **prediction.toDict()}
 
     def show() -> None:
-        if options.quiet:
+        if screen.quiet:
             console().print(found["answer"] or "", soft_wrap=True)
         else:
             show_dialogue(console(), found, asked.choices)
 
-    finish(options, found, show)
+    finish(screen, found, show)
 
 
 def labelled(choices: Sequence[str]) -> Mapping[str, str] | list[str] | None:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
+from ..base.request import listed
 from ..base.wording import counted, duration, money, percent, points, shortened
 from ..comparison.compare import compare as compare_runs
 from ..comparison.compare import names_for
@@ -28,30 +29,31 @@ from ..comparison.match_budget import (
     with_matches,
 )
 from ..comparison.pairs import NOT_COMPARABLE, Comparison, Pair
+from ..comparison.request import CompareRequest
 from ..evaluation.earlier import Evaluation, imported_runs
-from ..programs.seats import LMOptions
+from ..programs.seats import Seating
 from .guard import resumable
-from .options import CompareOptions, listed
+from .options import Quietly
 from .show import answered, console, evaluating, finish, plain_table
 
 LONGEST_QUESTION = 200  # characters of a question that are shown
 
 
-def compare(options: CompareOptions) -> None:
+def compare(options: CompareRequest, screen: Quietly) -> None:
     with resumable():
-        found = compared(options)
+        found = compared(options, screen)
 
     def show() -> None:
-        if options.quiet:
+        if screen.quiet:
             for pair in found:
                 console().print(pair.verdict, soft_wrap=True)
         else:
             report(console(), found, options.show)
 
-    finish(options, found.to_dict(), show)
+    finish(screen, found.to_dict(), show)
 
 
-def compared(options: CompareOptions) -> Comparison:
+def compared(options: CompareRequest, screen: Quietly) -> Comparison:
     """Compare the runs; where a budget-matched baseline is wanted, run that first."""
     runs = [run_or_match(run) for run in _check(options)]
     names = names_for(listed(options.names), runs)
@@ -67,7 +69,7 @@ def compared(options: CompareOptions) -> Comparison:
     if options.match_budget:
         if len(runs) > 1:
             compare_runs(*runs)  # what cannot be compared is refused before anything is spent
-        run, match = _matched(options, runs, names)
+        run, match = _matched(options, screen, runs, names)
         runs.append(run)
         notes.append(match)
     order = [first, *(index for index in range(len(runs)) if index != first)]
@@ -78,10 +80,10 @@ def compared(options: CompareOptions) -> Comparison:
     return found
 
 
-def _check(options: CompareOptions) -> list[Any]:
+def _check(options: CompareRequest) -> list[Any]:
     """The runs, with those of an import in place of its folder."""
     for name in ("data", "lm", "api_base", "out"):
-        if options.given(name) and not options.match_budget:
+        if options.asked(name) and not options.match_budget:
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} says how to run a baseline, but none is asked for: add --match-budget")
     runs = imported_runs(options.runs)
@@ -91,7 +93,7 @@ def _check(options: CompareOptions) -> list[Any]:
 
 
 def _matched(
-    options: CompareOptions, runs: Sequence[Evaluation], names: Sequence[str]
+    options: CompareRequest, screen: Quietly, runs: Sequence[Evaluation], names: Sequence[str]
 ) -> tuple[Evaluation, str]:
     """Self-consistency for what the costliest of the runs spent, by the best of its LMs, and how its samples
     were found."""
@@ -105,12 +107,12 @@ def _matched(
     def matched(match: Match) -> None:
         sentences.append(f"{name}: {match.sentence}.")
         calls = match.samples * len(questions)
-        if not options.quiet:
+        if not screen.quiet:
             asked = f"{counted(calls, 'call')} (more if answers have to be asked for twice)"
             console(stderr=True).print(f"{sentences[-1][:-1]}, {asked}", soft_wrap=True)
 
-    lms = lms_of_run(run, options.into(LMOptions), "self-consistency")
-    with evaluating(options, "same budget") as progress:
+    lms = lms_of_run(run, Seating(options), "self-consistency")
+    with evaluating(screen, "same budget") as progress:
         found = match_budget(
             run,
             questions,

@@ -17,15 +17,18 @@ from ..compilation.attempt import COMPILE
 from ..compilation.compile import advice, check_input, split
 from ..compilation.compile import compile as compile_program
 from ..compilation.outcome import compiled_lines
+from ..compilation.request import CompileRequest
 from ..data import load as data
+from ..evaluation.answering import seat_engines
+from ..evaluation.forecast import UNKNOWN, Forecast, account_of, forecast, forecast_lines
 from ..evaluation.judging import metric_given
-from ..evaluation.plan import Forecast, account_of, forecast
+from ..lms.foreign import billed_as
 from ..programs.resolve import parse_sets, program_given, program_of
-from ..programs.seats import LMOptions
+from ..programs.seats import Seating
 from ..runs.manifest import lms_of
 from .guard import INTERRUPTED, STOPPED, say, warned
-from .options import CompileOptions
-from .show import UNTOLD, confirm, console, finish, forecast_lines, show_result
+from .options import Confirmed
+from .show import confirm, console, finish, show_result
 
 _MISSING = {
     "train": "name the questions that the optimizer is to learn from",
@@ -34,28 +37,28 @@ _MISSING = {
 }
 
 
-def compile(options: CompileOptions) -> None:
+def compile(options: CompileRequest, screen: Confirmed) -> None:
     planned = plan(options)
     for warning in planned.warnings:
         say(f"warning: {warning}")
     cost = planned.forecast.cost_usd
     scale = planned.work["scale"]
     cost = None if cost is None else (cost[0] * scale, cost[1] * scale)
-    confirm(options, planned.lines(), planned.to_dict, cost)
-    found, code = run(planned)
+    confirm(options, screen, planned.lines(), planned.to_dict, cost)
+    found, code = run(planned, screen)
 
     def show() -> None:
-        lines = shown_lines(found, quiet=options.quiet, track=options.track)
-        show_result(console(), options.program, lines)
+        lines = shown_lines(found, quiet=screen.quiet, track=options.tracking)
+        show_result(console(), str(options.program), lines)
 
-    finish(options, found, show, code=code)
+    finish(screen, found, show, code=code)
 
 
 @dataclass
 class CompilationPlan:
     """A compilation that is checked; no LM has been called."""
 
-    options: CompileOptions
+    options: CompileRequest
     out: Path
     program: Program
     lm: Any
@@ -75,7 +78,7 @@ class CompilationPlan:
             f"{counted(len(self.train), 'training question')} ({work['learn']:,} to learn from, "
             f"{work['select']:,} to select by), {len(self.validation):,} held out",
             f"program {options.program}; {options.optimizer} ({options.preset}): {work['summary']}",
-            UNTOLD
+            UNKNOWN
             if work["calls"] is None
             else f"at most {work['calls'][1]:,} calls: {work['comparison_calls']:,} to compare before and "
             f"after, "
@@ -94,16 +97,16 @@ class CompilationPlan:
         }
 
 
-def plan(options: CompileOptions) -> CompilationPlan:
+def plan(options: CompileRequest) -> CompilationPlan:
     """Read and check all input. Raises UserError before any LM is called."""
     for option, missing in _MISSING.items():
         if getattr(options, option) is None:
             raise UserError(f"--{option} is missing: {missing}")
     out = Path(str(options.out))
     chosen = optimizer_of(options.optimizer, options.preset)
-    lms = options.into(LMOptions)
+    lms = Seating(options)
     program = program_given(
-        program_of(options.program, parse_sets(options.sets), make_lm=lms.make), options.fields()
+        program_of(str(options.program), parse_sets(options.sets), make_lm=lms.make), options.input_fields()
     )
     read: Any = {"columns": options.column_names(), "kind": options.kind}
     train, train_split = data.load_part(
@@ -116,12 +119,13 @@ def plan(options: CompileOptions) -> CompilationPlan:
     for questions in (train, validation):
         check_metric(metric, questions)
     learn, select = split(train, chosen, options.preset, options.seed)
-    language_model = lms.seat(program)
+    program, language_model = lms.seat(program)
     lms_of(program, language_model)
     prompt_lm = _prompt_lm(options, lms)
     found += advice(program, chosen, language_model)
-    proposing = [prompt_lm] if prompt_lm is not None else []
-    account_of(options.budget, program, language_model, out, others=proposing)  # refused now, if at all
+    engines = seat_engines(program, language_model)
+    engines += [billed_as(prompt_lm)] if prompt_lm is not None else []
+    account_of(options.budget, engines, out)  # refused now, if at all
     expected = forecast(program, validation, language_model, concurrency=options.concurrency)
     runs, proposals = chosen.most_work(
         options.preset, learn=len(learn), select=len(select), predictors=len(program.predictors())
@@ -155,7 +159,7 @@ def plan(options: CompileOptions) -> CompilationPlan:
     )
 
 
-def run(planned: CompilationPlan) -> tuple[dict[str, Any], int]:
+def run(planned: CompilationPlan, screen: Confirmed) -> tuple[dict[str, Any], int]:
     """Carry the plan out: what `--json` prints, and the exit code."""
     options, out = planned.options, planned.out
     code = 0
@@ -169,9 +173,9 @@ def run(planned: CompilationPlan) -> tuple[dict[str, Any], int]:
                 prompt_lm=planned.prompt_lm,
                 metric=planned.metric,
                 out=out,
-                tracking=options.track,
+                tracking=options.tracking,
                 settings=planned.settings,
-                progress=options.progress,
+                progress=screen.progress,
                 **options.named("optimizer", "preset", "budget", "seed", "concurrency", "cache"),
             )
         result = compiled.compilation.to_dict()
@@ -187,7 +191,7 @@ def run(planned: CompilationPlan) -> tuple[dict[str, Any], int]:
     return found, code
 
 
-def _prompt_lm(options: CompileOptions, lms: LMOptions) -> Any:
+def _prompt_lm(options: CompileRequest, lms: Seating) -> Any:
     """The LM that proposes instructions; None for that of the seats."""
     if options.prompt_lm is None:
         if options.prompt_api_base is not None:

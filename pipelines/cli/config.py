@@ -8,13 +8,13 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin
 
 from typer.models import OptionInfo
 
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.files import read_regular
-from .options import Default, Options, Seats
+from ..base.request import CommandOption, Default, Request, Seats
 
 FILE, SHARED = "folkmoot.toml", "pyproject.toml"
 MOST_BYTES = 2**20
@@ -34,7 +34,9 @@ _PLACE = re.compile(r"([^\W\d]\w*)(?:\.\w+)*:[^\W\d]")
 _PLAIN = re.compile(r"[\w.]+=[\w.,\[\] +-]*")
 
 
-def defaults(command: str, commands: Mapping[str, type[Options]]) -> dict[str, Default]:
+def defaults(
+    command: str, commands: Mapping[str, Mapping[str, CommandOption]], request: type[Request]
+) -> dict[str, Default]:
     """What the nearest configuration file says of a command's options, by the names of their fields.
 
     Raises UserError, naming file and key, for what no command has, values that cannot be, keys and passwords,
@@ -46,7 +48,7 @@ def defaults(command: str, commands: Mapping[str, type[Options]]) -> dict[str, D
         return {}
     if not said:
         return {}
-    known = {name: _named(kind) for name, kind in commands.items()}
+    known = {name: _named(options) for name, options in commands.items()}
     everywhere = {key: one for options in known.values() for key, one in options.items()}
     shown = path.name if path.parent == Path.cwd() else str(path)
     tables = {key: value for key, value in said.items() if key in known and isinstance(value, dict)}
@@ -59,7 +61,7 @@ def defaults(command: str, commands: Mapping[str, type[Options]]) -> dict[str, D
                 raise UserError(_unknown(where, name, options, () if table else known))
             one = known[command].get(name)
             value = _checked(where, path.parent, options[name] if table else one or options[name], value)
-            if one and (table == command or (not table and name not in commands[command].own_defaults)):
+            if one and (table == command or (not table and name not in request.own_defaults)):
                 found[one.field] = Default(value, f"{shown}{f' [{table}]' if table else ''}")
     return found
 
@@ -70,57 +72,57 @@ class _Option(NamedTuple):
     info: Any
 
 
-def _named(options: type[Options]) -> dict[str, _Option]:
-    """A command's options by what a file calls them: their long names; arguments are no options."""
-    found = {}
-    for field, hint in get_type_hints(options, include_extras=True).items():
-        kind, info = (*get_args(hint), None)[:2]
-        if isinstance(info, OptionInfo):
-            long = _long(info) or f"--{field}"
-            found[long.partition("/")[0][2:].replace("-", "_")] = _Option(field, kind, info)
-    return found
+def _named(options: Mapping[str, CommandOption]) -> dict[str, _Option]:
+    """A command's options by what a file calls them: their long names; arguments are not options."""
+    return {
+        one.long_name.partition("/")[0][2:].replace("-", "_"): _Option(field, one.type, one.info)
+        for field, one in options.items()
+        if isinstance(one.info, OptionInfo)
+    }
 
 
-def _long(info: OptionInfo) -> str | None:
-    # In `Annotated`, typer keeps the first of an option's names where a default would be.
-    names = (info.default, *(info.param_decls or ()))
-    return next((name for name in names if isinstance(name, str) and name.startswith("--")), None)
-
-
-def settle(options: Options, found: Mapping[str, Default], on_line: Callable[[str], bool]) -> None:
+def settle(request: Request, found: Mapping[str, Default], on_line: Callable[[str], bool]) -> None:
     """Note which options have a default, and join the two where both are pairs: the command line goes first.
 
     Args:
-        options: with `found` in place of options that are not on the command line.
+        request: with `found` in place of options that are not on the command line.
         found: what `defaults` gave.
         on_line: whether a field is on the command line.
 
-    FOLKMOOT_LM goes before what a file says of every seat.
+    FOLKMOOT_LM goes before what a file says of every seat; without either, the embedded LM is the default.
     """
-    lm = _environment_lm() if isinstance(options, Seats) and "lm" not in options.own_defaults else None
+    seated = isinstance(request, Seats) and "lm" not in request.own_defaults
+    lm = _environment_lm() if seated else None
     for name, (value, place) in found.items():
+        if not hasattr(request, name):  # how the command shows things
+            continue
         if name in PAIRS:
-            given = getattr(options, name) if on_line(name) else []
+            given = (getattr(request, name) or []) if on_line(name) else []
             taken = {_key(name, pair) for pair in given} | ({EVERY} if name == "lm" and lm else set())
             value = [pair for pair in value if _key(name, pair) not in taken]
-            setattr(options, name, [*value, *given])
+            setattr(request, name, [*value, *given])
         elif on_line(name):
             continue
         if value != []:
-            options.defaults[name] = Default(value, place)
-    if lm and isinstance(options, Seats) and EVERY not in {_key("lm", pair) for pair in options.lm}:
-        known = options.defaults.get("lm")
-        options.lm = [*options.lm, lm]
-        options.defaults["lm"] = Default(
-            [*known.value, lm] if known else [lm], f"{known.place}, {LM}" if known else LM
-        )
+            request.defaults[name] = Default(value, place)
+    if seated and isinstance(request, Seats):
+        named: Any = request.lm or []
+        if EVERY not in {_key("lm", pair) for pair in named}:
+            from ..lms.named import default_lm
+
+            before = request.defaults.get("lm", Default([], ""))
+            last = lm or default_lm()
+            places = [place for place in (before.place, LM if lm else "") if place]
+            request.lm = [*named, last]
+            request.defaults["lm"] = Default([*before.value, last], ", ".join(places))
 
 
-def default_lines(options: Options) -> list[str]:
+def default_lines(request: Request) -> list[str]:
     """Which defaults hold that are not folkmoot's own, and where they are from, in a line at most."""
     said = [
         f"{name.replace('_', '-')} = {', '.join(value) if isinstance(value, list) else value} ({place})"
-        for name, (value, place) in options.defaults.items()
+        for name, (value, place) in request.defaults.items()
+        if place
     ]
     return ["; ".join(said)] if said else []
 

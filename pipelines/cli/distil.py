@@ -12,20 +12,21 @@ from ..base.display import ProgressLine
 from ..base.wording import counted, percent, points
 from ..comparison.match_budget import lm_of_run, questions_of
 from ..distillation.distil import DistillationPlan, carry_out, plan_distil
+from ..distillation.request import DistilRequest
 from ..distillation.team import endpoint_of
 from ..evaluation.earlier import earlier
 from ..programs.resolve import program_of
-from ..programs.seats import LMOptions
+from ..programs.seats import Seating
 from ..runs.progress import Progress, evaluation_line
 from .guard import STOPPED, resumable
-from .options import DistilOptions
-from .show import confirm, console, finish, live, plain_table
+from .options import Planned
+from .show import confirm, console, drawing, finish, plain_table
 
 
-def distil(options: DistilOptions) -> None:
+def distil(options: DistilRequest, screen: Planned) -> None:
     if not 0 < options.margin < 100:
         raise UserError(f"--margin is {options.margin:g}: give points of accuracy, such as 2")
-    lms = options.into(LMOptions)
+    lms = Seating(options)
     matched = earlier(options.run)
     plan = plan_distil(
         matched,
@@ -38,15 +39,15 @@ def distil(options: DistilOptions) -> None:
         make_lm=lms.make,
     )
     document = {"out": str(plan.out), "most_calls": plan.most_calls, **plan.report.to_dict()}
-    confirm(options, plan_lines(plan, options.budget), lambda: document)
+    confirm(options, screen, plan_lines(plan, options.budget), lambda: document)
 
     def under_way(state: tuple[str, Progress]) -> ProgressLine:
         return evaluation_line(*state)
 
-    with resumable(), live(options, "distil", under_way) as progress:
+    with resumable(), drawing(screen, "distil", under_way) as progress:
         found = carry_out(
             plan,
-            tracking=options.track,
+            tracking=options.tracking,
             progress=lambda label, state: progress((label, state)),
             **options.named("budget", "concurrency", "cache"),
         )
@@ -54,22 +55,22 @@ def distil(options: DistilOptions) -> None:
 
     def show() -> None:
         out = console()
-        if not options.quiet:
+        if not screen.quiet:
             out.print(candidate_table(report))
             if report["programs"] is not None:
                 out.print()
                 out.print(program_table(report))
             out.print()
-        for sentence in report["sentences"][: 1 if options.quiet else None]:
+        for sentence in report["sentences"][: 1 if screen.quiet else None]:
             out.print(sentence, soft_wrap=True)
-        if not options.quiet and not report["stopped"]:
+        if not screen.quiet and not report["stopped"]:
             out.print(f"programs and figures: {found.folder}", soft_wrap=True)
 
     failed = report["stopped"] and not report["candidates"]
-    finish(options, {"out": str(found.folder), **report}, show, code=STOPPED if failed else 0)
+    finish(screen, {"out": str(found.folder), **report}, show, code=STOPPED if failed else 0)
 
 
-def plan_lines(plan: DistillationPlan, budget: str | None) -> list[str]:
+def plan_lines(plan: DistillationPlan, budget: Any) -> list[str]:
     """The plan in words, with what the user must know before it runs."""
     parts = plan.parts
     return [

@@ -32,7 +32,7 @@ from ..data.embeddings import MINILM, MPNET, fetched
 from ..data.load import load
 from ..lms.named import DEFAULT_LM, default_lm
 from ..lms.weights import KNOWN, list_weights
-from ..programs.seats import EVERY, LMOptions, by_seat
+from ..programs.seats import EVERY, Seating
 from ..tracking.otlp import otlp_endpoint, otlp_problem
 from ..tracking.store import store_uri
 from ..tracking.ui_server import check_port
@@ -40,7 +40,7 @@ from ..tracking.unsent import waiting
 from ..tracking.values import masked
 from .config import default_lines, held
 from .guard import STOPPED
-from .options import DoctorOptions
+from .options import DoctorRequest, Screen
 from .show import console, finish
 
 Status = Literal["ok", "warn", "fail"]
@@ -72,21 +72,21 @@ class Check:
     fix: str | None = None
 
 
-def doctor(options: DoctorOptions) -> None:
+def doctor(options: DoctorRequest, screen: Screen) -> None:
     found, out = [], console()
     for check in examine(options):
         found.append(check)
-        if not options.as_json:
+        if not screen.as_json:
             style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[check.status]
             out.print(f"{check.status:4}", style=style, end="  ")
             fix = f"; fix: {check.fix}" if check.fix else ""
             out.print(one_line(f"{check.name}: {check.said}{fix}"), soft_wrap=True)
     ok = all(check.status != "fail" for check in found)
     checks = {"ok": ok, "checks": [asdict(check) for check in found]}
-    finish(options, checks, lambda: None, code=0 if ok else STOPPED)
+    finish(screen, checks, lambda: None, code=0 if ok else STOPPED)
 
 
-def examine(options: DoctorOptions) -> Iterator[Check]:
+def examine(options: DoctorRequest) -> Iterator[Check]:
     """Every check as soon as it is done; a check that raises is reported as failed and stops no other."""
     checks: list[tuple[str, Callable[[], Answer]]] = [
         (
@@ -110,7 +110,7 @@ def examine(options: DoctorOptions) -> Iterator[Check]:
         ("extras", _extras),
         ("embedded LM", _local),
         ("Gemma terms", lambda: ("ok", GEMMA_TERMS)),
-        ("LM answers", lambda: _answers(options.into(LMOptions))),
+        ("LM answers", lambda: _answers(Seating(options))),
     ]
     for name, check in checks:
         try:
@@ -309,14 +309,14 @@ def _local() -> Answer:
     return "ok", ", ".join(shown)
 
 
-def _answers(lms: LMOptions) -> Answer:
+def _answers(lms: Seating) -> Answer:
     """A real answer to a sample question, through the same path as any run."""
-    if by_seat(lms.lm, "--lm").get(EVERY, default_lm()) == DEFAULT_LM and any(
+    if lms.seated.get(EVERY, default_lm()) == DEFAULT_LM and any(
         find_spec(name) is None for name in LOCAL_EXTRA
     ):
         return "warn", "no LM to ask", f"{INSTALL_LOCAL}, or name one with --lm"
     program = SingleAgent("simple")
-    language_model = lms.seat(program)
+    program, language_model = lms.seat(program)
     (seat,) = program.seats().values()
     used: Any = language_model or seat.predict.lm
     began = time.monotonic()

@@ -9,33 +9,33 @@ from rich.table import Table
 
 from ...modules.base.errors import UserError
 from ..base.wording import duration
-from ..programs.seats import LMOptions
 from ..reproduction.lines import Reproduction
 from ..reproduction.listing import RowInfo, TableInfo, listing
 from ..reproduction.lms import PaperLMs
 from ..reproduction.plan import ReproductionPlan, Request, plan_reproduction
 from ..reproduction.presets import models
 from ..reproduction.reproduce import run
-from .options import ReproduceOptions
+from ..reproduction.request import ReproduceRequest
+from .options import Confirmed
 from .show import confirm, console, evaluating, finish
 
 
-def reproduce(options: ReproduceOptions) -> None:
+def reproduce(options: ReproduceRequest, screen: Confirmed) -> None:
     if options.show_list:
         tables = listing(options.spec)
-        finish(
-            options, {"tables": [table.to_dict() for table in tables]}, lambda: _list(options.spec, tables)
-        )
+        finish(screen, {"tables": [table.to_dict() for table in tables]}, lambda: _list(options.spec, tables))
         return
     if options.spec is None:
         raise UserError(
             "name what to reproduce, such as agents-of-commonsense/table-2; --list shows what there is"
         )
-    lms = PaperLMs(options.into(LMOptions, keyless=options.dry_run))
-    planned = plan_reproduction(options.into(Request, lms=lms, tracking=options.track))
-    confirm(options, plan_lines(planned), planned.to_dict, planned.total["cost_usd"])
-    done = run(planned, lambda label: evaluating(options, label))
-    finish(options, done.to_dict(), lambda: _show(options, done, planned), done.stopped, done.code)
+    lms = PaperLMs(options, keyless=screen.dry_run)
+    names = ("spec", "limit", "out", "environment", "embedding", "prompts", "concurrency")
+    more = ("retry_errors", "budget", "cache", "tracking")
+    planned = plan_reproduction(Request(lms=lms, **options.named(*names, *more)))
+    confirm(options, screen, plan_lines(planned), planned.to_dict, planned.total["cost_usd"])
+    done = run(planned, lambda label: evaluating(screen, label))
+    finish(screen, done.to_dict(), lambda: _show(options, screen, done, planned), done.stopped, done.code)
 
 
 def plan_lines(planned: ReproductionPlan) -> list[str | Table]:
@@ -77,7 +77,9 @@ def _range(ends: Any) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _show(options: ReproduceOptions, found: Reproduction, planned: ReproductionPlan) -> None:
+def _show(
+    options: ReproduceRequest, screen: Confirmed, found: Reproduction, planned: ReproductionPlan
+) -> None:
     """The figures side by side, then where everything is."""
     out = console()
     table = Table("row", "figure", "published", "measured [95%]", "n", "difference", "published inside")
@@ -86,14 +88,14 @@ def _show(options: ReproduceOptions, found: Reproduction, planned: ReproductionP
         n = "" if line.n is None else f"{line.n:,}"
         table.add_row(line.row, line.figure, published, measured, n, difference, inside)
     out.print(table)
-    if options.quiet:
+    if screen.quiet:
         return
     for note in dict.fromkeys(f"{line.row}: {line.note}" for line in found.lines if line.note):
         out.print(note, soft_wrap=True)
     for picture in found.pictures:
         out.print(f"plot: {picture}", soft_wrap=True)
     out.print(f"runs: {found.out / planned.selection.paper.id}", soft_wrap=True)
-    if options.track:
+    if options.tracking:
         out.print("look at it: folkmoot ui")
 
 

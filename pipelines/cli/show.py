@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -16,17 +16,15 @@ from rich.table import Table
 from rich.text import Text
 
 from ..base.display import ProgressLine, Screen, displayed
-from ..base.wording import counted, duration, shows, used
+from ..base.request import Spending
+from ..base.wording import used
 from ..runs.progress import Progress, evaluation_line
 from .config import default_lines
 from .guard import STOPPED, results, say
-from .options import Confirmed, Options, Quietly, Spending
-
-if TYPE_CHECKING:
-    from ..evaluation.plan import Forecast
+from .options import Confirmed, Planned, Quietly
+from .options import Screen as Shown
 
 EXPENSIVE_USD = 1.0
-PILOT, WIDE = 5, 9  # questions, and how many times its low end an estimate may be
 PLAIN_WIDTH = 160  # columns where there is no terminal to ask
 
 State = TypeVar("State")
@@ -95,69 +93,30 @@ def plain_table(*columns: str, last_left: bool = False, no_wrap: bool = False) -
     return found
 
 
-UNTOLD = "what a program of your own takes is not known before it has run"
-
-
-def forecast_lines(plan: Forecast, budget: str | None, *, is_rate: bool = True) -> list[str]:
-    """What a run would take, and what its sample can show."""
-    if plan.prompt_tokens is None or plan.completion_tokens is None:
-        return [
-            UNTOLD,
-            *([f"budget: {budget}"] if budget else []),
-            shows(plan.questions, plan.apart, is_rate=is_rate),
-        ]
-    prompt, completion = (
-        f"{low:,} to {high:,}" for low, high in (plan.prompt_tokens, plan.completion_tokens)
-    )
-    if plan.cost_usd is None and not plan.unpriced:
-        cost = "cost unknown"
-    elif plan.cost_usd is None:
-        cost = f"the price of {', '.join(plan.unpriced)} is unknown"
-    elif plan.cost_usd[1]:
-        cost = f"{plan.cost_usd[0]:.4f} to {plan.cost_usd[1]:.4f} USD"
-    else:
-        cost = "0 USD"
-    most = plan.prompt_tokens[1] + plan.completion_tokens[1]
-    wide = plan.pilot is None and most > WIDE * (plan.prompt_tokens[0] + plan.completion_tokens[0])
-    time = "time unknown before the first answers"
-    if plan.seconds is not None:
-        time = f"{duration(plan.seconds[0])} to {duration(plan.seconds[1])}"
-    return [
-        f"at most {counted(plan.calls[1], 'call')}, {plan.most_calls:,} if every answer has to be asked for "
-        "twice"
-        if plan.calls is not None
-        else UNTOLD,
-        f"estimated{f' from {plan.pilot}' if plan.pilot else ''}: {prompt} prompt tokens, {completion} "
-        f"completion tokens; {cost}; {time}",
-        *([f"a run of {PILOT} questions (--limit {PILOT}) beside it narrows that"] if wide else []),
-        *([f"budget: {budget}"] if budget else []),
-        shows(plan.questions, plan.apart, is_rate=is_rate),
-    ]
-
-
 # The way of a command that spends: a plan, a yes, progress, a result ---------------------------------
 
 
 def confirm(
-    options: Spending,
+    request: Spending,
+    screen: Planned,
     lines: Iterable[str | Table],
     document: Callable[[], Any],
     cost: tuple[float, float] | None = None,
 ) -> None:
     """Show a plan, and go on unless it was a dry run, or costs much and the person says no.
 
-    `document` is what `--dry-run --json` prints, `cost` from and to how many USD is expected. Raises
-    typer.Exit where the command ends here.
+    `document` is what `--dry-run --json` prints, `cost` from and to how many USD is expected; who gave a
+    budget has agreed to it. Raises typer.Exit where the command ends here.
     """
-    if not options.quiet:
+    if not screen.quiet:
         out = console(stderr=True)
-        for line in (*lines, *(f"defaults: {line}" for line in default_lines(options))):
+        for line in (*lines, *(f"defaults: {line}" for line in default_lines(request))):
             out.print(line, soft_wrap=isinstance(line, str) and not out.is_terminal)
-    if options.dry_run:
-        if options.as_json:
+    if screen.dry_run:
+        if screen.as_json:
             print_json(document())
         raise typer.Exit
-    asks_first = isinstance(options, Confirmed) and not options.yes
+    asks_first = isinstance(screen, Confirmed) and not screen.yes and request.budget is None
     if asks_first and cost is not None and cost[1] > EXPENSIVE_USD and not agreed():
         raise typer.Exit(STOPPED)
 
@@ -172,20 +131,20 @@ def agreed() -> bool:
 
 
 def finish(
-    options: Options,
+    screen: Shown,
     found: Any,
     show: Callable[[], None],
     stopped: str | None = None,
     code: int | None = None,
 ) -> None:
     """Print what was found as JSON or let it be shown, and say why it `stopped` early, if it did."""
-    present(options, found, show)
+    present(screen, found, show)
     leave(stopped, code)
 
 
-def present(options: Options, found: Any, show: Callable[[], None]) -> None:
+def present(screen: Shown, found: Any, show: Callable[[], None]) -> None:
     """Print what was found as JSON, or let it be shown."""
-    if options.as_json:
+    if screen.as_json:
         print_json(found)
     else:
         show()
@@ -201,13 +160,13 @@ def leave(stopped: str | None, code: int | None = None) -> None:
         raise typer.Exit(code)
 
 
-def live(
-    options: Quietly, label: str, draw: Callable[[State], ProgressLine]
+def drawing(
+    screen: Quietly, label: str, draw: Callable[[State], ProgressLine]
 ) -> AbstractContextManager[Callable[[State], None]]:
     """A `progress` callback whose latest state is drawn on a terminal while the block runs, if not quiet."""
-    return displayed(options.progress, label, draw)
+    return displayed(screen.progress, label, draw)
 
 
-def evaluating(options: Quietly, label: str) -> AbstractContextManager[Callable[[Progress], None]]:
+def evaluating(screen: Quietly, label: str) -> AbstractContextManager[Callable[[Progress], None]]:
     """Live progress of an evaluation."""
-    return live(options, label, partial(evaluation_line, label))
+    return drawing(screen, label, partial(evaluation_line, label))

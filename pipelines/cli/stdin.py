@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from typing import Any, get_type_hints
+from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import MOST_BYTES, write_whole
-from .options import Options
+from ..base.request import Request, options_of
 
 DASH = "-"
 
@@ -29,22 +29,21 @@ def piped_text() -> str:
         raise UserError("standard input is not UTF-8: write the question as UTF-8") from None
 
 
-def take_piped(options: Options) -> None:
+def take_piped(request: Request) -> None:
     """Put the questions of standard input into a file of the cache, and its name where an option says `-`.
 
     The file is named by its content, so that the run can be resumed, and its questions found again. Raises
     UserError where two options want them, and for none.
     """
-    named = [
-        name
-        for name, hint in get_type_hints(type(options), include_extras=True).items()
-        for info in getattr(hint, "__metadata__", ())
-        if "FILE" in (info.metavar or "").split("|") and DASH in _values(getattr(options, name))
-    ]
+    named = {
+        name: option.long_name
+        for name, option in options_of(type(request)).items()
+        if "FILE" in (option.info.metavar or "").split("|") and DASH in _values(getattr(request, name))
+    }
     if not named:
         return
     if len(named) > 1:
-        both = " and ".join(f"--{name}" for name in named)
+        both = " and ".join(named.values())
         raise UserError(f"{both} are both -, but standard input can be read once: give files")
     from ..base.settings import settings  # brings pydantic
 
@@ -59,9 +58,10 @@ def take_piped(options: Options) -> None:
         path.chmod(0o600)
     except OSError as problem:
         raise UserError(f"{path} cannot be written ({problem.strerror}): give a file instead of -") from None
-    given = getattr(options, named[0])
+    name = next(iter(named))
+    given = getattr(request, name)
     values = [str(path) if one == DASH else one for one in _values(given)]
-    setattr(options, named[0], values if isinstance(given, list) else values[0])
+    setattr(request, name, values if isinstance(given, list) else values[0])
 
 
 def _values(given: Any) -> list[Any]:

@@ -22,23 +22,26 @@ from ..base.budget import BudgetSpent
 from ..base.wording import counted, percent, used
 from ..data import load as data
 from ..data.embeddings import Embedder
+from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate as evaluate_program
-from ..evaluation.plan import Forecast, account_of, forecast
+from ..evaluation.forecast import Forecast, account_of, forecast, forecast_lines
+from ..evaluation.request import EvaluateRequest
 from ..lms.ledger import totals
 from ..programs.networks import OF_PROGRAM, default_embedding
 from ..programs.resolve import parse_sets
-from ..programs.seats import LMOptions
+from ..programs.seats import Seating
 from ..runs.books import open_books
 from ..runs.lines import result_lines
 from ..runs.outcomes import read_outcomes
 from ..training.live import CALLS, fresh_network
 from ..training.live import live as train_live
+from ..training.request import TrainRequest
 from ..training.train import displayed_training, idle, recent, rescore, settings_in, train_on_outcomes
 from .guard import STOPPED, resumable, say
-from .options import EvaluateOptions, Quietly, TrainOptions
-from .show import confirm, console, evaluating, finish, forecast_lines, show_result
+from .options import Confirmed, EvaluateScreen, Quietly
+from .show import confirm, console, evaluating, finish, show_result
 
 _ONLY_LIVE = (
     *("lm", "api_base", "budget", "record", "price", "train_split", "train_limit", "test_split"),
@@ -57,7 +60,7 @@ SCORES = {
 }
 
 
-def train(options: TrainOptions) -> None:
+def train(options: TrainRequest, screen: Confirmed) -> None:
     if options.program != "network":
         raise UserError(
             f"{options.program!r} cannot be trained: write folkmoot train network, or leave it out"
@@ -79,43 +82,47 @@ def train(options: TrainOptions) -> None:
     found: Mapping[str, Any] | None
     with resumable(options.out):
         if options.outcomes:
-            found, stopped = _replay(options, options.out, settings), None
+            found, stopped = _replay(options, screen, options.out, settings), None
         else:
-            found, stopped = _live(options, options.out, settings)
+            found, stopped = _live(options, screen, options.out, settings)
     if found is None:
         say(str(stopped))
         raise typer.Exit(STOPPED)
     # What a budget ended early has a trained network.
     finish(
-        options, found, lambda: show_scores(options, found, str(options.out), track=options.track), stopped, 0
+        screen,
+        found,
+        lambda: show_scores(screen, found, str(options.out), track=options.tracking),
+        stopped,
+        0,
     )
 
 
-def evaluate_outcomes(options: EvaluateOptions) -> None:
+def evaluate_outcomes(options: EvaluateRequest, screen: EvaluateScreen) -> None:
     """`folkmoot evaluate network:DIR --outcomes TEST.jsonl`: the test part of a replay, without LM calls."""
-    if not options.outcomes:
+    if not screen.outcomes:
         raise UserError("--data is missing: name the questions to evaluate on")
-    name, _, folder = options.program.partition(":")
+    name, _, folder = str(options.program).partition(":")
     if name != "network" or not folder:
         raise UserError(f"--outcomes is for trained networks, not for {options.program}: write network:DIR")
-    if options.data is not None:
+    if options.questions is not None:
         raise UserError("--data and --outcomes are both given: keep one of them")
     if not Path(folder).expanduser().is_dir():
         raise UserError(f"there is no folder {folder}: name one that folkmoot train wrote")
-    test = read_outcomes(options.outcomes)
+    test = read_outcomes(screen.outcomes)
     model = parse_sets(options.sets).get("embedding")
     scores = rescore(Path(folder).expanduser(), test, embed=Embedder(str(model)) if model else None)
     _warn(scores, test.errors)
     found = {"out": folder, **scores}
-    finish(options, found, lambda: show_scores(options, found, folder, track=False))
+    finish(screen, found, lambda: show_scores(screen, found, folder, track=False))
 
 
 # From recorded answers -------------------------------------------------------------------------------
 
 
-def _replay(options: TrainOptions, out: Path, settings: dict[str, Any]) -> dict[str, Any]:
+def _replay(options: TrainRequest, screen: Quietly, out: Path, settings: dict[str, Any]) -> dict[str, Any]:
     for name in _ONLY_LIVE:
-        if options.given(name):
+        if options.asked(name):
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} is for training with LMs: drop it, or --outcomes")
     table = read_outcomes(options.outcomes)
@@ -125,7 +132,7 @@ def _replay(options: TrainOptions, out: Path, settings: dict[str, Any]) -> dict[
         say(f"warning: {known} are missing and count as wrong")
     if warning := idle(table, settings):
         say(f"warning: {warning}")
-    with displayed_training(options.progress) as progress, warnings.catch_warnings():
+    with displayed_training(screen.progress) as progress, warnings.catch_warnings():
         if warning:  # was shown above
             warnings.filterwarnings("ignore", message=re.escape(warning))
         trained = train_on_outcomes(
@@ -135,7 +142,7 @@ def _replay(options: TrainOptions, out: Path, settings: dict[str, Any]) -> dict[
             test=tested,
             preset=options.preset,
             data=Path(options.outcomes[0]).stem,
-            tracking=options.track,
+            tracking=options.tracking,
             progress=progress,
         )
     scores = trained.scores or {}
@@ -166,7 +173,7 @@ def _warn(scores: Mapping[str, Any], errors: int) -> None:
 class TrainingPlan:
     """A training that is checked; no LM has been called."""
 
-    options: TrainOptions
+    options: TrainRequest
     network: StrategyNetwork
     training: TrainingSettings
     questions: list[Question]
@@ -202,19 +209,19 @@ class TrainingPlan:
 
 
 def _live(
-    options: TrainOptions, out: Path, settings: Mapping[str, Any]
+    options: TrainRequest, screen: Confirmed, out: Path, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Train by asking LMs; what to show of it, None for nothing, and why it stopped early."""
     ready = _ready(options, settings)
-    account = account_of(options.budget, ready.network, ready.lm, out, out / CALLS)
+    account = account_of(options.budget, seat_engines(ready.network, ready.lm), out, out / CALLS)
     training = {"questions": len(ready.questions), "most_calls": ready.most_calls}
     test = ready.testing.to_dict() if ready.testing else None
     document = {"out": str(out), "training": training, "test": test}
-    confirm(options, ready.lines(), lambda: document, (0.0, ready.most_usd))
+    confirm(options, screen, ready.lines(), lambda: document, (0.0, ready.most_usd))
     began = time.monotonic()
     try:
         with open_books(account=account):
-            with displayed_training(options.progress) as progress:
+            with displayed_training(screen.progress) as progress:
                 trained = train_live(
                     ready.network,
                     ready.questions,
@@ -223,7 +230,7 @@ def _live(
                     lm=ready.lm,
                     given=settings,
                     data=Path(str(options.train)).stem,
-                    tracking=options.track,
+                    tracking=options.tracking,
                     progress=progress,
                     **options.named("preset", "record", "cache"),
                 )
@@ -231,13 +238,13 @@ def _live(
             found = {"out": str(out), "training": {**training, **recent(trained.log), "paid": paid}}
             if not ready.test:
                 return found, None
-            summary = _tested(ready, out).summary
+            summary = _tested(ready, screen, out).summary
     except BudgetSpent as problem:
         return None, str(problem)
     return {**found, **summary.to_dict(), "took": time.monotonic() - began}, summary.stopped
 
 
-def _ready(options: TrainOptions, settings: Mapping[str, Any]) -> TrainingPlan:
+def _ready(options: TrainRequest, settings: Mapping[str, Any]) -> TrainingPlan:
     chosen = {name: value for name, value in settings.items() if name not in OF_PROGRAM}
     begun = settings_in(str(options.out), settings, options.preset)
     config, training = begun or configured(chosen, options.preset)
@@ -261,11 +268,11 @@ def _ready(options: TrainOptions, settings: Mapping[str, Any]) -> TrainingPlan:
         for warning in check_train(questions, test):
             say(f"warning: {warning}")
     network = fresh_network(config, **{name: settings[name] for name in OF_PROGRAM if name in settings})
-    lm = options.into(LMOptions).seat(network)
+    _, lm = Seating(options).seat(network)
     return TrainingPlan(options, network, training, questions, test, source, lm, seed)
 
 
-def _tested(ready: TrainingPlan, out: Path) -> Evaluation:
+def _tested(ready: TrainingPlan, screen: Quietly, out: Path) -> Evaluation:
     """The trained network on the test questions, as an ordinary evaluation in the network's folder."""
     options = ready.options
     seed = None if options.test_limit is None else ready.seed
@@ -276,13 +283,13 @@ def _tested(ready: TrainingPlan, out: Path) -> Evaluation:
         "train_fingerprint": data.fingerprint(ready.questions),
         **options.named("train", "concurrency"),
     }
-    with evaluating(options, "test") as progress:
+    with evaluating(screen, "test") as progress:
         return evaluate_program(
             ready.network,
             ready.test,
             lm=ready.lm,
             out=out,
-            tracking=options.track,
+            tracking=options.tracking,
             settings=settings,
             progress=progress,
             **options.named("record", "concurrency", "cache"),
@@ -292,19 +299,19 @@ def _tested(ready: TrainingPlan, out: Path) -> Evaluation:
 # What is shown ---------------------------------------------------------------------------------------
 
 
-def show_scores(options: Quietly, found: Mapping[str, Any], out: str, *, track: bool) -> None:
+def show_scores(screen: Quietly, found: Mapping[str, Any], out: str, *, track: bool) -> None:
     """The scores as a table; of a training, how it ended, where the network is, and what next."""
     if "consensus" in found:
-        if options.quiet:
+        if screen.quiet:
             console().print(f"consensus {percent(found['consensus'])}", soft_wrap=True)
         else:
             score_table(console(), found)
     elif "scores" in found:
         lines = {"accuracy": percent(found["scores"]["accuracy"])}
-        if not options.quiet:
+        if not screen.quiet:
             lines = result_lines(found, found["took"])
         show_result(console(), "network", lines)
-    if "training" in found and not options.quiet:
+    if "training" in found and not screen.quiet:
         show_result(console(), "training", training_lines(found, out, track=track))
 
 

@@ -10,49 +10,51 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
 from ..base.budget import Budget
+from ..base.request import listed
 from ..data import load as data
+from ..evaluation.forecast import Forecast, forecast, forecast_lines
 from ..evaluation.judging import metric_given
-from ..evaluation.plan import Forecast, forecast
 from ..programs.resolve import parse_sets
-from ..programs.seats import EVERY, LMOptions, parse_prices
+from ..programs.seats import EVERY, Seating, parse_prices
 from ..tuning.job import Job
 from ..tuning.network import most_turns
 from ..tuning.report import study_lines
+from ..tuning.request import TuneRequest
 from ..tuning.storage import is_local, safe_url
 from ..tuning.tune import Study, run_study
 from ..tuning.yaml_space import space_of
 from .guard import STOPPED, resumable, warned
-from .options import TuneOptions, listed
-from .show import confirm, console, finish, forecast_lines, show_result
+from .options import Confirmed
+from .show import confirm, console, finish, show_result
 
 SHOWN_ALWAYS = ("winner", "on validation", "the default there", "result")
 
 
-def tune(options: TuneOptions) -> None:
+def tune(options: TuneRequest, screen: Confirmed) -> None:
     if options.out is None:
         raise UserError("--out is missing: name the folder that the study is kept in")
-    if options.register and not options.track:
+    if options.register and not options.tracking:
         raise UserError("--register needs MLflow: drop --no-track")
     with warned():
         planned = planned_study(options)
-    confirm(options, planned.lines(), planned.to_dict, planned.cost)
+    confirm(options, screen, planned.lines(), planned.to_dict, planned.cost)
     with resumable(options.out), warned():
         study = run_study(
             planned.job,
             planned.validation,
             options.out,
-            tracking=options.track,
-            progress=options.progress,
+            tracking=options.tracking,
+            progress=screen.progress,
             **options.named("workers", "register"),
         )
     found = shown(study)
 
     def show() -> None:
-        show_result(console(), options.space, shown_lines(found, quiet=options.quiet, track=options.track))
+        show_result(console(), options.space, shown_lines(found, quiet=screen.quiet, track=options.tracking))
 
     failed = found["best"] is None
     stopped = found["stopped"] or (found["verdict"] if failed else None)
-    finish(options, found, show, stopped, STOPPED if failed else 0)
+    finish(screen, found, show, stopped, STOPPED if failed else 0)
 
 
 @dataclass
@@ -62,7 +64,7 @@ class StudyPlan:
     `most_turns` are the most calls that a question takes, and that training a network can ask of one.
     """
 
-    options: TuneOptions
+    options: TuneRequest
     job: Job
     validation: list[Question]
     forecast: Forecast
@@ -122,9 +124,9 @@ class StudyPlan:
         return found
 
 
-def planned_study(options: TuneOptions) -> StudyPlan:
+def planned_study(options: TuneRequest) -> StudyPlan:
     """Read and check all input. Raises UserError before any LM is called."""
-    lms = options.into(LMOptions)
+    lms = Seating(options)
     if lms.replays is not None:
         raise UserError("a recorded run cannot answer what a study asks: name an LM instead of replay/DIR")
     names, bases = lms.seated, lms.addresses
@@ -139,15 +141,15 @@ def planned_study(options: TuneOptions) -> StudyPlan:
         if not any(name in one for one in used):
             raise UserError(f"--price names {name!r}, which is no LM of this study: correct it")
     validation = _load(options, options.validation, options.validation_split, options.validation_limit)
-    job = options.into(
-        Job,
+    job = Job(
         space=space,
         train=_load(options, options.train, options.train_split, options.train_limit),
         lm=language_model,
         metric=metric_given(options.metric, lms.make(options.judge_lm) if options.judge_lm else None),
         objectives=listed(options.objective),
         folder=options.out or Path(),
-        budget=Budget.parse(options.budget) if options.budget else None,
+        budget=Budget.parse(options.budget) if isinstance(options.budget, str) else options.budget,
+        **options.named("storage", "study", "trials", "sampler", "seed", "concurrency", "cache"),
         settings={
             "command": "tune",
             "data": options.train,
@@ -179,7 +181,7 @@ def shown_lines(found: Mapping[str, Any], *, quiet: bool, track: bool) -> dict[s
     return lines | ({"look at it": "folkmoot ui"} if track else {})
 
 
-def _load(options: TuneOptions, source: str, split: str | None, limit: int | None) -> list[Question]:
+def _load(options: TuneRequest, source: str, split: str | None, limit: int | None) -> list[Question]:
     questions = data.load(source, split, limit, columns=options.column_names(), kind=options.kind)
     data.check_labelled(questions)
     return questions

@@ -6,15 +6,15 @@ from ..tracking.store import store_uri
 from ..tracking.ui_server import newest_runs, serve
 from ..tracking.values import masked
 from .guard import results, say
-from .options import UiOptions
+from .options import Screen, UiRequest
 from .show import console, print_json
 
 
-def ui(options: UiOptions) -> None:
+def ui(options: UiRequest, screen: Screen) -> None:
     uri = store_uri()
 
     def ready(address: str) -> None:
-        if options.as_json:
+        if screen.as_json:
             print_json({"url": address, "store": masked(uri)})
         else:
             console().print(f"{newest_runs(address)} shows {masked(uri)}; Ctrl-C ends it", soft_wrap=True)

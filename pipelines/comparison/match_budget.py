@@ -24,7 +24,7 @@ from ..evaluation.answering import CONCURRENCY
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
 from ..lms.named import SETTINGS, lm, lm_given, lm_identity
-from ..programs.seats import EVERY, LMOptions
+from ..programs.seats import EVERY, Seating
 from ..runs.manifest import MANIFEST, lms_of
 from ..runs.progress import Progress
 from ..tracking.values import run_name
@@ -306,7 +306,7 @@ def questions_of(run: Evaluation, source: str | None = None) -> list[Question]:
     return found
 
 
-def lms_of_run(run: Evaluation, lms: LMOptions, who: str) -> list[Any]:
+def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:
     """The LM that `lms` names, or else each different one of the run's, made again with its settings; see
     `lm_of_run`."""
     known = dict.fromkeys(each["name"] for each in run.summary.run["lms"].values())
@@ -315,7 +315,7 @@ def lms_of_run(run: Evaluation, lms: LMOptions, who: str) -> list[Any]:
 
 
 def lm_of_run(
-    run: Evaluation, lms: LMOptions, who: str, *, other: bool = False, name: str | None = None
+    run: Evaluation, lms: Seating, who: str, *, other: bool = False, name: str | None = None
 ) -> Any:
     """The LM of a run, made again with its settings: that of most of its seats, or the one that `lms` names.
 
@@ -338,7 +338,9 @@ def lm_of_run(
         if other:
             return lms.make(wanted)
         raise UserError(f"{wanted} is not an LM of {run.folder}: choose {' or '.join(used)}")
-    changed: dict[str, Any] = {"temperature": lms.temperature, "max_tokens": lms.max_tokens}
+    changed: dict[str, Any] = {"temperature": getattr(lms.options, "temperature", None)} | {
+        "max_tokens": getattr(lms.options, "max_tokens", None)
+    }
     if not other:
         changed["api_base"] = lms.addresses.get(EVERY)
     settings = {key: value for key, value in used[wanted]["settings"].items() if key in SETTINGS}

@@ -78,16 +78,30 @@ def _checked(reading: Understood) -> list[Question]:
     return reading.questions
 
 
-def listed(questions: Any, name: str = "questions") -> list[Question]:
+def listed(
+    questions: Any,
+    name: str = "questions",
+    *,
+    split: str | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    kind: str | None = None,
+) -> list[Question]:
     """Questions as they are, of a list or a generator; those of anything else as `load` reads it.
 
     An empty list stays empty. Raises UserError, calling what is in Python by `name`.
     """
+    if isinstance(questions, str | Path):
+        return load(questions, split, limit, seed, columns, kind)
     if isinstance(questions, Iterator):
         questions = list(questions)
-    if isinstance(questions, Sequence) and all(isinstance(question, Question) for question in questions):
+    if not (isinstance(questions, Sequence) and all(isinstance(one, Question) for one in questions)):
+        reading = understand(questions, split, None, seed, columns, kind, called=name)
+        questions = _checked(reading)
+    if limit is None:
         return list(questions)
-    return _checked(understand(questions, called=name))
+    return list(questions[:limit]) if seed is None else sample(questions, limit, seed)
 
 
 class DataError(UserError):
@@ -178,7 +192,7 @@ def understand(
 
 
 def load_part(
-    source: str,
+    source: Any,
     part: str,
     split: str | None = None,
     limit: int | None = None,
@@ -191,7 +205,11 @@ def load_part(
 
     A known data set is read from the split with the part's name if none is given; `columns` are a file's.
     """
-    is_file = catalogue.find(source) is None and Path(source).expanduser().exists()
+    if not isinstance(source, str | Path):
+        drawn = None if limit is None else seed
+        found = listed(source, part, limit=limit, seed=drawn, columns=columns, kind=kind)
+        return found, split
+    is_file = catalogue.find(str(source)) is None and Path(source).expanduser().exists()
     split = split or (None if is_file else part)
     drawn = None if limit is None else seed
     return load(source, split, limit, drawn, columns=columns if is_file else None, kind=kind), split

@@ -17,10 +17,9 @@ from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
-from ..base.wording import common_error
 from ..data import load as data
+from ..lms.named import SAMPLING
 from ..runs.manifest import as_begun, open_run
-from ..runs.rows import RESULTS, read_rows
 from .ray_engine import check_ray
 
 ASYNCIO, RAY = ENGINES = ("asyncio", "ray")
@@ -54,14 +53,27 @@ def noted(program: Program, questions: Sequence[Question], lm: Any = None) -> li
     return found
 
 
+def sampling_left_out(program: Program, lm: Any) -> list[str]:
+    """A warning for each setting of seats that their LM does not take."""
+    left_out = {
+        (seat_lm.model, key): None
+        for seat in program.seats().values()
+        if isinstance(seat, Seat)
+        for seat_lm in [seat.predict.lm or lm]
+        for key in seat.predict.config
+        if key not in getattr(seat_lm, "takes", SAMPLING)
+    }
+    return [f"{model} takes no {key}: what the seats set is left out" for model, key in left_out]
+
+
 def check_concurrency(concurrency: Any) -> None:
     if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
         raise UserError(f"concurrency is {concurrency!r}: give a number of questions in flight from 1 up")
 
 
 def checked(questions: Any) -> list[Question]:
-    """The questions as a list. Raises UserError unless all are labelled questions with ids of their own."""
-    found = data.listed(questions)
+    """The questions. Raises UserError unless all are labelled questions with ids of their own."""
+    found = list(questions)
     if not found:
         raise UserError("there are no questions to evaluate: check the data, --split and --limit")
     data.check_contexts(found)
@@ -156,13 +168,3 @@ def check_weighted(
     check_writable(out)
     with program.unweighed():
         check_folder(out / weights, program, train, language_model)
-
-
-def all_failed(out: Path) -> str:
-    """Why a run has no answer at all: the reason that most of its rows share."""
-    found = common_error(read_rows(out / RESULTS))
-    if found is None:
-        return f"no question is finished; what there is is kept in {out}"
-    reason, times = found
-    why = f"because {reason}" if times > 1 else f"the first because {reason}"
-    return f"every question failed, {why}; mend the cause, and --retry-errors asks again"

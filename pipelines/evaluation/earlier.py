@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...modules.base.errors import UserError
+from ...modules.protocols.foreign import Foreign
+from ...modules.protocols.program import Program
 from ...modules.reading.metrics import ACCURACY
 from ..base.html import html_result
 from ..base.journal import read_object
-from ..base.wording import percent
+from ..base.wording import common_error, counted, percent, used
+from ..programs.saved import load_program
 from ..runs.lines import result_lines
 from ..runs.manifest import IMPORT, read_run
 from ..runs.rows import RESULTS, Rows, read_rows
@@ -34,14 +37,61 @@ class Evaluation:
     folder: Path
     summary: Summary
     rows: Rows
+    seconds: float | None
+    training: dict[str, Any] | None
 
     def __init__(
-        self, folder: Path, summary: Summary, keep: Any = None, tracker: Tracker | None = None
+        self,
+        folder: Path,
+        summary: Summary,
+        keep: Any = None,
+        tracker: Tracker | None = None,
+        *,
+        program: Program | None = None,
+        seconds: float | None = None,
+        training: dict[str, Any] | None = None,
     ) -> None:
         self.folder = folder
         self.summary = summary
         self.rows = Rows(folder / RESULTS, keep)
-        self._tracker = tracker
+        self.seconds, self.training = seconds, training
+        self._tracker, self._program = tracker, program
+
+    @property
+    def program(self) -> Any:
+        """The program that answered, ready to be asked; of an earlier run, as its folder has it.
+
+        Raises UserError where the folder has none, as of imported logs and of functions.
+        """
+        if self._program is None:
+            return load_program(self.folder)
+        return self._program.module if isinstance(self._program, Foreign) else self._program
+
+    @property
+    def stopped(self) -> str | None:
+        """Why it ended early, or has no answer at all; None where neither is so."""
+        return self.summary.stopped or (all_failed(self.folder) if self.empty else None)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no question is finished, or every one has failed."""
+        return bool(self.summary.counts["rows"] == self.summary.counts["errors"])
+
+    def lines(self, *, quiet: bool = False) -> dict[str, str]:
+        """The figures that are worth a line each, and where the rows are."""
+        lines = result_lines(self.summary.to_dict(), self.seconds)
+        if quiet:
+            return dict([next(iter(lines.items()))])
+        if learnt := self.training:
+            weights = ", ".join(f"{name} {weight:.2f}" for name, weight in learnt["weights"].items())
+            fitted = f"fitted on {counted(learnt['questions'], 'question')} with {used(learnt['usage'])}"
+            lines["weights"] = f"{weights}; {fitted}"
+        lines["rows"] = str(self.folder / RESULTS)
+        return lines | ({"look at it": "folkmoot ui"} if self.run_id or self._tracker else {})
+
+    def to_dict(self) -> dict[str, Any]:
+        training = {"training": self.training} if self.training else {}
+        return {"out": str(self.folder), **training, **self.summary.to_dict(), "stopped": self.stopped}
 
     def wait_for_traces(self, seconds: float | None = None) -> bool:
         """Wait until the tracking store has the traces, and say whether it does. Many are still on their way
@@ -78,7 +128,7 @@ class Evaluation:
         return f"Evaluation({name}{percent(self.summary.main)}, {n})"
 
     def _repr_html_(self) -> str:
-        lines = result_lines(self.summary.to_dict()) | {"folder": str(self.folder)}
+        lines = self.lines() | {"folder": str(self.folder)}
         return html_result(f"Evaluation of {run_name(self.summary.run)}", lines, self.rows._repr_html_())
 
 
@@ -128,3 +178,21 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
     if not summary.counts["rows"]:
         raise UserError(f"{folder} has no finished row yet: run its evaluation first")
     return Evaluation(folder, summary)
+
+
+def left_in(folder: Path | None) -> Evaluation | None:
+    """The evaluation that a stopped attempt left in a folder; None where no question is finished."""
+    try:
+        return None if folder is None else earlier(folder)
+    except UserError:
+        return None
+
+
+def all_failed(out: Path) -> str:
+    """Why a run has no answer at all: the reason that most of its rows share."""
+    found = common_error(read_rows(out / RESULTS))
+    if found is None:
+        return f"no question is finished; what there is is kept in {out}"
+    reason, times = found
+    why = f"because {reason}" if times > 1 else f"the first because {reason}"
+    return f"every question failed, {why}; fix the cause, and --retry-errors asks again"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -15,107 +15,49 @@ from typing import Any
 import dspy
 
 from ...modules.agents.judge import JudgeMetric
-from ...modules.agents.seat import Seat
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import awaitable, run_sync
+from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.foreign import Foreign
-from ...modules.protocols.program import Program
-from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
-from ..base.budget import ACCOUNTS, Budget, BudgetSpent
+from ..base.budget import BudgetSpent
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
+from ..base.request import entry
 from ..base.wording import counted
-from ..lms.foreign import billed_as, metering
-from ..lms.named import SAMPLING, lm_given
+from ..lms.foreign import metering
 from ..lms.seen import SeenCall
 from ..lms.store import ACTIVE
-from ..programs.resolve import program_given
-from ..programs.seats import as_recorded
+from ..programs.saved import SAVED
 from ..runs.books import open_books
-from ..runs.folder import out_folder, unwritable
-from ..runs.manifest import MANIFEST, RUN, as_begun, manifest_of, save_run
+from ..runs.folder import unwritable
+from ..runs.manifest import MANIFEST, RUN, save_run
 from ..runs.progress import Progress, evaluation_line
 from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.context import caller_place, from_caller, without_autolog
-from ..tracking.tracker import start_tracking
+from ..tracking.run import Run, running
 from ..tracking.uploads import ModelUpload, Tracker
-from .answering import CONCURRENCY, answer_row, each_in_turn, lms_in, seat_engines, useful_concurrency
-from .check import ASYNCIO, RAY, check_concurrency, check_engine, checked, noted
+from .answering import CONCURRENCY, answer_row, each_in_turn, useful_concurrency
+from .check import RAY
 from .earlier import Evaluation
-from .judging import agreement_with_people, metric_given, sample_of, unchecked
+from .judging import agreement_with_people, unchecked
 from .logged import evaluation_uploads, standing
+from .plan import WEIGHTS, EvaluationPlan, plan_evaluation
 from .push import push_others
 from .ray_engine import answer_on_ray
+from .request import EvaluateRequest
+from .step_limits import LimitsPlan, StepLimits, plan_step_limits, write_curve
 
 
-def evaluate(
-    program: Program | Callable[..., Any] | str,
-    questions: Iterable[Question],
-    *,
-    inputs: Mapping[str, str] | None = None,
-    lm: Any = None,
-    metric: Any = None,
-    judge_lm: Any = None,
-    judge_sample: Any = None,
-    concurrency: int = CONCURRENCY,
-    out: str | Path | None = None,
-    record: str | Path | None = None,
-    max_failures: int | None = None,
-    retry_errors: bool = False,
-    budget: str | Budget | None = None,
-    cache: bool = True,
-    tracking: bool = True,
-    traces: float | None = None,
-    parent: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    progress: bool | Callable[[Progress], None] | None = None,
-    engine: str = ASYNCIO,
-    workers: int | None = None,
-    ended: Callable[[Summary], None] | None = None,
-) -> Evaluation:
+@entry(EvaluateRequest)
+def evaluate(request: EvaluateRequest) -> Evaluation:
     """Answer every question with the program and score the answers.
 
-    Args:
-        program: a folkmoot program or its spec, such as `"single:cot"`, any `dspy.Module`, or a sync or async
-            function of an `fm.Question` that returns the answer, a dict or a `dspy.Prediction`.
-        questions: labelled questions with distinct ids.
-        inputs: of a program of your own, its field → the question's field, where their names differ.
-        lm: the LM of every seat that has none of its own, or its name; None takes DSPy's configured one. Of a
-            recorded run, each seat has the one that it had there.
-        metric: how answers are scored: a function as DSPy has them, `(example, prediction, trace=None)` to
-            True, False or a number, an `fm.Metric`, or a name: `accuracy` (the default), `em`, `f1`, `exact`,
-            `contains`, `regex:PATTERN`, `module:function`, `judge`.
-        judge_lm: the LM that grades, or its name, for the metric `judge`. Its calls are billed apart.
-        judge_sample: answers that people graded, as `fm.load` takes them, with the reference as `answer`, and
-            the columns `given` and `verdict`: how far the judge agrees with people is in the summary.
-        concurrency: most questions in flight. An LM that takes fewer calls at once (the embedded one takes
-            one) lowers it.
-        out: folder for `results.jsonl` (a row a question), `summary.json` and `calls.jsonl`. The same command
-            with the same folder resumes: finished rows are kept, and answered calls are not made again. None
-            uses a temporary folder.
-        record: another folder that gets every LM call, for `replay/DIR`; `out` itself is one, too.
-        max_failures: stop once that many questions have failed.
-        retry_errors: on resuming, ask again the questions whose rows are errors.
-        budget: ceilings such as `"2 USD, 500 calls"`, which hold over all resumptions of the folder (time:
-            for this one). When one is reached no further call is made, what is finished is kept and summed
-            up, and `summary.stopped` says so.
-        cache: take answers from the user's call cache, and leave complete ones there; never for embedded LMs.
-        tracking: log to the tracking store as one run.
-        traces: share of the questions (0 to 1) whose dialogues and LM calls are logged as traces; None takes
-            20 questions.
-        parent: id of the tracked run that this one is shown under.
-        settings: what to note beside the run (data set, split, seed, …).
-        progress: how far it is, in a line: questions done, accuracy, calls, cost and time left. None shows it
-            on a terminal and in a notebook, False never, True also elsewhere, once it has ended. A function
-            is called with that after every row instead, from the event loop's thread.
-        engine: `asyncio`, all in this process, or `ray`, in the worker processes of a Ray cluster.
-        workers: Ray's worker processes, which share `concurrency`; None takes one a CPU.
-        ended: called with the summary as soon as it is on disk, before the run is sent to the tracking store;
-            not for a run that was interrupted or failed.
+    The same call with the same folder resumes: finished rows are kept, and answered calls are not made again.
+    With step limits, the evaluation returned is that of the deepest.
 
     Raises:
         UserError: no program, or something else than questions; no, unlabelled or repeated questions; an
@@ -123,111 +65,15 @@ def evaluate(
             be written; Ray missing or not starting. What was finished is kept.
         KeyboardInterrupt: likewise, after the summary so far has been written.
     """
-    program = as_begun(program_given(program, inputs), None if out is None else Path(out))
-    check_concurrency(concurrency)
-    questions = checked(questions)
-    scored = metric_given(metric, judge_lm, judge_sample)
-    check_metric(scored, questions)
-    sample = None if judge_sample is None else sample_of(judge_sample)
-    language_model = lm_given(lm)
-    program = as_recorded(program, language_model)
-    for warning in noted(program, questions, language_model):
-        warnings.warn(warning, stacklevel=2)
-    held = budget is not None or bool(ACCOUNTS.get())
-    check_engine(engine, workers, program, language_model, budget=held, metric=scored)
-    _warn_of_sampling(program, language_model)
-    wanted = traced_ids([question.id for question in questions], traces) if tracking else frozenset()
-    engines = seat_engines(program, language_model)
-    lms = lms_in(program, language_model)
-    if isinstance(scored, JudgeMetric):
-        engines, lms = [*engines, billed_as(scored.lm)], [*lms, scored.lm]
-    run = manifest_of(program, questions, language_model, settings or {}, scored) | caller_place(parent)
-    if isinstance(scored, JudgeMetric):
-        known = None if out is None else read_object(Path(out) / MANIFEST)
-        run["judge"] = (known or {}).get("judge") or unchecked(scored)
-    with (
-        out_folder(out) as (folder, keep),
-        RUN.opened(folder, run),
-        open_books(
-            folder,
-            records=(folder, *([Path(record)] if record is not None else [])),
-            lms=run["lms"],
-            cache=cache,
-            budget=budget,
-            engines=engines,
-        ) as books,
-        _files(folder, run, wanted, retry_errors) as (rows, traced),
-    ):
-        tracker = Tracker()
-        if tracking:
-            tracker = start_tracking(run, folder, traces=len(wanted), keep=keep)
-        state = Progress(total=len(questions), metric=scored.name)
-        for row in read_rows(folder / RESULTS):
-            state.count(row, resumed=True)
-        job = _Job(program, scored, rows, traced, state, max_failures, tracker)
-        waiting = [question for question in questions if question.id not in rows.done]
-        callbacks = without_autolog() if wanted else dspy.settings.callbacks
-        stopped: BaseException | None = None
-        try:
-            # DSPy would keep the last 10,000 calls in its history and again in its trace.
-            with (
-                dspy.context(lm=language_model, disable_history=True, trace=None, callbacks=callbacks),
-                metering(
-                    lms,
-                    everywhere=isinstance(program, Foreign) or not scored.builtin,
-                ),
-                displayed(progress, "evaluate", partial(evaluation_line, "evaluate")) as job.progress,
-            ):
-                if isinstance(scored, JudgeMetric) and sample is not None:
-                    run["judge"] = run_sync(
-                        agreement_with_people, scored, sample, min(concurrency, CONCURRENCY)
-                    )
-                    save_run(folder, run)
-                if engine == RAY:
-                    job.tell()
-                    answer_on_ray(
-                        program,
-                        language_model,
-                        waiting,
-                        ACTIVE.get(),
-                        job.take,
-                        metric=scored.spec,
-                        concurrency=concurrency,
-                        workers=workers,
-                    )
-                else:
-                    in_flight = useful_concurrency(concurrency, program, language_model)
-                    run_sync(job.answer_all, waiting, in_flight)
-        except BaseException as problem:
-            stopped = problem  # whatever it was: what is finished is summed up before it goes on its way
-        try:
-            rewrite(folder / RESULTS, [question.id for question in questions])
-            summary = summarise(read_rows(folder / RESULTS), len(questions), program.report, run)
-            summary.paid = books.paid.to_dict()
-            summary.stopped = job.stopped or _why(stopped)
-            write_json(folder / SUMMARY, summary.to_dict())
-        except OSError as problem:
-            tracker.stop("FAILED")
-            raise stopped or unwritable(problem, folder, "make room and run it again") from None
-        status = "FAILED" if stopped else "FINISHED"
-        if job.stopped or isinstance(stopped, KeyboardInterrupt | CancelledError | UserError):
-            status = "KILLED"
-        if ended is not None and stopped is None:
-            try:
-                ended(summary)
-            except BaseException as problem:  # the run is tracked first
-                stopped = problem
-        # Of candidates and trials, only the winner is worth a model.
-        model = None if parent or isinstance(program, Foreign) else ModelUpload(program, lm=language_model)
-        missing = tracker.end(evaluation_uploads(summary, folder, tracker), status, folder, model)
-        if tracking and not missing:
-            push_others(folder)
-        if stopped is not None:
-            raise stopped
-    return Evaluation(folder, summary, keep, tracker)
+    if request.step_limits:
+        return carry_out_limits(plan_step_limits(request)).evaluations[-1][1]
+    plan = plan_evaluation(request)
+    for warning in plan.warnings:
+        warnings.warn(warning, stacklevel=3)
+    return carry_out(plan)
 
 
-_ASYNC = """`evaluate` for async code, with the same arguments: `await fm.aevaluate(…)`.
+_ASYNC = """Do what `evaluate` does, for async code, with the same arguments: `await fm.aevaluate(…)`.
 
 Cancelling it keeps what is finished, as Ctrl-C does: the same call with the same `out` goes on from there.
 """
@@ -235,16 +81,102 @@ Cancelling it keeps what is finished, as Ctrl-C does: the same call with the sam
 aevaluate = from_caller(awaitable(evaluate, _ASYNC))
 
 
+def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = None) -> Evaluation:
+    """Do what was planned. `show` gets a result that ended well before it is sent to the tracking store."""
+    if not plan.fits_weights or not isinstance(plan.program, Ensemble):
+        return _evaluated(plan, show)
+    with open_books(account=plan.account()):
+        training = _fit_weights(plan, plan.program)
+        return _evaluated(plan.without_budget(), show, training)
+
+
+def carry_out_limits(plan: LimitsPlan) -> StepLimits:
+    """Evaluate a team at each step limit, the deepest first, and write the curve beside the runs.
+
+    An evaluation that is stopped is the last, and not in the curve.
+    """
+    began = time.monotonic()
+    found: list[tuple[int, Evaluation]] = []
+    for limit, one in plan.plans:
+        evaluation = carry_out(one)
+        found.insert(0, (limit, evaluation))
+        if evaluation.stopped:
+            break
+    out = found[0][1].folder.parent
+    finished = [(limit, one.summary.to_dict()) for limit, one in found if not one.stopped]
+    return StepLimits(out, found, write_curve(out, finished), time.monotonic() - began)
+
+
+def _fit_weights(plan: EvaluationPlan, program: Ensemble) -> dict[str, Any]:
+    """Run the ensemble on training questions by majority, then set its weights from those rows.
+
+    Returns `weights` by member, the number of `questions`, and the `usage` that this took.
+    """
+    with program.unweighed():
+        found = _evaluated(plan.on_training(WEIGHTS))
+        if found.summary.stopped:
+            raise BudgetSpent(found.summary.stopped)
+        weights = dict(zip(program.names, program.fit_weights(found.rows), strict=True))
+        return {"weights": weights, "questions": len(plan.train), "usage": found.summary.usage}
+
+
+def _evaluated(
+    plan: EvaluationPlan,
+    show: Callable[[Evaluation], None] | None = None,
+    training: dict[str, Any] | None = None,
+) -> Evaluation:
+    request, began = plan.request, time.monotonic()
+    manifest = plan.manifest() | caller_place(request.parent)
+    asks = {"lms": manifest["lms"], "records": [request.record] if request.record else []}
+    asks |= {"cache": request.cache, "budget": request.budget, "engines": plan.engines}
+    with running(RUN, manifest, plan.out, **asks) as run:
+        wanted = frozenset[str]()
+        if request.tracking:
+            wanted = traced_ids([question.id for question in plan.questions], request.traces)
+        with _files(run, wanted, plan) as (rows, traced):
+            if request.tracking:
+                run.track(manifest, request.parent, traces=len(wanted))
+            job = _Job(plan, manifest, rows, traced, run.tracker)
+            stopped = job.do()
+            summary = job.summed_up(run, stopped)
+        result = Evaluation(
+            run.folder,
+            summary,
+            run.keep,
+            run.tracker,
+            program=plan.program,
+            seconds=time.monotonic() - began,
+            training=training,
+        )
+        if show is not None and stopped is None and not result.stopped:
+            try:
+                show(result)
+            except BaseException as problem:  # the run is tracked first
+                stopped = problem
+        # Of candidates and trials, only the winner is worth a model.
+        keeps_model = request.parent is None and not isinstance(plan.program, Foreign)
+        model = ModelUpload(plan.program, lm=plan.lm) if keeps_model else None
+        missing = run.end(evaluation_uploads(summary, run.folder, run.tracker), job.status(stopped), model)
+        if request.tracking and not missing:
+            push_others(run.folder)
+        if stopped is not None:
+            raise stopped
+    return result
+
+
 @contextmanager
-def _files(
-    folder: Path, run: Mapping[str, Any], wanted: frozenset[str], retry_errors: bool
-) -> Iterator[tuple[RowFile, TraceFile]]:
+def _files(run: Run, wanted: frozenset[str], plan: EvaluationPlan) -> Iterator[tuple[RowFile, TraceFile]]:
     """The files of rows and traces, and `run.json`, written once both could be read back."""
+    folder, manifest = run.folder, run.about
+    if isinstance(plan.metric, JudgeMetric):
+        earlier = read_object(folder / MANIFEST) or {}
+        manifest["judge"] = earlier.get("judge") or unchecked(plan.metric)
     with ExitStack() as held:
         try:
-            rows = held.enter_context(closing(RowFile(folder, retry_errors=retry_errors)))
+            rows = held.enter_context(closing(RowFile(folder, retry_errors=plan.request.retry_errors)))
             traced = held.enter_context(closing(TraceFile(folder, wanted, folder / RESULTS)))
-            save_run(folder, run)
+            save_run(folder, manifest)
+            _save_program(plan, folder)
         except OSError as problem:
             raise unwritable(problem, folder) from None
         yield rows, traced
@@ -254,16 +186,62 @@ def _files(
 class _Job:
     """The questions in flight of one evaluation."""
 
-    program: Program
-    metric: Metric
+    plan: EvaluationPlan
+    manifest: dict[str, Any]
     rows: RowFile
     traced: TraceFile
-    state: Progress
-    max_failures: int | None
     tracker: Tracker
     progress: Callable[[Progress], None] = lambda _: None
     started: float = field(default_factory=time.monotonic)
     stopped: str | None = None  # by a budget
+
+    def __post_init__(self) -> None:
+        self.state = Progress(total=len(self.plan.questions), metric=self.plan.metric.name)
+        for row in read_rows(self.rows.path):
+            self.state.count(row, resumed=True)
+
+    def do(self) -> BaseException | None:
+        """Answer what no row answers yet; returns what ended that early, whatever it was."""
+        plan, request = self.plan, self.plan.request
+        callbacks = without_autolog() if self.traced.wanted else dspy.settings.callbacks
+        everywhere = isinstance(plan.program, Foreign) or not plan.metric.builtin
+        try:
+            # DSPy would keep the last 10,000 calls in its history and again in its trace.
+            with (
+                dspy.context(lm=plan.lm, disable_history=True, trace=None, callbacks=callbacks),
+                metering(plan.lms, everywhere=everywhere),
+                displayed(
+                    request.progress, "evaluate", partial(evaluation_line, "evaluate")
+                ) as self.progress,
+            ):
+                self._check_judge()
+                waiting = [one for one in plan.questions if one.id not in self.rows.done]
+                if request.engine == RAY:
+                    self.tell()
+                    answer_on_ray(
+                        plan.program,
+                        plan.lm,
+                        waiting,
+                        ACTIVE.get(),
+                        self.take,
+                        metric=plan.metric.spec,
+                        concurrency=request.concurrency,
+                        workers=request.workers,
+                    )
+                else:
+                    in_flight = useful_concurrency(request.concurrency, plan.program, plan.lm)
+                    run_sync(self.answer_all, waiting, in_flight)
+        except BaseException as problem:
+            return problem
+        return None
+
+    def _check_judge(self) -> None:
+        """Ask the judge about answers that people graded, and note how far it agrees with them."""
+        plan = self.plan
+        if isinstance(plan.metric, JudgeMetric) and plan.judge_sample is not None:
+            at_once = min(plan.request.concurrency, CONCURRENCY)
+            self.manifest["judge"] = run_sync(agreement_with_people, plan.metric, plan.judge_sample, at_once)
+            save_run(self.rows.path.parent, self.manifest)
 
     async def answer_all(self, questions: Sequence[Question], in_flight: int) -> None:
         self.tell()
@@ -273,7 +251,7 @@ class _Job:
         for question in waiting:
             try:
                 with self.traced.watching(question.id) as seen:
-                    row = await answer_row(self.program, question, self.metric)
+                    row = await answer_row(self.plan.program, question, self.plan.metric)
                 self.take(row, seen)
             except BudgetSpent as problem:  # not this question's fault: it gets no row
                 self.stopped = str(problem)
@@ -287,10 +265,11 @@ class _Job:
         self.state.count(row)
         self.tracker.live(lambda: standing(self.state))
         self.tell()
-        if self.max_failures is not None and self.state.errors >= self.max_failures and row["error"]:
+        most = self.plan.request.max_failures
+        if most is not None and self.state.errors >= most and row["error"]:
             raise UserError(
                 f"stopped after {counted(self.state.errors, 'failed question')}, the last because "
-                f"{row['error']}; finished rows are kept: mend the cause and run the same command with "
+                f"{row['error']}; finished rows are kept: fix the cause and run the same command with "
                 "--retry-errors"
             )
 
@@ -298,26 +277,38 @@ class _Job:
         self.state.seconds = time.monotonic() - self.started
         self.progress(self.state)
 
+    def summed_up(self, run: Run, problem: BaseException | None) -> Summary:
+        """The summary of what is finished, on disk. Raises what ended the run if the disk takes no more."""
+        questions, path = self.plan.questions, run.folder / RESULTS
+        try:
+            rewrite(path, [question.id for question in questions])
+            summary = summarise(read_rows(path), len(questions), self.plan.program.report, run.about)
+            summary.paid = run.books.paid.to_dict()
+            summary.stopped = self.stopped or _why(problem)
+            write_json(run.folder / SUMMARY, summary.to_dict())
+        except OSError as full:
+            raise problem or unwritable(full, run.folder, "make room and run it again") from None
+        return summary
 
-def _why(stopped: BaseException | None) -> str | None:
+    def status(self, problem: BaseException | None) -> str:
+        """How the tracked run ends."""
+        if self.stopped or isinstance(problem, KeyboardInterrupt | CancelledError | UserError):
+            return "KILLED"
+        return "FAILED" if problem else "FINISHED"
+
+
+def _why(problem: BaseException | None) -> str | None:
     """What ended a run early, in a line; None when nothing did."""
-    if stopped is None:
+    if problem is None:
         return None
-    if isinstance(stopped, UserError):
-        return said_by(stopped)
-    interrupted = isinstance(stopped, KeyboardInterrupt | CancelledError)
-    return "interrupted" if interrupted else type(stopped).__name__
+    if isinstance(problem, UserError):
+        return said_by(problem)
+    interrupted = isinstance(problem, KeyboardInterrupt | CancelledError)
+    return "interrupted" if interrupted else type(problem).__name__
 
 
-def _warn_of_sampling(program: Program, lm: Any) -> None:
-    """Say which settings of seats their LM does not take."""
-    left_out = {
-        (seat_lm.model, key): None
-        for seat in program.seats().values()
-        if isinstance(seat, Seat)
-        for seat_lm in [seat.predict.lm or lm]
-        for key in seat.predict.config
-        if key not in getattr(seat_lm, "takes", SAMPLING)
-    }
-    for model, key in left_out:
-        warnings.warn(f"{model} takes no {key}: what the seats set is left out", stacklevel=3)
+def _save_program(plan: EvaluationPlan, folder: Path) -> None:
+    """Keep the program beside its rows, so that the folder of a run is a program, too."""
+    named = plan.request.parent is None and not (folder / "network.json").exists()
+    if named and (not isinstance(plan.program, Foreign) or isinstance(plan.program.module, dspy.Module)):
+        plan.program.save(folder / SAVED)

@@ -1,220 +1,312 @@
-"""The plan before spending: calls, tokens, cost and time of an evaluation, and what its sample can show."""
+"""Plans an evaluation: reads and checks all input, and says what it is going to take and can show."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...modules.agents.adapter import profile_of
-from ...modules.agents.profile import DEFAULT_PROFILE
-from ...modules.agents.prompt import MAX_EVIDENCE_CHARS, chat_messages, plain_prompt
-from ...modules.agents.seat import Seat
-from ...modules.agents.transcript import Task
-from ...modules.base.calls import Usage
+from ...modules.agents.judge import JudgeMetric
+from ...modules.base.errors import UserError
+from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
+from ...modules.protocols.saved import hashes
+from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
-from ...signatures.frame import SYSTEM
-from ..base.budget import Account, Budget, open_account
-from ..base.journal import records
-from ..base.wording import Apart, smallest_differences
+from ...optimizers.prompts.demos import labelled_demos
+from ..base.budget import ACCOUNTS, Account
+from ..base.journal import as_json
+from ..base.wording import counted
+from ..data import load as data
 from ..lms.foreign import billed_as
-from ..lms.ledger import totals
-from ..lms.named import thinks
-from ..lms.prices import Prices
-from ..runs.rows import RESULTS
-from .former import apart_of, former_runs, pilot_of
+from ..programs.resolve import parse_sets, program_given, program_of
+from ..programs.seats import Seating
+from ..runs.manifest import as_begun, lms_of, manifest_of
+from .answering import lms_in, seat_engines
+from .check import (
+    check_concurrency,
+    check_engine,
+    check_folder,
+    check_shown,
+    check_train,
+    check_weighted,
+    check_writable,
+    checked,
+    noted,
+    sampling_left_out,
+)
+from .forecast import Forecast, account_of, forecast, forecast_lines, left_of
+from .judging import metric_given, sample_of
+from .request import EvaluateRequest
 
-CHARS_PER_TOKEN = 4  # of English text, roughly, with the tokenisers of today
-SAMPLE = 200  # questions whose requests are written out; more would say the same
-PASSAGES = 6  # that an agent with evidence is shown at most: three for each of two queries
-ANSWER_TOKENS = (5, 30)  # of a reply that is an answer only …
-ARGUED_TOKENS = (40, 400)  # … that argues first …
-THOUGHT_TOKENS = (200, 3000)  # … or comes from an LM that thinks, without a limit on tokens
-
-Range = tuple[float, float]
+RUNS = Path("runs")
+WEIGHTS = "weights"  # sub-folder of the run on training questions that weights are fitted on
 
 
-@dataclass(frozen=True)
-class Forecast:
-    """What an evaluation would take, each as (low, high): an estimate, but for the calls.
+@dataclass
+class EvaluationPlan:
+    """An evaluation that is checked; no LM has been called."""
 
-    `calls` is the least, when all agree at once, and the most, when nobody does; `most_calls` if, on top,
-    every answer had to be asked for twice. Of a program that is none of folkmoot's both are None, and so are
-    tokens and costs unless a `pilot` tells them. `cost_usd` is None when a price is unknown (`unpriced` names
-    those LMs), `seconds` when nothing tells how long a call takes. Tokens are what questions of the `pilot`
-    took, an earlier run of the same program and LMs; None: counted from the prompts. `smallest_difference` is
-    the true difference in accuracy, 0 to 1, that so many paired questions show with a power of 80% when two
-    programs are `apart` on as many of them as in former runs, both ends alike; or, without any, on 10% and on
-    35%. 1 where there are too few to show any. What records or the call cache answer costs nothing and is not
-    known to a plan.
-    """
+    request: EvaluateRequest
+    program: Program
+    lm: Any
+    metric: Metric
+    questions: list[Question]
+    train: list[Question]
+    judge_sample: list[Question] | None
+    out: Path | None
+    settings: dict[str, Any]
+    seated: dict[str, Any]
+    warnings: list[str] = field(default_factory=list)
 
-    questions: int
-    calls: tuple[int, int] | None
-    most_calls: int | None
-    prompt_tokens: tuple[int, int] | None
-    completion_tokens: tuple[int, int] | None
-    cost_usd: Range | None
-    unpriced: tuple[str, ...]
-    seconds: Range | None
-    smallest_difference: Range
-    apart: Apart | None = None
-    pilot: str | None = None
+    @property
+    def fits_weights(self) -> bool:
+        return lacks_weights(self.program)
+
+    @property
+    def engines(self) -> list[Any]:
+        """What all LMs are billed as, that of a judge among them."""
+        judge = [billed_as(self.metric.lm)] if isinstance(self.metric, JudgeMetric) else []
+        return [*seat_engines(self.program, self.lm), *judge]
+
+    @property
+    def lms(self) -> list[Any]:
+        judge = [self.metric.lm] if isinstance(self.metric, JudgeMetric) else []
+        return [*lms_in(self.program, self.lm), *judge]
+
+    @cached_property
+    def forecast(self) -> Forecast:
+        """What is left to do takes this; the whole sample can show this."""
+        asked, each = self.questions, None
+        if self.out is not None:
+            asked, each = left_of(self.out, self.questions, self.request.retry_errors)
+            if self.fits_weights:
+                asked += left_of(self.out / WEIGHTS, self.train, self.request.retry_errors)[0]
+        return forecast(
+            self.program,
+            self.questions,
+            self.lm,
+            asked=asked,
+            concurrency=self.request.concurrency,
+            seconds_per_call=each,
+            out=self.out,
+        )
+
+    @property
+    def cost(self) -> tuple[float, float] | None:
+        return self.forecast.cost_usd
+
+    def lines(self) -> list[str]:
+        """The plan in words: questions, program, LMs, what it takes, and what it can show."""
+        kinds = ", ".join(dict.fromkeys(question.kind for question in self.questions))
+        training = ""
+        if self.fits_weights:
+            training = f" after {counted(len(self.train), 'training question')} for the weights"
+        lms = "; ".join(
+            f"{'LM' if seat == '*' else seat}: {lm['endpoint']}" for seat, lm in self.seated.items()
+        )
+        named = f" from {self.settings['data']}" if self.settings.get("data") else ""
+        return [
+            f"{counted(len(self.questions), 'question')} ({kinds}){named}{training}",
+            f"program {self.title}; {lms}",
+            *forecast_lines(self.forecast, self.request.budget, is_rate=self.metric.rate is True),
+        ]
+
+    @property
+    def title(self) -> str:
+        return str(self.settings.get("program_spec") or self.program.describe()["program"])
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        about = {"program": self.title, "lms": self.seated, "budget": self.request.budget}
+        return {"out": str(self.out), **about, "settings": self.settings, "plan": self.forecast.to_dict()}
+
+    def account(self) -> Account | None:
+        """What earlier attempts left of the budget. Raises UserError for a budget that could not be held."""
+        folders = () if self.out is None else (self.out, self.out / WEIGHTS)
+        return account_of(self.request.budget, self.engines, *folders)
+
+    def manifest(self) -> dict[str, Any]:
+        """What `run.json` says of the run."""
+        return manifest_of(self.program, self.questions, self.lm, self.settings, self.metric)
+
+    def default_out(self) -> Path:
+        """A folder of its own for each run: the hash covers all that is compared before a run resumes."""
+        learnt = self.settings.get("train_fingerprint")
+        identity = [hashes(self.program), self.settings["sets"], self.seated]
+        identity += [data.fingerprint(self.questions), learnt]
+        identity += [] if self.metric.default else [self.metric.identity()]
+        digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()
+        spec = Path(self.title).stem if Path(self.title).suffix in (".yaml", ".yml") else self.title
+        parts = [Path(str(self.settings.get("data") or "")).stem, self.settings.get("split"), spec]
+        slug = "-".join(re.sub(r"[^\w.=]+", "-", str(part)).strip("-") for part in parts if part)
+        return RUNS / f"{slug[:100]}-{digest[:8]}"
+
+    def kept_in(self, out: Path | None) -> EvaluationPlan:
+        """The same plan with its run in a folder. Raises UserError for one that cannot be used."""
+        planned = replace(self, out=out)
+        planned._check_out()
+        return planned
+
+    def _check_out(self) -> None:
+        if self.out is not None:
+            if isinstance(self.program, Ensemble) and self.fits_weights:
+                check_weighted(self.out, WEIGHTS, self.program, self.train, self.lm)
+            else:
+                check_folder(self.out, self.program, self.questions, self.lm, self.metric)
+        self.account()  # refused now rather than after a question
+
+    def without_budget(self) -> EvaluationPlan:
+        """The same plan inside an account that holds already."""
+        return replace(self, request=replace(self.request, budget=None))
+
+    def on_training(self, part: str) -> EvaluationPlan:
+        """The evaluation on the training questions, in a sub-folder and untracked."""
+        request = replace(self.request, budget=None, tracking=False, judge_sample=None)
+        out = None if self.out is None else self.out / part
+        return replace(self, request=request, questions=self.train, judge_sample=None, out=out, settings={})
 
 
-def forecast(
-    program: Program,
-    questions: Sequence[Question],
-    lm: Any = None,
-    *,
-    asked: Sequence[Question] | None = None,
-    concurrency: int = 64,
-    seconds_per_call: float | None = None,
-    out: Path | None = None,
-) -> Forecast:
-    """Estimate an evaluation without calling an LM.
+def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> EvaluationPlan:
+    """Read and check all input. Raises UserError before any LM is called.
 
-    Args:
-        program: any folkmoot program.
-        questions: what it is to be evaluated on; at least one.
-        lm: the LM of every seat that has none of its own.
-        asked: the questions that are still to be asked, where these are not `questions`.
-        concurrency: most questions in flight.
-        seconds_per_call: how long a call takes, where that is known.
-        out: the folder of the run: what is in it already and the runs beside it say what a question takes,
-            and on how many two programs are apart.
+    `stored` gives a run without a folder one under `runs/`.
     """
-    todo = questions if asked is None else asked
-    turns = [(seat, low * len(todo), high * len(todo)) for seat, low, high in program.turns()]
-    lengths = (sum(low for _, low, _ in turns), sum(high for _, _, high in turns))
-    depth = (lengths[0] / max(1, len(todo)), lengths[1] / max(1, len(todo)))
-    prompts, completions, costs = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
-    unpriced: dict[str, None] = {}
-    at_once = 1
-    for seat, *asks in turns:
-        used = seat.predict.lm or lm
-        engine = billed_as(used)
-        prices = Prices(0.0, 0.0) if engine.endpoint is None else engine.prices
-        if prices is None and used is not None:
-            unpriced[engine.model] = None
-        at_once = max(at_once, engine.concurrency)
-        first = _first_request(seat, used, todo)
-        replies = _reply_tokens(seat, used)
-        for end in (0, 1):
-            each = first + _heard(seat, depth[end], replies[end], end)
-            prompt = asks[end] * each
-            completion = asks[end] * replies[end]
-            prompts[end] += prompt
-            completions[end] += completion
-            if prices is not None:
-                price = Prices(*prices).of_prompt(each)
-                costs[end] += prompt * price.prompt + completion * price.completion
-    least = round(lengths[0])
-    most = program.most_turns() * len(todo)
-    runs = former_runs(out) if out is not None else []
-    pilot = pilot_of(runs, program, lm)
-    if pilot is not None:
-        times = [len(todo) / pilot.factor, len(todo) * pilot.factor]
-        prompts, completions = ([some * n for n in times] for some in (pilot.prompt, pilot.completion))
-        costs = costs if pilot.cost is None else [pilot.cost * n for n in times]
-    apart = apart_of(runs, out, questions) if out is not None else None
-    ours = not isinstance(program, Foreign)
-    told = ours or pilot is not None
-    lanes = min(at_once, concurrency)
-    return Forecast(
-        questions=len(questions),
-        calls=(min(least, most), most) if ours else None,
-        most_calls=2 * most if ours else None,
-        prompt_tokens=(round(prompts[0]), round(prompts[1])) if told else None,
-        completion_tokens=(round(completions[0]), round(completions[1])) if told else None,
-        cost_usd=None
-        if unpriced or not told or (pilot is not None and pilot.cost is None and not ours)
-        else (costs[0], costs[1]),
-        unpriced=tuple(unpriced),
-        seconds=None
-        if seconds_per_call is None or not ours
-        else (least * seconds_per_call / lanes, most * seconds_per_call / lanes),
-        smallest_difference=smallest_differences(len(questions), apart),
-        apart=apart,
-        pilot=None if pilot is None else pilot.seen,
+    check_concurrency(request.concurrency)
+    seating, sets = Seating(request), parse_sets(request.sets)
+    program = _program(request, seating, sets)
+    questions = _questions(request)
+    train = _train(request, program)
+    warnings = check_train(train, questions)
+    program, train = _with_demos(request, program, train, questions)
+    judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
+    metric = metric_given(request.metric, judge_lm, request.judge_sample)
+    check_metric(metric, questions)
+    sample = None if request.judge_sample is None else sample_of(request.judge_sample)
+    program, lm = seating.seat(program)
+    if request.out is not None:
+        program = as_begun(program, Path(request.out))
+    warnings += noted(program, questions, lm) + sampling_left_out(program, lm)
+    limited = request.budget is not None or bool(ACCOUNTS.get())
+    check_engine(request.engine, request.workers, program, lm, budget=limited, metric=metric)
+    if request.record is not None:
+        check_writable(Path(request.record), "--record")
+    out = None if request.out is None else Path(request.out).expanduser()
+    settings = _settings(request, questions, train, warnings)
+    seated = lms_of(program, lm)
+    plan = EvaluationPlan(
+        request=request,
+        program=program,
+        lm=lm,
+        metric=metric,
+        questions=questions,
+        train=train,
+        judge_sample=sample,
+        out=out,
+        settings=settings,
+        seated=seated,
+        warnings=warnings,
     )
+    return plan.kept_in(plan.default_out() if stored and out is None else out)
 
 
-def _first_request(seat: Seat, lm: Any, questions: Sequence[Question]) -> float:
-    """Tokens of the first request of a seat, on average over some of the questions."""
-    some = questions[:: max(1, len(questions) // SAMPLE)][:SAMPLE]
-    chars = [sum(map(len, _texts(seat, lm, question))) for question in some]
-    return sum(chars) / CHARS_PER_TOKEN / max(1, len(chars))
+def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, Any]) -> Program:
+    given: Any = request.program
+    if isinstance(given, str | Path):
+        given = program_of(given, sets, make_lm=seating.make)
+    elif sets:
+        raise UserError("sets are for a program that is named: set them where you make the program")
+    program = program_given(given, request.input_fields())
+    if isinstance(program, Foreign) and request.demos:
+        raise UserError("--demos are for folkmoot's programs: folkmoot compile gives yours demonstrations")
+    if request.seed is not None and "seed" not in sets and isinstance(request.program, str | Path):
+        for _, part in program.parts(Program):
+            part.reseed(request.seed)
+    for inner in (module for _, module in program.named_sub_modules(Ensemble)):
+        if inner is not program and lacks_weights(inner):
+            raise UserError("a weighted ensemble inside the program has no weights: give them in the YAML")
+    return program
 
 
-def _texts(seat: Seat, lm: Any, question: Question) -> Iterator[str]:
-    profile = profile_of(lm) or DEFAULT_PROFILE
-    inputs = seat.inputs(Task.of(**question.inputs()))
-    shown = (seat.predict.signature, seat.predict.demos, inputs, profile)
-    if profile.layout == "plain":
-        yield plain_prompt(*shown)
-    else:
-        yield SYSTEM  # of the other layout, it is as long
-        yield from (text for _, text in chat_messages(*shown))
+def _questions(request: EvaluateRequest) -> list[Question]:
+    how = request.named("split", "limit", "seed", "kind")
+    return checked(data.listed(request.questions, columns=request.column_names(), **how))
 
 
-def _reply_tokens(seat: Seat, lm: Any) -> tuple[float, float]:
-    settings = {**getattr(lm, "kwargs", {}), **seat.predict.config}
-    limit = settings.get("max_tokens")
-    if limit is None and lm is not None and thinks(lm.model):
-        return THOUGHT_TOKENS
-    low, high = ARGUED_TOKENS if len(seat.predict.signature.output_fields) > 1 else ANSWER_TOKENS
-    return (low, high) if limit is None else (min(low, limit), min(high, limit))
+def _train(request: EvaluateRequest, program: Program) -> list[Question]:
+    weights = lacks_weights(program)
+    if request.train is None:
+        if weights:
+            raise UserError(
+                "the weighted ensemble has no weights: give --train to fit them, or --set weights=[…]"
+            )
+        if request.demos:
+            raise UserError("--demos needs --train: name the data that the demonstrations come from")
+        return []
+    if not weights and not request.demos:
+        raise UserError("--train is given, but nothing learns from it: add --demos N, or drop it")
+    columns = request.column_names()
+    train, _ = data.load_part(request.train, "train", request.train_split, columns=columns, kind=request.kind)
+    data.check_asked(train)
+    return train
 
 
-def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
-    """Tokens that a request has beyond a first one, on average: half of all that is said, and passages."""
-    fields = seat.predict.signature.input_fields
-    said = max(0.0, depth - 1) / 2 * reply if "discussion" in fields else 0.0
-    found = end * PASSAGES * MAX_EVIDENCE_CHARS / CHARS_PER_TOKEN if "evidence" in fields else 0.0
-    return said + found
+def _with_demos(
+    request: EvaluateRequest, program: Program, train: list[Question], questions: Sequence[Question]
+) -> tuple[Program, list[Question]]:
+    """The program with the demonstrations that are asked for, and the training questions that are left:
+    those that agents are shown with their answers say nothing about an agent's weight."""
+    if not request.demos:
+        return program, train
+    program = labelled_demos(program, train, request.demos, seed=request.demo_seed)
+    shown = {demo.get("id") for predictor in program.predictors() for demo in predictor.demos}
+    check_shown(shown, train, questions)
+    left = [question for question in train if question.id not in shown]
+    if lacks_weights(program) and not left:
+        raise UserError(
+            "no training questions are left to fit weights on: take fewer --demos or more training data"
+        )
+    return program, left
 
 
-def account_of(
-    budget: str | Budget | None, program: Program, lm: Any, *folders: Path, others: Sequence[Any] = ()
-) -> Account | None:
-    """What is left of a budget after what the ledgers of `folders` say was paid; None without a budget.
-
-    It is for the LMs of the program's seats and `others`. Raises UserError for a budget that cannot be held.
-    """
-    if budget is None:
-        return None
-    spent = Usage()
-    for folder in folders:
-        spent.add(totals(folder))
-    used = [*(seat.predict.lm or lm for seat in program.seats().values()), *others]
-    return open_account(budget, map(billed_as, used), spent)
+def lacks_weights(program: Program) -> bool:
+    return isinstance(program, Ensemble) and program.weighs and program.weights is None
 
 
-def left_of(
-    folder: Path, questions: Sequence[Question], retry_errors: bool = False
-) -> tuple[list[Question], float | None]:
-    """The questions that an earlier attempt in a folder left, and the seconds that one of its calls took.
-
-    Torn and foreign lines are passed over: it is for the run itself to say what is wrong with them.
-    """
-    done, seconds, calls = set(), 0.0, 0
-    with suppress(OSError):
-        for row in records(folder / RESULTS, ("id", "usage", "seconds")):
-            try:
-                usage = row["usage"]
-                paid = (usage["calls"] or 0) - usage["cached_calls"]
-            except (TypeError, KeyError):
-                continue
-            if not (retry_errors and row.get("error")):
-                done.add(row["id"])
-            if paid == usage["calls"] > 0:
-                seconds, calls = seconds + row["seconds"], calls + paid
-    return [question for question in questions if question.id not in done], seconds / calls if calls else None
+def _settings(
+    request: EvaluateRequest,
+    questions: Sequence[Question],
+    train: Sequence[Question],
+    warnings: Sequence[str],
+) -> dict[str, Any]:
+    """What the run notes of how it was asked for."""
+    program = str(request.program) if isinstance(request.program, str | Path) else None
+    settings: dict[str, Any] = {
+        "command": "evaluate",
+        **({"program_spec": program} if program else {}),
+        "sets": [
+            f"{key}={json.dumps(value, default=str)}" for key, value in parse_sets(request.sets).items()
+        ],
+        **request.named("concurrency", "engine"),
+    }
+    if isinstance(request.questions, str | Path):
+        where = (str(request.questions), request.split, request.limit, request.seed)
+        settings |= data.recorded(questions, *where)
+    if request.columns or request.kind:  # what it takes to read the same questions again
+        columns = [f"{key}={column}" for key, column in (request.column_names() or {}).items()]
+        settings |= {"columns": columns, "kind": request.kind}
+    if request.budget or request.price:
+        settings |= {"budget": request.budget and str(request.budget), "prices": request.price}
+    if train:
+        settings |= request.named("train_split", "demos", "demo_seed")
+        settings["train"] = str(request.train) if isinstance(request.train, str | Path) else None
+        settings["train_fingerprint"] = data.fingerprint(train)
+    if warnings:
+        settings["warnings"] = list(warnings)
+    described: dict[str, Any] = as_json({**settings, **(request.settings or {})})
+    return described

@@ -3,71 +3,108 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ...modules.protocols.program import Program
 from ...modules.protocols.team.team import SupervisedTeam
-from ...modules.reading.question import Question
 from ..base.journal import write_json
+from ..base.request import listed
+from ..base.wording import duration, percent
 from ..plots.evaluation import step_limit_plot
+from ..programs.resolve import parse_sets
 from .earlier import Evaluation
-from .evaluate import evaluate
-
-LIMITS = (5, 8, 10, 15)
-"""The step limits of Reasoning as a Team, section 5.4."""
+from .plan import EvaluationPlan, plan_evaluation
+from .request import EvaluateRequest
 
 CURVE, PICTURE = "step_limits.json", "step_limits.png"
 
 
-def step_limits(
-    program: Program,
-    questions: Sequence[Question],
-    limits: Sequence[int] = LIMITS,
-    *,
-    lm: Any = None,
-    out: str | Path,
-    settings: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> list[tuple[int, Evaluation]]:
-    """Evaluate a team once for each step limit, and write the curve.
+@dataclass
+class LimitsPlan:
+    """A team's evaluation at each step limit, the deepest first."""
 
-    Args:
-        program: a team, or a worker alone; its own limit does not count.
-        questions: as for `evaluate`.
-        limits: step limits, each at least 1.
-        lm: the LM of every seat that has none of its own.
-        out: folder that gets `steps-LIMIT/` for each, `step_limits.json` and `step_limits.png`. The same call
-            with the same folder resumes.
-        settings: what to note beside each run.
-        options: more arguments of `evaluate`; a budget holds for each limit by itself.
+    plans: list[tuple[int, EvaluationPlan]]
 
-    The deepest limit comes first, as the call cache then answers the first steps of all others. Returns the
-    limits, ascending, with their evaluations; one that a budget stopped is the last and not in the curve.
+    @property
+    def _deepest(self) -> EvaluationPlan:
+        return self.plans[0][1]
 
-    Raises UserError for a program without steps, for limits that are none, and as `evaluate`.
+    @property
+    def title(self) -> str:
+        return self._deepest.title
+
+    @property
+    def out(self) -> Path | None:
+        return None if self._deepest.out is None else self._deepest.out.parent
+
+    @property
+    def warnings(self) -> list[str]:
+        return self._deepest.warnings
+
+    @property
+    def cost(self) -> tuple[float, float] | None:
+        return self._deepest.cost
+
+    def lines(self) -> list[str]:
+        return [f"{limit} steps: {line}" for limit, plan in self.plans for line in plan.lines()]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"step_limits": {str(limit): plan.to_dict() for limit, plan in self.plans}}
+
+
+@dataclass
+class StepLimits:
+    """What came out: limits, ascending, with their evaluations, and the points of the curve."""
+
+    out: Path
+    evaluations: list[tuple[int, Evaluation]]
+    points: list[dict[str, Any]]
+    seconds: float
+
+    @property
+    def stopped(self) -> str | None:
+        return next((one.stopped for _, one in self.evaluations if one.stopped), None)
+
+    @property
+    def empty(self) -> bool:
+        return not self.points
+
+    def lines(self, *, quiet: bool = False) -> dict[str, str]:
+        lines = {
+            f"{point['limit']} steps": f"EM {percent(point['em'])}, F1 {percent(point['f1'])}"
+            for point in self.points
+        }
+        return lines | {"time": duration(self.seconds), "curve": f"{self.out}/{PICTURE}"}
+
+    def to_dict(self) -> dict[str, Any]:
+        about = {"points": self.points, "seconds": self.seconds, "stopped": self.stopped}
+        return {"out": str(self.out), **about}
+
+
+def plan_step_limits(request: EvaluateRequest, *, stored: bool = False) -> LimitsPlan:
+    """Plan the evaluation once for each limit; the call cache then answers the first steps of the lower ones.
+    Their folders are in the one that the evaluation would have without limits.
+
+    Raises UserError for limits that are not numbers and a program without steps.
     """
-    if not isinstance(program, SupervisedTeam):
-        raise UserError(
-            f"a {type(program).__name__} has no step limit: give a team, such as team:bold,cautious"
-        )
-    found: list[tuple[int, Evaluation]] = []
-    for limit in deepest_first(limits):
-        evaluation = evaluate(
-            program.with_max_steps(limit),
-            questions,
-            lm=lm,
-            out=folder_of(Path(out), limit),
-            settings={**(settings or {}), "step_limit": limit},
-            **options,
-        )
-        found.insert(0, (limit, evaluation))
-        if evaluation.summary.stopped:
-            break
-    finished = [(limit, one.summary.to_dict()) for limit, one in found if not one.summary.stopped]
-    write_curve(Path(out), finished)
-    return found
+    try:
+        numbers = [int(part) for part in listed(request.step_limits)]
+    except ValueError:
+        limits = ",".join(map(str, request.step_limits or ()))
+        raise UserError(f"--step-limits {limits!r} are not numbers: write for example 5,8,10,15") from None
+    if "max_steps" in parse_sets(request.sets):
+        raise UserError("--step-limits sets max_steps itself: drop --set max_steps")
+    first = plan_evaluation(replace(request, step_limits=None), stored=stored)
+    if not isinstance(first.program, SupervisedTeam):
+        raise UserError(f"{first.title} has no step limit: give a team, such as team:bold,cautious")
+    plans = []
+    for limit in deepest_first(numbers):
+        settings = {**first.settings, "step_limit": limit}
+        one = replace(first, program=first.program.with_max_steps(limit), settings=settings)
+        plans.append((limit, one.kept_in(None if first.out is None else first.out / f"steps-{limit}")))
+    return LimitsPlan(plans)
 
 
 def deepest_first(limits: Sequence[int]) -> list[int]:
@@ -75,15 +112,11 @@ def deepest_first(limits: Sequence[int]) -> list[int]:
     for limit in limits:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise UserError(
-                f"{limit!r} is no step limit: give whole numbers of at least 1, such as 5,8,10,15"
+                f"{limit!r} is not a step limit: give whole numbers of at least 1, such as 5,8,10,15"
             )
     if not limits:
-        raise UserError("there is no step limit: give whole numbers of at least 1, such as 5,8,10,15")
+        raise UserError("there is not a step limit: give whole numbers of at least 1, such as 5,8,10,15")
     return sorted(set(limits), reverse=True)
-
-
-def folder_of(out: Path, limit: int) -> Path:
-    return out / f"steps-{limit}"
 
 
 def write_curve(out: Path, summaries: Sequence[tuple[int, Mapping[str, Any]]]) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.strategies import STRATEGIES
+from ..base.request import Pairs
 from ..lms.named import lm
 from .build import MakeLM as MakeLM
 from .build import check_names, environment_of, made, no_protocol
@@ -84,10 +85,13 @@ def _is_written(name: str) -> bool:
     return protocol is not None and bool(protocol.example)
 
 
-def parse_sets(pairs: Iterable[str]) -> dict[str, Any]:
-    """`KEY=VALUE` pairs of the command line, each value read as YAML: `2`, `true`, `[a, b]`, `text`."""
+def parse_sets(pairs: Pairs) -> dict[str, Any]:
+    """Constructor parameters: `KEY=VALUE` pairs, each value read as YAML (`2`, `true`, `[a, b]`, `text`), or
+    a mapping as it is."""
+    if isinstance(pairs, Mapping):
+        return dict(pairs)
     found: dict[str, Any] = {}
-    for pair in pairs:
+    for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise UserError(f"--set {pair!r} is no KEY=VALUE pair: write for example --set max_rounds=2")

@@ -27,10 +27,13 @@ from ..lms.named import lm
 from .build import MakeLM, embedder, environment_of, made, takes
 
 LEARNED = re.compile(r"[0-9a-f]{16}")
+SAVED = "program"
+"""The folder of a program in that of the run which it answered, or which it is the result of."""
 RESULTS_OF: dict[str, tuple[str, str | None]] = {
-    "compile.json": ("compile", "program"),
+    "compile.json": ("compile", SAVED),
     "study.json": ("tune", "winner"),
     "distil.json": ("distil", None),  # what to keep is in it
+    "run.json": ("evaluate", SAVED),
 }
 WIKIPEDIA = re.compile(r"wikipedia:(?:[a-z0-9-]+\.)*wikipedia\.org(?:/[\w./-]*)?", re.IGNORECASE)
 

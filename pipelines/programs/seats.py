@@ -1,14 +1,13 @@
-"""Which LM sits in which seat: by the command line's `--lm` and its companions, or as in a recorded run."""
+"""Which LM sits in which seat: as a request says, or as in a recorded run."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import dspy
 
@@ -16,11 +15,14 @@ from ...modules.agents.adapter import profile_of
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
+from ..base.request import AnyLM, Pairs, Request
 from ..base.settings import settings as settings_now
 from ..lms.named import EMBEDDED, SETTINGS, default_lm, lm, replayed, settings_of
 from ..lms.prices import Prices
 from ..lms.store import read_lms
 from .saved import check_address
+
+T = TypeVar("T")
 
 EVERY = "*"
 _REPLAY = "replay/"
@@ -31,52 +33,51 @@ _USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
 _PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
 
 
-@dataclass
-class LMOptions:
-    """What the options say about LMs: `--lm` and `--api-base` as given, and settings that all LMs share.
+class Seating:
+    """Makes the LMs that a request names, and puts them into seats.
 
-    `keyless` LMs are for plans, which ask nobody: `openai/…` without a key is then no error. What of the
-    options is in `defaults` was not asked for in this run: where it has no use, it is passed over.
+    Args:
+        options: a request with `lm`, `api_base` and, as far as its command has them, the settings that all
+            LMs share. What is among its `defaults` was not asked for in this run: where it has no use, it is
+            passed over.
+        keyless: for plans, which ask nobody: `openai/…` without a key is then no error.
     """
 
-    lm: Sequence[str] = ()
-    api_base: Sequence[str] = ()
-    temperature: float | None = None
-    max_tokens: int | None = None
-    answer_form: str | None = None
-    threads: int | None = None
-    concurrency: int = 64
-    price: Sequence[str] = ()
-    timeout: float | None = None
-    lm_set: Sequence[str] = ()
-    keyless: bool = False
-    defaults: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
-    _made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    def __init__(self, options: Request, *, keyless: bool = False) -> None:
+        self.options, self.keyless = options, keyless
+        self._made: dict[tuple[Any, ...], Any] = {}
 
-    def asked(self, option: str) -> list[str]:
+    def _of(self, option: str) -> Any:
+        """What the request says of an option; None where its command has none of that name."""
+        return getattr(self.options, option, None)
+
+    def asked(self, option: str) -> Any:
         """The values of an option but for its defaults."""
-        held = self.defaults.get(option, ((), ""))[0]
-        return [value for value in getattr(self, option) if value not in held]
+        given = self._of(option)
+        held = self.options.defaults.get(option, ((), ""))[0]
+        if held and isinstance(given, Sequence):
+            return [value for value in given if value not in held]
+        return given
 
     @cached_property
-    def seated(self) -> dict[str, str]:
-        """--lm as seat → name. Raises UserError, as the next two do."""
-        return by_seat(self.lm, "--lm")
+    def seated(self) -> dict[str, Any]:
+        """`lm` as seat → name, or LM; `*` stands for every seat. Raises UserError, as the next three do."""
+        return _lms_by_seat(self._of("lm"))
 
     @cached_property
     def addresses(self) -> dict[str, str]:
-        """--api-base as seat → address."""
-        return by_seat(self.api_base, "--api-base")
+        """`api_base` as seat → address."""
+        return by_seat(self._of("api_base"), "--api-base")
 
     @cached_property
     def priced(self) -> dict[str, Prices]:
-        """--price as model → USD per prompt and per completion token."""
-        return parse_prices(self.price)
+        """`price` as model → USD per prompt and per completion token."""
+        return parse_prices(self._of("price"))
 
     @cached_property
     def chosen(self) -> dict[str, dict[str, Any]]:
-        """--lm-set as seat → settings."""
-        return parse_settings(self.lm_set)
+        """`lm_set` as seat → settings."""
+        return parse_settings(self._of("lm_set"))
 
     def chosen_for(self, seat: str) -> dict[str, Any]:
         """What --lm-set says for a seat: its own settings before those of all seats."""
@@ -85,14 +86,16 @@ class LMOptions:
             own = self.chosen.get(name, {}) | own
         return self.chosen.get(EVERY, {}) | own
 
-    def make(
-        self, name: str | None = None, *, seat: str = EVERY, addressed: bool = False, **settings: Any
-    ) -> Any:
+    def make(self, name: Any = None, *, seat: str = EVERY, addressed: bool = False, **settings: Any) -> Any:
         """`lm` with these options; settings given here go first, and equal LMs are made once.
+
+        An LM is returned as it is.
 
         `seat` is the one of a saved program, with an address where its LM was `addressed`. None under
         `--lm replay/DIR`: a replayed run brings all its LMs along; and for a seat that --lm names.
         """
+        if name is not None and not isinstance(name, str):
+            return name
         if self.replays is not None or (seat != EVERY and _find(self.seated, seat)):
             return None
         model = name or default_lm()
@@ -103,12 +106,12 @@ class LMOptions:
             base = settings_now().openai_base_url  # an address that is given needs no key
         shared: dict[str, Any] = {
             "api_base": base if _has_address(model) else None,
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-            "answer_form": None if settings.get("profile") else self.answer_form,
-            "threads": self.threads,
-            "concurrency": self.concurrency,
-            "timeout": self.timeout,
+            "temperature": self._of("temperature"),
+            "max_tokens": self._of("max_tokens"),
+            "answer_form": None if settings.get("profile") else self._of("answer_form"),
+            "threads": self._of("threads"),
+            "concurrency": self._of("concurrency"),
+            "timeout": self._of("timeout"),
             **self.chosen_for(seat),
         }
         price = self.priced.get(model)
@@ -124,18 +127,21 @@ class LMOptions:
 
     @property
     def replays(self) -> Path | None:
-        """The recorded run that answers in every seat, if `--lm replay/DIR` was given."""
-        name = self.seated.get(EVERY, "")
-        return Path(name.removeprefix(_REPLAY)) if name.startswith(_REPLAY) else None
+        """The recorded run that answers in every seat, where the LM is `replay/DIR`."""
+        name = self.seated.get(EVERY)
+        if not isinstance(name, str) or not name.startswith(_REPLAY):
+            return None
+        return Path(name.removeprefix(_REPLAY))
 
-    def seat(self, program: Program) -> Any:
-        """Give the program's seats the LMs that the options name; returns the LM of all the other seats.
+    def seat(self, program: Program) -> tuple[Program, Any]:
+        """Give the program's seats the LMs that the request names.
 
-        None when every seat has an LM of its own. No LM is called. Raises UserError for an unknown seat and
-        for options that no LM takes.
+        Returns the program (a copy where a seat changes) and the LM of all seats without one of their own:
+        the one that DSPy is set to if the request names none, and None if every seat has its own. No LM is
+        called. Raises UserError for an unknown seat and for options that no LM takes.
         """
         names, bases, seats = self.seated, self.addresses, program.seats()
-        lms, addresses = by_seat(self.asked("lm"), "--lm"), by_seat(self.asked("api_base"), "--api-base")
+        lms, addresses = _lms_by_seat(self.asked("lm")), by_seat(self.asked("api_base"), "--api-base")
         for name in [*lms, *addresses, *parse_settings(self.asked("lm_set"))]:
             if name != EVERY and not any(name in _called(seat) for seat in seats):
                 raise UserError(
@@ -143,30 +149,42 @@ class LMOptions:
                 )
         if self.replays is not None:
             return self._replay(program, self.replays)
-        used = [names.get(EVERY) or default_lm(), *names.values(), *_models(program)]
+        fallback = names.get(EVERY) or dspy.settings.lm
+        used = [fallback, *names.values(), *_models(program)]
         if EVERY in addresses and not any(map(_has_address, used)):
             raise UserError("--api-base is for an LM behind an address: name it, such as --lm openai/MODEL")
-        for name, seat in seats.items():
+        changed = [
+            name
+            for name in seats
+            if _find(names, name) is not None
+            or _find(bases, name) is not None
+            or any(one in self.chosen for one in _called(name))
+        ]
+        if changed:
+            program = program.deepcopy()
+        for name in changed:
+            seat = program.seats()[name]
             wanted, base = _find(names, name), _find(bases, name)
-            if wanted is not None or base is not None or any(one in self.chosen for one in _called(name)):
-                own = None if wanted else seat.predict.lm
-                known = wanted or (own.model if own else names.get(EVERY) or default_lm())
-                seat.predict.lm = self._made_for(name, known, base, {} if own is None else _kept(own))
+            own = None if wanted is not None else seat.predict.lm
+            known = wanted or (own.model if own else fallback)
+            seat.predict.lm = self._made_for(name, known, base, {} if own is None else _kept(own))
         rest = None
-        if isinstance(program, Foreign) and EVERY not in names and EVERY not in bases and dspy.settings.lm:
+        if isinstance(program, Foreign) and EVERY not in lms and EVERY not in bases and dspy.settings.lm:
             rest = dspy.settings.lm  # its module has set it
-        elif any(seat.predict.lm is None for seat in seats.values()) or (not seats and EVERY in names):
-            rest = self.make(names.get(EVERY))
-        models = {*_models(program), *([rest.model] if rest is not None else [])}
+        elif any(seat.predict.lm is None for seat in program.seats().values()) or (
+            not seats and EVERY in lms
+        ):
+            rest = dspy.settings.lm if names.get(EVERY) is None else self.make(names[EVERY])
+        models = {*_models(program), *([rest.model] if isinstance(rest, dspy.BaseLM) else [])}
         for name in parse_prices(self.asked("price")):
             if name not in models:
                 raise UserError(
                     f"--price names {name!r}, which sits in no seat: the LMs are {', '.join(models)}"
                 )
-        return rest
+        return as_recorded(program, rest), rest
 
-    def _made_for(self, seat: str, name: str, base: str | None, kept: Mapping[str, Any]) -> Any:
-        if name.startswith(_REPLAY):
+    def _made_for(self, seat: str, name: Any, base: str | None, kept: Mapping[str, Any]) -> Any:
+        if isinstance(name, str) and name.startswith(_REPLAY):
             return replayed(Path(name.removeprefix(_REPLAY)), seat)
         kept = {**kept, **self.chosen_for(seat)}
         if base is None:
@@ -175,25 +193,22 @@ class LMOptions:
             raise UserError(f"{name} in the seat {seat!r} has no address: drop its --api-base")
         return self.make(name, api_base=base, **kept)
 
-    def _replay(self, program: Program, folder: Path) -> Any:
-        given = {
-            **{
-                f"--{name.replace('_', '-')}": getattr(self, name)
-                for name in ("temperature", "max_tokens", "answer_form")
-                if name not in self.defaults
-            },
-            **{
-                f"--{name.replace('_', '-')}": self.asked(name) or None
-                for name in ("api_base", "price", "lm_set")
-            },
-            "a second --lm": self.asked("lm")[1:] or None,
+    def _replay(self, program: Program, folder: Path) -> tuple[Program, Any]:
+        single = ("temperature", "max_tokens", "answer_form")
+        asked = {
+            **{name: self._of(name) for name in single if name not in self.options.defaults},
+            **{name: self.asked(name) or None for name in ("api_base", "price", "lm_set")},
         }
-        for option, value in given.items():
+        for name, value in asked.items():
             if value is not None:
+                option = "--" + name.replace("_", "-")
                 raise UserError(f"{_REPLAY}{folder} answers as recorded in every seat: drop {option}")
+        if len(_lms_by_seat(self.asked("lm"))) > 1:
+            raise UserError(f"{_REPLAY}{folder} answers as recorded in every seat: drop the second --lm")
+        program = program.deepcopy()
         for seat in program.seats().values():
             seat.predict.lm = None
-        return _seat_as_recorded(program, folder)
+        return program, _seat_as_recorded(program, folder)
 
 
 def as_recorded(program: Program, language_model: Any) -> Program:
@@ -217,10 +232,22 @@ def _seat_as_recorded(program: Program, folder: Path) -> Any:
     return replayed(folder, others[0]) if others else None
 
 
-def by_seat(values: Sequence[str], option: str) -> dict[str, str]:
+def _lms_by_seat(given: AnyLM | None) -> dict[str, Any]:
+    """The LMs of a request as seat → name, or LM; `*` stands for every seat."""
+    if given is None or isinstance(given, str | Sequence):
+        return by_seat(given, "--lm")
+    return dict(given) if isinstance(given, Mapping) else {EVERY: given}
+
+
+def by_seat(values: str | Sequence[str] | None, option: str) -> dict[str, str]:
     """`[SEAT=]VALUE` options as seat → value, `*` for every seat. Raises UserError for a seat named twice."""
     found: dict[str, str] = {}
-    for value in values:
+    for value in [values] if isinstance(values, str) else values or ():
+        if not isinstance(value, str):
+            raise UserError(
+                f"{option.removeprefix('--')} is a list that holds a {type(value).__name__}: give one LM, or "
+                "seat → LM, such as {'judge': fm.lm('…')}"
+            )
         match = _SEATED.fullmatch(value)
         seat, rest = (match[1], match[2]) if match else (EVERY, value)
         if seat in found:
@@ -230,10 +257,12 @@ def by_seat(values: Sequence[str], option: str) -> dict[str, str]:
     return found
 
 
-def parse_settings(values: Sequence[str]) -> dict[str, dict[str, Any]]:
+def parse_settings(values: Pairs) -> dict[str, dict[str, Any]]:
     """`[SEAT.]KEY=VALUE` options as seat → settings; a value is JSON, or else a word. Raises UserError."""
     found: dict[str, dict[str, Any]] = {}
-    for value in values:
+    if isinstance(values, Mapping):
+        values = [f"{place}={json.dumps(value)}" for place, value in values.items()]
+    for value in values or ():
         place, equals, text = value.partition("=")
         seat, _, key = place.strip().rpartition(".")
         known = found.setdefault(seat or EVERY, {})
@@ -249,13 +278,15 @@ def parse_settings(values: Sequence[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def parse_prices(values: Sequence[str]) -> dict[str, Prices]:
+def parse_prices(values: Pairs) -> dict[str, Prices]:
     """`MODEL=IN,OUT[,CACHED]` in USD per million tokens, as USD per token, by model.
 
     Without a price of their own, prompt tokens from the provider's cache cost what others do.
     """
     found: dict[str, Prices] = {}
-    for value in values:
+    if isinstance(values, Mapping):
+        values = [f"{model}={','.join(map(str, amounts))}" for model, amounts in values.items()]
+    for value in values or ():
         model, _, amounts = value.rpartition("=")
         match = _PRICE.fullmatch(amounts.strip())
         if not model.strip() or match is None or model.strip() in found:
@@ -279,7 +310,7 @@ def _called(seat: str) -> tuple[str, ...]:
     return tuple(".".join(parts[:count]) for count in range(len(parts), 0, -1))
 
 
-def _find(values: Mapping[str, str], seat: str) -> str | None:
+def _find(values: Mapping[str, T], seat: str) -> T | None:
     return next((values[name] for name in _called(seat) if name in values), None)
 
 
@@ -287,5 +318,5 @@ def _models(program: Program) -> list[str]:
     return [seat.predict.lm.model for seat in program.seats().values() if seat.predict.lm is not None]
 
 
-def _has_address(name: str) -> bool:
-    return not name.startswith(("local/", _REPLAY))
+def _has_address(name: Any) -> bool:
+    return isinstance(name, str) and not name.startswith(("local/", _REPLAY))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from ...modules.base.errors import UserError, did_you_mean
-from ..programs.seats import LMOptions
+from ..base.request import LMs, SharedByLMs
+from ..programs.seats import Seating
 from .presets import EVERY, Preset, models
 
 
@@ -14,11 +16,12 @@ from .presets import EVERY, Preset, models
 class PaperLMs:
     """The LMs of a reproduction: options whose `lm` and `api_base` are by a paper's models, not by seats."""
 
-    given: LMOptions = field(default_factory=LMOptions)
+    given: Any = field(default_factory=LMs)
+    keyless: bool = False
 
     def __post_init__(self) -> None:
-        self._names = by_model(self.given.lm, "--lm")
-        self._bases = by_model(self.given.api_base, "--api-base")
+        self._names = by_model(self.given.lm or (), "--lm")
+        self._bases = by_model(self.given.api_base or (), "--api-base")
 
     def name(self, model: str) -> str:
         """The LM that a paper's model is asked as. Raises UserError where nothing stands in for it."""
@@ -33,7 +36,7 @@ class PaperLMs:
         """Seat → name of its LM; `*` for all others."""
         return {seat: self.name(model) for seat, model in preset.models.items()}
 
-    def options(self, preset: Preset) -> LMOptions:
+    def options(self, preset: Preset) -> Seating:
         """What `evaluate` would be told of the LMs of this preset."""
         seats, bases = self.seats(preset), dict[str, str]()
         for seat, model in preset.models.items():
@@ -41,12 +44,11 @@ class PaperLMs:
             if base is not None and not seats[seat].startswith(("local/", "replay/")):
                 bases[seat] = base
         used = set(seats.values())
-        return replace(
-            self.given,
-            lm=[_option(seat, name) for seat, name in seats.items()],
-            api_base=[_option(seat, base) for seat, base in bases.items()],
-            price=[price for price in self.given.price if price.rpartition("=")[0] in used],
-        )
+        shared = {one.name: getattr(self.given, one.name) for one in fields(SharedByLMs) if one.init}
+        shared["price"] = [one for one in self.given.price or () if one.rpartition("=")[0] in used]
+        lms = [_option(seat, name) for seat, name in seats.items()]
+        addresses = [_option(seat, base) for seat, base in bases.items()]
+        return Seating(LMs(lm=lms, api_base=addresses, **shared), keyless=self.keyless)
 
     def check(self, presets: Iterable[Preset]) -> None:
         """Raises UserError for options about models and LMs that none of the presets has."""
@@ -59,7 +61,7 @@ class PaperLMs:
                         f"{', '.join(sorted(asked))}"
                     )
         used = {self.name(model) for model in asked}
-        for price in self.given.price:
+        for price in self.given.price or ():
             if price.rpartition("=")[0] not in used:
                 raise UserError(
                     f"--price {price!r} is of no LM of these rows: they are {', '.join(sorted(used))}"

@@ -18,7 +18,7 @@ from ..base.journal import read_object
 from ..data import load as data
 from ..evaluation.answering import CONCURRENCY, seat_engines
 from ..evaluation.check import check_train
-from ..evaluation.plan import forecast, left_of
+from ..evaluation.forecast import forecast, left_of
 from ..lms.ledger import totals
 from ..programs.networks import default_embedding
 from ..programs.resolve import program_of
@@ -179,7 +179,7 @@ class _Maker:
         questions = self.questions(preset.data)
         training = self.training(preset, questions)
         program = as_begun(self.program(preset, training, read_object(folder / MANIFEST) or {}), folder)
-        lm = request.lms.options(preset).seat(program)
+        program, lm = request.lms.options(preset).seat(program)
         settings = self.settings(row, preset, questions, training)
         run = Run(row, preset, program, lm, questions, folder, settings, training)
         if training is None:

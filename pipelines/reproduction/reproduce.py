@@ -12,10 +12,10 @@ from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent
 from ..base.journal import read_object, write_json
+from ..base.request import LMs
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
 from ..programs.build import made
-from ..programs.seats import LMOptions
 from ..runs.books import open_books
 from ..runs.folder import claimed
 from ..runs.manifest import MANIFEST
@@ -72,7 +72,7 @@ def reproduce(
     bases = [] if api_base is None else [api_base]
     request = Request(
         spec=spec,
-        lms=PaperLMs(LMOptions(named, bases, concurrency=concurrency)),
+        lms=PaperLMs(LMs(lm=named, api_base=bases, concurrency=concurrency)),
         limit=limit,
         out=None if out is None else Path(out),
         environment=environment,

@@ -22,7 +22,8 @@ from ..base.budget import Budget
 from ..base.wording import counted
 from ..data import load as data
 from ..data.embeddings import Embedder
-from ..evaluation.plan import account_of
+from ..evaluation.answering import seat_engines
+from ..evaluation.forecast import account_of
 from ..lms.named import lm_given
 from ..programs.networks import OF_PROGRAM, default_embedding
 from ..programs.resolve import program_of
@@ -110,7 +111,7 @@ def train(
     data.check_asked(questions)
     lm = lm_given(lm)
     with out_folder(out) as (folder, keep):
-        account = account_of(budget, network, lm, folder, folder / CALLS)
+        account = account_of(budget, seat_engines(network, lm), folder, folder / CALLS)
         with open_books(account=account), displayed_training(progress) as tell:
             trained = live(
                 network,

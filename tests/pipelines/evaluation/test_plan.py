@@ -18,7 +18,7 @@ from mortal import Constant, questions
 import folkmoot as fm
 from folkmoot.optimizers.statistics.statistics import mcnemar_midp, minimum_detectable_difference
 from folkmoot.pipelines.cli import show as cli_show
-from folkmoot.pipelines.evaluation.plan import forecast, left_of
+from folkmoot.pipelines.evaluation.forecast import forecast, forecast_lines, left_of
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 PRICE = (1e-6, 2e-6)
@@ -132,7 +132,7 @@ def test_the_smallest_difference_is_that_of_all_questions(scripted: ScriptedServ
 )
 def test_what_a_sample_shows_in_words(scripted: ScriptedServer, n: int, told: str) -> None:
     planned = forecast(fm.SingleAgent(), questions(n), priced(scripted))
-    assert cli_show.forecast_lines(planned, None)[-1].startswith(told)
+    assert forecast_lines(planned, None)[-1].startswith(told)
     assert (planned.smallest_difference == (1, 1)) == (n < 5)
     assert mcnemar_midp(n, 0) >= 0.05 or n >= 5
 
@@ -308,11 +308,11 @@ def test_tokens_are_forecast_from_a_pilot_of_a_few_questions(
     )
     blind = forecast(program, asked, lm, out=tmp_path / "run")
     assert blind.pilot is None
-    assert "a run of 5 questions (--limit 5) beside it narrows that" in cli_show.forecast_lines(blind, None)
+    assert "a run of 5 questions (--limit 5) beside it narrows that" in forecast_lines(blind, None)
     fm.evaluate(program, asked[:5], lm=lm, out=tmp_path / "pilot", tracking=False)
     planned = forecast(program, asked, lm, out=tmp_path / "run")
     assert planned.pilot == f"5 questions of {tmp_path / 'pilot'}"
-    assert not any("narrows" in line for line in cli_show.forecast_lines(planned, None))
+    assert not any("narrows" in line for line in forecast_lines(planned, None))
     done = fm.evaluate(program, asked, lm=lm, out=tmp_path / "run", tracking=False).summary.usage
     for name in ("prompt_tokens", "completion_tokens"):
         low, high = getattr(planned, name)
@@ -335,7 +335,7 @@ def test_what_a_sample_shows_is_told_from_former_runs(scripted: ScriptedServer, 
     assert seen.apart is not None
     assert seen.apart.share == pytest.approx(2 / 3)  # each is right on another third
     assert seen.smallest_difference == (minimum_detectable_difference(99, 2 / 3),) * 2
-    said = cli_show.forecast_lines(seen, None)[-1]
+    said = forecast_lines(seen, None)[-1]
     assert "apart on 67% of them, as" in said
     assert str(tmp_path / "one") in said
     other = forecast(fm.SingleAgent("self_ask"), asked[:50], lm, out=tmp_path / "new")

@@ -1,0 +1,376 @@
+"""Requests: what a user asks of a command, one dataclass for the command line and for Python."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from functools import wraps
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
+
+from typer import Argument, Option
+from typer.models import ParameterInfo
+from typing_extensions import Doc
+
+from ...modules.base.errors import UserError
+from .completion import completed_programs
+
+if TYPE_CHECKING:
+    import dspy
+
+    from ...modules.protocols.program import Program
+    from ...modules.reading.metrics import Metric
+    from ...modules.reading.question import Question
+    from .budget import Budget
+
+    AnyProgram: TypeAlias = Program | dspy.Module | Callable[..., Any] | str | Path
+    AnyQuestions: TypeAlias = Iterable[Question] | str | Path | Any
+    AnyLM: TypeAlias = dspy.BaseLM | str | Sequence[str] | Mapping[str, Any]
+    AnyMetric: TypeAlias = Metric | Callable[..., Any] | str
+    AnyBudget: TypeAlias = Budget | str
+else:  # importing these takes seconds, which --help does without
+    AnyProgram = AnyQuestions = AnyLM = AnyMetric = AnyBudget = Any
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+Pairs = Mapping[str, Any] | Sequence[str] | None
+"""`{key: value}` in Python, `KEY=VALUE` on the command line."""
+
+
+def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:
+    """Turn a function of a request into one that takes the request's fields as its arguments.
+
+    The dataclass is where arguments are written: type checkers read the keywords of the function from it, and
+    `help` lists them with the words that the command line shows.
+    """
+
+    def decorate(work: Callable[[R], T]) -> Callable[P, T]:
+        signature = inspect.signature(request)
+
+        @wraps(work)
+        def function(*args: P.args, **keywords: P.kwargs) -> T:
+            try:
+                signature.bind(*args, **keywords)
+            except TypeError as problem:
+                raise TypeError(f"{work.__name__}() {problem}") from None
+            return work(request(*args, **keywords))
+
+        plain = get_type_hints(request)
+        parameters = [one.replace(annotation=plain[one.name]) for one in signature.parameters.values()]
+        returns = inspect.signature(work).return_annotation
+        function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            parameters, return_annotation=returns
+        )
+        function.__doc__ = f"{inspect.cleandoc(work.__doc__ or '')}\n\nArgs:\n{_arguments(request)}"
+        return function
+
+    return decorate
+
+
+class CommandOption(NamedTuple):
+    """A field of a request as the command line has it: the type that it is read as, and typer's words."""
+
+    field: Field[Any]
+    type: Any
+    info: Any
+
+    @property
+    def long_name(self) -> str:
+        """Such as `--api-base`; of an argument, the name of its field."""
+        # In `Annotated`, typer keeps the first of an option's names where a default would be.
+        names = (self.info.default, *(self.info.param_decls or ()))
+        own = (name for name in names if isinstance(name, str) and name.startswith("--"))
+        return next(own, "--" + self.field.name.replace("_", "-"))
+
+
+def options_of(request: type[Any]) -> dict[str, CommandOption]:
+    """The fields that the command line has, by name: a request's own first, then those of its groups.
+
+    A field is on the command line if it is `Annotated` with one of typer's options or arguments; where the
+    command line reads another type than Python takes, that type stands before it.
+    """
+    hints = get_type_hints(request, include_extras=True)
+    known = {one.name: one for one in fields(request)}
+    names = dict.fromkeys(name for base in request.__mro__ for name in inspect.get_annotations(base))
+    found = {}
+    for name in (name for name in names if name in known):
+        plain, *metadata = get_args(hints[name]) or (None,)
+        info = next((one for one in metadata if isinstance(one, ParameterInfo)), None)
+        if info is not None:
+            found[name] = CommandOption(known[name], plain if metadata[0] is info else metadata[0], info)
+    return found
+
+
+def _arguments(request: Any) -> str:
+    """A line for each argument, in the words of its option, or of its `Doc`."""
+    hints = get_type_hints(request, include_extras=True)
+    said = {name: one.info.help for name, one in options_of(request).items()}
+    for name, hint in hints.items():
+        said |= {name: one.documentation for one in getattr(hint, "__metadata__", ()) if isinstance(one, Doc)}
+    return "\n".join(
+        f"    {name}: {said[name]}" for name in inspect.signature(request).parameters if name in said
+    )
+
+
+class Default(NamedTuple):
+    """A value that a user set elsewhere than on the command line, and the place where."""
+
+    value: Any
+    place: str
+
+
+# Types of options that several requests share ----------------------------------------------------------
+
+
+def source(of: str) -> Any:
+    """Describe an option that names questions."""
+    return Option(metavar="NAME|FILE", help=of)
+
+
+def folder(of: str, *names: str) -> Any:
+    """Describe an option that names a folder."""
+    return Option(*names, metavar="DIR", help=of)
+
+
+def sampled(what: str) -> Any:
+    """Describe the option that limits the questions of a part of the data."""
+    return Option(min=1, help=f"Only so many {what} questions, drawn by the seed.")
+
+
+def tracked(what: str = "the run", does: str = "Log {} to MLflow.") -> Any:
+    """Describe the option that turns logging to MLflow on or off."""
+    return Option("--track/--no-track", help=does.format(what))
+
+
+ProgramSpec = Annotated[
+    AnyProgram,
+    str,
+    Argument(
+        help="single:cot, ensemble:simple,cot:majority, deliberation:intuitive,reasoner:judge; a YAML file; a "
+        "folder of a run, or of a saved, compiled, tuned, distilled or trained program; in Python also a "
+        "program, any dspy.Module, or a function of a question.",
+        autocompletion=completed_programs,
+    ),
+]
+Kind = Annotated[str | None, Option(metavar="choice|boolean|number|span|open", help="Kind of answer.")]
+Scored = Annotated[
+    AnyMetric | None,
+    str | None,
+    Option(
+        metavar="NAME",
+        help="accuracy (the default), em, f1, exact, contains, regex:PATTERN, judge, or your own "
+        "module:function; in Python also a function of (example, prediction, trace=None).",
+    ),
+]
+JudgeLM = Annotated[
+    AnyLM | None, str | None, Option(metavar="NAME", help="LM that grades, for the metric judge.")
+]
+RetryErrors = Annotated[bool, Option("--retry-errors", help="Ask failed questions again.")]
+TrainSplit = Annotated[str | None, Option(help="Split of the training questions. Default: train.")]
+Record = Annotated[str | Path | None, Path | None, folder("Keep every LM call there, for the LM replay/DIR.")]
+Workers = Annotated[int | None, Option(min=1, help="Ray's worker processes. Default: one per CPU.")]
+Concurrency = Annotated[int, Option(min=1, help="Most questions and LM calls in flight.")]
+Temperature = Annotated[float | None, Option(min=0.0, help="Sampling temperature. Default: 0.")]
+MaxTokens = Annotated[
+    int | None, Option(min=1, help="Most tokens of a reply. Default: the server's own limit.")
+]
+Priced = Annotated[
+    Pairs,
+    list[str],
+    Option(
+        "--price",
+        metavar="MODEL=IN,OUT",
+        help="USD per million prompt and completion tokens; a third: cached prompt.",
+    ),
+]
+Cache = Annotated[bool, Option("--cache/--no-cache", help="Share answers of hosted LMs between runs.")]
+ProgressOption = Annotated[
+    bool | Callable[[Any], None] | None,
+    Doc(
+        "one line of live progress: None shows it on a terminal and in a notebook, False never, True also "
+        "elsewhere, once, at the end. A function is called with the state instead."
+    ),
+]
+
+
+# Groups of options -------------------------------------------------------------------------------------
+
+
+@dataclass(kw_only=True, eq=False)
+class Request:
+    """What a user asks of a command; its docstring is the command's help.
+
+    `defaults` holds the options that a configuration file or the environment gave, by field: where they have
+    no use, they are passed over, since nobody asked for them in this run.
+    """
+
+    example: ClassVar[str]
+    own_defaults: ClassVar[tuple[str, ...]] = ()
+    """Options that a configuration file sets for this command alone, not for all."""
+
+    defaults: dict[str, Default] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def asked(self, name: str) -> bool:
+        """Whether the user gave an option in this run."""
+        return bool(getattr(self, name)) and name not in self.defaults
+
+    def named(self, *names: str) -> dict[str, Any]:
+        """These options by name."""
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(kw_only=True)
+class Seats(Request):
+    """The LMs of a program's seats."""
+
+    lm: Annotated[
+        AnyLM | None,
+        list[str],
+        Option(
+            "--lm",
+            metavar="[SEAT=]NAME",
+            help="LM of every seat, or of one: a name such as openai/gpt-4o-mini (on the command line by "
+            "default FOLKMOOT_LM, else local/gemma-3-270m); in Python also an LM, or seat → LM (by default "
+            "the LM that DSPy is set to).",
+        ),
+    ] = None
+    api_base: Annotated[
+        str | Sequence[str] | None,
+        list[str],
+        Option(
+            "--api-base", metavar="[SEAT=]URL", help="Address of an OpenAI-compatible endpoint, up to /v1."
+        ),
+    ] = None
+
+
+@dataclass(kw_only=True)
+class SharedByLMs(Request):
+    """Settings that all LMs of a command share."""
+
+    max_tokens: MaxTokens = None
+    answer_form: Annotated[
+        str | None,
+        Option(metavar="label|text", help="Whether a choice is answered by its label or its text."),
+    ] = None
+    threads: Annotated[int | None, Option(min=1, help="CPU threads of an embedded LM.")] = None
+    concurrency: Concurrency = 64
+    timeout: Annotated[
+        float | None,
+        Option(min=0.1, help="Seconds that one try of an LM call may take. Default: 120, embedded LMs 1800."),
+    ] = None
+    lm_set: Annotated[
+        Pairs,
+        list[str],
+        Option(
+            "--lm-set",
+            metavar="[SEAT.]KEY=VALUE",
+            help="Setting of every LM or of a seat's, such as reasoning_effort=low.",
+        ),
+    ] = None
+    price: Priced = None
+    cache: Cache = True
+
+
+@dataclass(kw_only=True)
+class LMs(SharedByLMs, Seats):
+    """A program's own settings, and its LMs."""
+
+    sets: Annotated[
+        Pairs,
+        list[str],
+        Option("--set", metavar="KEY=VALUE", help="Constructor parameter, such as max_rounds=2."),
+    ] = None
+    inputs: Annotated[
+        Pairs,
+        list[str],
+        Option(
+            "--inputs",
+            metavar="FIELD=QUESTION_FIELD",
+            help="Of a program of your own: its field, and the question's that it takes.",
+        ),
+    ] = None
+    temperature: Temperature = None
+
+    def input_fields(self) -> dict[str, str]:
+        """`inputs` by the program's field. Raises UserError."""
+        return pairs_of(self.inputs, "--inputs", "FIELD=QUESTION_FIELD", "query=question")
+
+
+@dataclass(kw_only=True)
+class Columned(Request):
+    """How questions are read from a file."""
+
+    columns: Annotated[
+        Pairs,
+        list[str],
+        Option(
+            "--columns",
+            metavar="FIELD=COLUMN",
+            help="Column that holds a field, such as question=text, or answer=gold:from0 for places of "
+            "options counted from 0.",
+        ),
+    ] = None
+    kind: Kind = None
+
+    def column_names(self) -> dict[str, str] | None:
+        """`columns` by field. Raises UserError."""
+        given = self.columns
+        if isinstance(given, Sequence):
+            given = [pair for one in given for pair in re.split(r",(?=\s*\w+=)", one)]
+        return pairs_of(given, "--columns", "FIELD=COLUMN", "question=text") or None
+
+
+@dataclass(kw_only=True)
+class Spending(Request):
+    """A command that asks LMs."""
+
+    budget: Annotated[
+        AnyBudget | None,
+        str | None,
+        Option(
+            metavar="LIMITS",
+            help='Hard ceilings, such as "2 USD, 500 calls, 1M tokens, 20 min", over all attempts at a folder '
+            "(time: of this one). What is finished when one is reached is kept.",
+        ),
+    ] = None
+
+
+def pairs_of(given: Pairs, option: str, form: str, example: str) -> dict[str, str]:
+    """The pairs of an option by key. Raises UserError for what is not a pair, and for a key given twice."""
+    if isinstance(given, Mapping):
+        return {str(key): str(value) for key, value in given.items()}
+    found: dict[str, str] = {}
+    for pair in given or ():
+        key, _, value = (part.strip() for part in pair.partition("="))
+        if not key or not value or key in found:
+            raise UserError(
+                f"{option} {pair!r} is not a {form} pair, or its {form.partition('=')[0]} stands twice: write "
+                f"for example {example}"
+            )
+        found[key] = value
+    return found
+
+
+def listed(values: str | Iterable[Any] | None) -> list[Any]:
+    """The items of an option that may repeat, and each time hold several with commas between."""
+    values = [values] if isinstance(values, str) else values or ()
+    return [
+        item
+        for value in values
+        for item in ([part.strip() for part in value.split(",")] if isinstance(value, str) else [value])
+    ]

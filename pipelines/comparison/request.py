@@ -1,0 +1,82 @@
+"""What a user asks of `folkmoot compare`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from typer import Argument, Option
+
+from ...modules.base.errors import UserError
+from ..base.request import Concurrency, Request, Seats, folder, source
+
+Runs = Annotated[list[str], Argument(metavar="RUN...", help="Folders that evaluate wrote.")]
+RunNames = Annotated[
+    list[str], Option("--names", metavar="A,B,…", help="What to call the runs. Default: what they ran.")
+]
+
+
+@dataclass(kw_only=True)
+class Tested(Request):
+    """How runs are tested against each other."""
+
+    margin: Annotated[
+        float, Option(help="Points of accuracy that a cheaper program may lose and still be recommended.")
+    ] = 2.0
+    cluster: Annotated[
+        str | None,
+        Option(
+            metavar="FIELD",
+            help="Field of meta that says which questions belong together; none for no field. Default: what "
+            "the data set declares.",
+        ),
+    ] = None
+    exact: Annotated[bool, Option("--exact", help="McNemar's exact test instead of his mid-p.")] = False
+    panel: Annotated[
+        int, Option(min=0, metavar="K", help="Of three runs or more, judge a vote of up to so many; 0: none.")
+    ] = 5
+    seed: Annotated[int, Option(help="Of the bootstrap.")] = 0
+
+    def tested(self) -> dict[str, Any]:
+        """The arguments of `compare` and `report`."""
+        if not 0 <= self.margin < 100:
+            raise UserError(f"--margin is {self.margin:g}: give points of accuracy, such as 2")
+        about = {"seed": self.seed, "exact": self.exact, "cluster": self.cluster, "panel": self.panel}
+        return {**about, "margin": self.margin / 100}
+
+
+@dataclass(kw_only=True)
+class CompareRequest(Seats, Tested):
+    """Compare runs question by question: differences with intervals, exact tests, effect sizes, prices.
+
+    Only questions that all runs answered are compared. With --match-budget, one run is enough: --lm and
+    --api-base then say where its LM is, if not where its name leads.
+    """
+
+    example: ClassVar[str] = "compare runs/cot runs/talk --match-budget"
+    own_defaults: ClassVar[tuple[str, ...]] = ("lm", "api_base")
+
+    runs: Runs
+    names: RunNames = field(default_factory=list)
+    baseline: Annotated[
+        str | None,
+        Option(
+            metavar="DIR|NAME|N",
+            help="The run that the others are measured against, by folder, name or place. Default: the "
+            "first, or what --match-budget ran.",
+        ),
+    ] = None
+    match_budget: Annotated[
+        bool,
+        Option(
+            "--match-budget",
+            help="Also run self-consistency with as many samples as the costliest run's tokens pay for.",
+        ),
+    ] = False
+    data: Annotated[str | None, source("Questions for --match-budget. Default: as the run notes.")] = None
+    out: Annotated[
+        Path | None, folder("Folder of what --match-budget runs. Default: match-budget in the run's.")
+    ] = None
+    show: Annotated[int, Option(min=0, help="Show so many questions on which a pair parts.")] = 5
+    concurrency: Concurrency = 64

@@ -1,0 +1,257 @@
+"""The plan before spending: calls, tokens, cost and time of an evaluation, and what its sample can show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ...modules.agents.adapter import profile_of
+from ...modules.agents.profile import DEFAULT_PROFILE
+from ...modules.agents.prompt import MAX_EVIDENCE_CHARS, chat_messages, plain_prompt
+from ...modules.agents.seat import Seat
+from ...modules.agents.transcript import Task
+from ...modules.base.calls import Usage
+from ...modules.protocols.foreign import Foreign
+from ...modules.protocols.program import Program
+from ...modules.reading.question import Question
+from ...signatures.frame import SYSTEM
+from ..base.budget import Account, Budget, open_account
+from ..base.journal import records
+from ..base.wording import Apart, counted, duration, shows, smallest_differences
+from ..lms.foreign import billed_as
+from ..lms.ledger import totals
+from ..lms.named import thinks
+from ..lms.prices import Prices
+from ..runs.rows import RESULTS
+from .former import apart_of, former_runs, pilot_of
+
+CHARS_PER_TOKEN = 4  # of English text, roughly, with the tokenisers of today
+SAMPLE = 200  # questions whose requests are written out; more would say the same
+PASSAGES = 6  # that an agent with evidence is shown at most: three for each of two queries
+ANSWER_TOKENS = (5, 30)  # of a reply that is an answer only …
+ARGUED_TOKENS = (40, 400)  # … that argues first …
+THOUGHT_TOKENS = (200, 3000)  # … or comes from an LM that thinks, without a limit on tokens
+
+PILOT, WIDE = 5, 9  # questions, and how many times its low end an estimate may be
+UNKNOWN = "what a program of your own takes is not known before it has run"
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What an evaluation would take, each as (low, high): an estimate, but for the calls.
+
+    `calls` is the least, when all agree at once, and the most, when nobody does; `most_calls` if, on top,
+    every answer had to be asked for twice. Of a program that is none of folkmoot's both are None, and so are
+    tokens and costs unless a `pilot` tells them. `cost_usd` is None when a price is unknown (`unpriced` names
+    those LMs), `seconds` when nothing tells how long a call takes. Tokens are what questions of the `pilot`
+    took, an earlier run of the same program and LMs; None: counted from the prompts. `smallest_difference` is
+    the true difference in accuracy, 0 to 1, that so many paired questions show with a power of 80% when two
+    programs are `apart` on as many of them as in former runs, both ends alike; or, without any, on 10% and on
+    35%. 1 where there are too few to show any. What records or the call cache answer costs nothing and is not
+    known to a plan.
+    """
+
+    questions: int
+    calls: tuple[int, int] | None
+    most_calls: int | None
+    prompt_tokens: tuple[int, int] | None
+    completion_tokens: tuple[int, int] | None
+    cost_usd: Range | None
+    unpriced: tuple[str, ...]
+    seconds: Range | None
+    smallest_difference: Range
+    apart: Apart | None = None
+    pilot: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def forecast(
+    program: Program,
+    questions: Sequence[Question],
+    lm: Any = None,
+    *,
+    asked: Sequence[Question] | None = None,
+    concurrency: int = 64,
+    seconds_per_call: float | None = None,
+    out: Path | None = None,
+) -> Forecast:
+    """Estimate an evaluation without calling an LM.
+
+    Args:
+        program: any folkmoot program.
+        questions: what it is to be evaluated on; at least one.
+        lm: the LM of every seat that has none of its own.
+        asked: the questions that are still to be asked, where these are not `questions`.
+        concurrency: most questions in flight.
+        seconds_per_call: how long a call takes, where that is known.
+        out: the folder of the run: what is in it already and the runs beside it say what a question takes,
+            and on how many two programs are apart.
+    """
+    todo = questions if asked is None else asked
+    turns = [(seat, low * len(todo), high * len(todo)) for seat, low, high in program.turns()]
+    lengths = (sum(low for _, low, _ in turns), sum(high for _, _, high in turns))
+    depth = (lengths[0] / max(1, len(todo)), lengths[1] / max(1, len(todo)))
+    prompts, completions, costs = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
+    unpriced: dict[str, None] = {}
+    at_once = 1
+    for seat, *asks in turns:
+        used = seat.predict.lm or lm
+        engine = billed_as(used)
+        prices = Prices(0.0, 0.0) if engine.endpoint is None else engine.prices
+        if prices is None and used is not None:
+            unpriced[engine.model] = None
+        at_once = max(at_once, engine.concurrency)
+        first = _first_request(seat, used, todo)
+        replies = _reply_tokens(seat, used)
+        for end in (0, 1):
+            each = first + _heard(seat, depth[end], replies[end], end)
+            prompt = asks[end] * each
+            completion = asks[end] * replies[end]
+            prompts[end] += prompt
+            completions[end] += completion
+            if prices is not None:
+                price = Prices(*prices).of_prompt(each)
+                costs[end] += prompt * price.prompt + completion * price.completion
+    least = round(lengths[0])
+    most = program.most_turns() * len(todo)
+    runs = former_runs(out) if out is not None else []
+    pilot = pilot_of(runs, program, lm)
+    if pilot is not None:
+        times = [len(todo) / pilot.factor, len(todo) * pilot.factor]
+        prompts, completions = ([some * n for n in times] for some in (pilot.prompt, pilot.completion))
+        costs = costs if pilot.cost is None else [pilot.cost * n for n in times]
+    apart = apart_of(runs, out, questions) if out is not None else None
+    ours = not isinstance(program, Foreign)
+    told = ours or pilot is not None
+    lanes = min(at_once, concurrency)
+    return Forecast(
+        questions=len(questions),
+        calls=(min(least, most), most) if ours else None,
+        most_calls=2 * most if ours else None,
+        prompt_tokens=(round(prompts[0]), round(prompts[1])) if told else None,
+        completion_tokens=(round(completions[0]), round(completions[1])) if told else None,
+        cost_usd=None
+        if unpriced or not told or (pilot is not None and pilot.cost is None and not ours)
+        else (costs[0], costs[1]),
+        unpriced=tuple(unpriced),
+        seconds=None
+        if seconds_per_call is None or not ours
+        else (least * seconds_per_call / lanes, most * seconds_per_call / lanes),
+        smallest_difference=smallest_differences(len(questions), apart),
+        apart=apart,
+        pilot=None if pilot is None else pilot.seen,
+    )
+
+
+def _first_request(seat: Seat, lm: Any, questions: Sequence[Question]) -> float:
+    """Tokens of the first request of a seat, on average over some of the questions."""
+    some = questions[:: max(1, len(questions) // SAMPLE)][:SAMPLE]
+    chars = [sum(map(len, _texts(seat, lm, question))) for question in some]
+    return sum(chars) / CHARS_PER_TOKEN / max(1, len(chars))
+
+
+def _texts(seat: Seat, lm: Any, question: Question) -> Iterator[str]:
+    profile = profile_of(lm) or DEFAULT_PROFILE
+    inputs = seat.inputs(Task.of(**question.inputs()))
+    shown = (seat.predict.signature, seat.predict.demos, inputs, profile)
+    if profile.layout == "plain":
+        yield plain_prompt(*shown)
+    else:
+        yield SYSTEM  # of the other layout, it is as long
+        yield from (text for _, text in chat_messages(*shown))
+
+
+def _reply_tokens(seat: Seat, lm: Any) -> tuple[float, float]:
+    settings = {**getattr(lm, "kwargs", {}), **seat.predict.config}
+    limit = settings.get("max_tokens")
+    if limit is None and lm is not None and thinks(lm.model):
+        return THOUGHT_TOKENS
+    low, high = ARGUED_TOKENS if len(seat.predict.signature.output_fields) > 1 else ANSWER_TOKENS
+    return (low, high) if limit is None else (min(low, limit), min(high, limit))
+
+
+def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
+    """Tokens that a request has beyond a first one, on average: half of all that is said, and passages."""
+    fields = seat.predict.signature.input_fields
+    said = max(0.0, depth - 1) / 2 * reply if "discussion" in fields else 0.0
+    found = end * PASSAGES * MAX_EVIDENCE_CHARS / CHARS_PER_TOKEN if "evidence" in fields else 0.0
+    return said + found
+
+
+def forecast_lines(plan: Forecast, budget: Any, *, is_rate: bool = True) -> list[str]:
+    """What a run would take, and what its sample can show."""
+    if plan.prompt_tokens is None or plan.completion_tokens is None:
+        return [
+            UNKNOWN,
+            *([f"budget: {budget}"] if budget else []),
+            shows(plan.questions, plan.apart, is_rate=is_rate),
+        ]
+    prompt, completion = (
+        f"{low:,} to {high:,}" for low, high in (plan.prompt_tokens, plan.completion_tokens)
+    )
+    if plan.cost_usd is None and not plan.unpriced:
+        cost = "cost unknown"
+    elif plan.cost_usd is None:
+        cost = f"the price of {', '.join(plan.unpriced)} is unknown"
+    elif plan.cost_usd[1]:
+        cost = f"{plan.cost_usd[0]:.4f} to {plan.cost_usd[1]:.4f} USD"
+    else:
+        cost = "0 USD"
+    most = plan.prompt_tokens[1] + plan.completion_tokens[1]
+    wide = plan.pilot is None and most > WIDE * (plan.prompt_tokens[0] + plan.completion_tokens[0])
+    time = "time unknown before the first answers"
+    if plan.seconds is not None:
+        time = f"{duration(plan.seconds[0])} to {duration(plan.seconds[1])}"
+    return [
+        f"at most {counted(plan.calls[1], 'call')}, {plan.most_calls:,} if every answer has to be asked for "
+        "twice"
+        if plan.calls is not None
+        else UNKNOWN,
+        f"estimated{f' from {plan.pilot}' if plan.pilot else ''}: {prompt} prompt tokens, {completion} "
+        f"completion tokens; {cost}; {time}",
+        *([f"a run of {PILOT} questions (--limit {PILOT}) beside it narrows that"] if wide else []),
+        *([f"budget: {budget}"] if budget else []),
+        shows(plan.questions, plan.apart, is_rate=is_rate),
+    ]
+
+
+def account_of(budget: str | Budget | None, engines: Iterable[Any], *folders: Path) -> Account | None:
+    """What is left of a budget after what the ledgers of `folders` say was paid; None without a budget.
+
+    `engines` are what the LMs are billed as that it is for. Raises UserError for a budget that cannot be held.
+    """
+    if budget is None:
+        return None
+    spent = Usage()
+    for folder in folders:
+        spent.add(totals(folder))
+    return open_account(budget, engines, spent)
+
+
+def left_of(
+    folder: Path, questions: Sequence[Question], retry_errors: bool = False
+) -> tuple[list[Question], float | None]:
+    """The questions that an earlier attempt in a folder left, and the seconds that one of its calls took.
+
+    Torn and foreign lines are passed over: it is for the run itself to say what is wrong with them.
+    """
+    done, seconds, calls = set(), 0.0, 0
+    with suppress(OSError):
+        for row in records(folder / RESULTS, ("id", "usage", "seconds")):
+            try:
+                usage = row["usage"]
+                paid = (usage["calls"] or 0) - usage["cached_calls"]
+            except (TypeError, KeyError):
+                continue
+            if not (retry_errors and row.get("error")):
+                done.add(row["id"])
+            if paid == usage["calls"] > 0:
+                seconds, calls = seconds + row["seconds"], calls + paid
+    return [question for question in questions if question.id not in done], seconds / calls if calls else None

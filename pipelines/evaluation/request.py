@@ -1,0 +1,106 @@
+"""What a user asks of `folkmoot evaluate` and `fm.evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from typer import Option
+from typing_extensions import Doc
+
+from ..base.request import (
+    AnyQuestions,
+    Columned,
+    JudgeLM,
+    LMs,
+    ProgramSpec,
+    ProgressOption,
+    Record,
+    RetryErrors,
+    Scored,
+    Spending,
+    TrainSplit,
+    Workers,
+    folder,
+    source,
+    tracked,
+)
+
+
+@dataclass
+class EvaluateRequest(Columned, LMs, Spending):
+    """Answer labelled questions, score the answers, and keep a row for each.
+
+    Run the same command again to resume a run that was stopped: nothing that is finished is asked twice.
+    """
+
+    example: ClassVar[str] = (
+        "evaluate deliberation:intuitive,reasoner:judge --data commonsenseqa "
+        "--limit 200 --seed 1 --lm openai/gpt-4o-mini --lm judge=openai/gpt-4o"
+    )
+
+    program: ProgramSpec
+    questions: Annotated[
+        AnyQuestions,
+        str | None,
+        Option(
+            "--data",
+            metavar="NAME|FILE",
+            help="Labelled questions: a data set's name, a file, or - for standard input; in Python also what "
+            "fm.load takes.",
+        ),
+    ] = None
+    _: KW_ONLY
+    metric: Scored = None
+    judge_lm: JudgeLM = None
+    judge_sample: Annotated[
+        Any,
+        str | None,
+        source("Answers that people graded: columns question, answer (the reference), given, verdict."),
+    ] = None
+    split: Annotated[str | None, Option(help="Split of the data set.")] = None
+    limit: Annotated[int | None, Option(help="Only so many questions.")] = None
+    seed: Annotated[
+        int | None,
+        Option(help="Draw the limit at random (without it, the first ones); a program's own draws, too."),
+    ] = None
+    out: Annotated[
+        str | Path | None,
+        Path | None,
+        folder(
+            "Folder of the run, which the same command resumes. Default: one under runs/; in Python a "
+            "temporary one."
+        ),
+    ] = None
+    train: Annotated[
+        AnyQuestions | None, str | None, source("Training questions, for --demos or weights.")
+    ] = None
+    train_split: TrainSplit = None
+    demos: Annotated[int, Option(min=0, help="Show every agent so many training questions.")] = 0
+    demo_seed: Annotated[int | None, Option(help="Draw the demos at random.")] = None
+    step_limits: Annotated[
+        Sequence[int | str] | None,
+        list[str],
+        Option(metavar="5,8,10,15", help="Once for each step limit of a team, the deepest first."),
+    ] = None
+    max_failures: Annotated[int | None, Option(min=1, help="Stop after so many failed questions.")] = None
+    retry_errors: RetryErrors = False
+    engine: Annotated[
+        str, Option(metavar="asyncio|ray", help="Where to run: in this process, or on a Ray cluster.")
+    ] = "asyncio"
+    workers: Workers = None
+    record: Record = None
+    tracking: Annotated[bool, tracked()] = True
+    traces: Annotated[
+        float | None,
+        Option(
+            min=0, max=1, help="Share of the questions that MLflow gets as traces. Default: 20 questions."
+        ),
+    ] = None
+    parent: Annotated[str | None, Doc("id of the MLflow run that this one is shown under.")] = None
+    settings: Annotated[
+        Mapping[str, Any] | None, Doc("what to note beside the run (data set, split, seed, …).")
+    ] = None
+    progress: ProgressOption = None

@@ -1,0 +1,110 @@
+"""A run under way, whatever the command: its folder, its books, and where it is tracked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.errors import UserError
+from ..base.budget import Account, Budget
+from ..runs.books import Books, open_books
+from ..runs.folder import TemporaryFolder, out_folder, unwritable
+from ..runs.manifest import RunFolder
+from .context import caller_place
+from .tracker import start_tracking
+from .uploads import ModelUpload, Tracker, Uploads
+
+
+@dataclass
+class Run:
+    """A folder that this process alone writes to, with open books.
+
+    `about` is what the folder says it is of, `keep` what a temporary folder lives as long as.
+    """
+
+    folder: Path
+    about: dict[str, Any]
+    books: Books
+    keep: TemporaryFolder | None
+    tracker: Tracker = field(default_factory=Tracker)
+    ended: bool = False
+
+    def track(
+        self, described: Mapping[str, Any], parent: str | None = None, *, traces: int | None = None
+    ) -> str | None:
+        """Begin the tracked run, or go on with that of an earlier attempt; returns its id.
+
+        `traces` is how many are to come, of a run whose rows are traced.
+        """
+        here = {**described, **caller_place(parent)}
+        if traces is None:
+            self.tracker = start_tracking(here)
+        else:
+            self.tracker = start_tracking(here, self.folder, traces=traces, keep=self.keep)
+        return self.tracker.run_id
+
+    def end(self, uploads: Uploads, status: str, model: ModelUpload | None = None) -> list[str]:
+        """Log everything and end the tracked run; returns the names of what could not be logged."""
+        self.ended = True
+        return self.tracker.end(uploads, status, self.folder, model)
+
+
+@contextmanager
+def running(
+    kind: RunFolder,
+    about: dict[str, Any],
+    out: str | Path | None,
+    *,
+    engines: Iterable[Any] = (),
+    records: Sequence[str | Path] = (),
+    lms: Mapping[str, Any] | None = None,
+    cache: bool | None = None,
+    budget: str | Budget | None = None,
+    account: Account | None = None,
+) -> Iterator[Run]:
+    """Open a run: its folder, for this process alone, and the books of every call in the block.
+
+    Args:
+        kind: how folders of its kind are told apart.
+        about: what this run is of; it gets the ids of an earlier attempt in the folder.
+        out: the folder; None makes a temporary one.
+        engines: what the LMs are billed as that a budget is to hold for.
+        records: further folders that get every call; the run's own is one, too.
+        lms, cache, budget, account: as for `open_books`.
+
+    If the block fails, the tracked run ends as failed, or as killed where the user stopped it. Raises
+    UserError for a folder of another run, one that cannot be written, and a budget that cannot be held.
+    """
+    with (
+        out_folder(out) as (folder, keep),
+        kind.opened(folder, about),
+        open_books(
+            folder,
+            records=(folder, *map(Path, records)),
+            lms=lms,
+            cache=cache,
+            budget=budget,
+            account=account,
+            engines=engines,
+        ) as books,
+    ):
+        run = Run(folder, about, books, keep)
+        try:
+            yield run
+        except BaseException as problem:
+            if not run.ended:
+                stopped = isinstance(problem, KeyboardInterrupt | UserError)
+                run.tracker.stop("KILLED" if stopped else "FAILED")
+            raise
+
+
+@contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Turn what the disk refuses in the block into one sentence."""
+    try:
+        yield
+    except OSError as problem:
+        raise unwritable(problem, folder, "make room, or choose another --out, and run it again") from None
