@@ -211,7 +211,7 @@ ProgressOption = Annotated[
 # Groups of options -------------------------------------------------------------------------------------
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True)
 class Request:
     """What a user asks of a command; its docstring is the command's help.
 

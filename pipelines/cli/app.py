@@ -112,7 +112,8 @@ def add(app: typer.Typer, name: str, command: Command, module: str | None = None
     given, is imported when the command runs, and gets a request and a screen. A field without a default is
     required.
     """
-    for option in command.options.values():
+    options = command.options  # once: each look makes typer's descriptions anew
+    for option in options.values():
         option.info.autocompletion = option.info.autocompletion or offered(option.info.metavar)
 
     def callback(ctx: typer.Context, **values: Any) -> None:
@@ -135,7 +136,7 @@ def add(app: typer.Typer, name: str, command: Command, module: str | None = None
 
     callback.__doc__ = command.request.__doc__
     parameters = [inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
-    for field, (declared, kind, info) in command.options.items():
+    for field, (declared, kind, info) in options.items():
         required = declared.default is MISSING and declared.default_factory is MISSING
         default = inspect.Parameter.empty if required else declared.default
         parameters.append(

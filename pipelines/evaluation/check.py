@@ -78,11 +78,7 @@ def checked(questions: Any) -> list[Question]:
         raise UserError("there are no questions to evaluate: check the data, --split and --limit")
     data.check_contexts(found)
     data.check_ids(found)
-    for question in found:
-        if question.answer is None:
-            raise UserError(
-                f"{data.called(question)} has no gold answer: evaluation needs labelled questions"
-            )
+    data.check_labelled(found)
     return found
 
 

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -311,4 +311,5 @@ def _save_program(plan: EvaluationPlan, folder: Path) -> None:
     """Keep the program beside its rows, so that the folder of a run is a program, too."""
     named = plan.request.parent is None and not (folder / "network.json").exists()
     if named and (not isinstance(plan.program, Foreign) or isinstance(plan.program.module, dspy.Module)):
-        plan.program.save(folder / SAVED)
+        with suppress(UserError):  # such as an adapter of the user's own, which no file can hold
+            plan.program.save(folder / SAVED)

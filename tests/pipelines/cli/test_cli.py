@@ -193,7 +193,7 @@ def test_json_is_all_that_a_child_prints_on_standard_output(scripted: ScriptedSe
 def test_what_libraries_print_stays_off_standard_output(
     scripted: ScriptedServer, ten: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("folkmoot.pipelines.data.load.check_labelled", lambda questions: print("chatter"))
+    monkeypatch.setattr("folkmoot.pipelines.evaluation.plan.check_metric", lambda *_: print("chatter"))
     result = evaluate(scripted, ten, "--json")
     assert json.loads(result.stdout)["counts"]["rows"] == 10
     assert "chatter" in result.stderr

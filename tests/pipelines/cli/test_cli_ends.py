@@ -117,7 +117,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) 
         assert process.returncode == 130
         done = len(rows_of(tmp_path / "out"))
         assert 1 <= done < 40
-        assert f"{done} finished rows are kept" in told
+        assert f"what is finished is kept in {tmp_path}" in told
         assert "same command" in told
         assert "Traceback" not in told
         asked = len(server.requests)
@@ -150,7 +150,7 @@ def test_an_unexpected_error_is_one_line_unless_debugging(
     def broken(*_: Any, **__: Any) -> None:
         raise KeyError("surprise")
 
-    monkeypatch.setattr("folkmoot.pipelines.data.load.check_labelled", broken)
+    monkeypatch.setattr("folkmoot.pipelines.evaluation.plan.check_metric", broken)
     result = evaluate(scripted, ten)
     assert result.exit_code == 1
     assert (

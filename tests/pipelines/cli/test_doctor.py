@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from folkmoot.pipelines.cli import doctor as cli_doctor
 from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.cli.doctor import Check, examine
-from folkmoot.pipelines.cli.options import DoctorOptions
+from folkmoot.pipelines.cli.options import DoctorRequest
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking.unsent import note_unsent
 
@@ -40,7 +40,7 @@ def checks(scripted: ScriptedServer) -> Any:
     """Calls the doctor: its checks by name."""
 
     def call() -> dict[str, Check]:
-        options = DoctorOptions(lm=["openai/scripted"], api_base=[scripted.url])
+        options = DoctorRequest(lm=["openai/scripted"], api_base=[scripted.url])
         return {check.name: check for check in examine(options)}
 
     return call

@@ -17,8 +17,8 @@ import folkmoot as fm
 from folkmoot.modules.protocols.registry import written
 from folkmoot.modules.protocols.strategies import STRATEGIES
 from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS
+from folkmoot.pipelines.base import completion
 from folkmoot.pipelines.cli import app as cli
-from folkmoot.pipelines.cli import completion
 from folkmoot.pipelines.cli.guard import leave_quietly
 from folkmoot.pipelines.data.catalogue import SPECS
 from folkmoot.pipelines.testing.server import ScriptedServer

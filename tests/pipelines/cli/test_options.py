@@ -1,38 +1,40 @@
-"""A command's options are the fields of one dataclass."""
+"""A command's options are the fields of its request, which the Python function has as its arguments."""
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 import types
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import pytest
 import typer
 from typer import Argument, Option
 from typer.testing import CliRunner
 
+import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
+from folkmoot.pipelines.base.request import Request, options_of
 from folkmoot.pipelines.cli import options as of
-from folkmoot.pipelines.cli.app import COMMANDS, command
-from folkmoot.pipelines.programs.seats import LMOptions
+from folkmoot.pipelines.cli import app as cli
 
 
 @dataclass(kw_only=True)
-class Painted(of.Options):
+class Painted(Request):
     colour: Annotated[str, Option(help="Which one.")] = "red"
 
 
 @dataclass(kw_only=True)
-class StampOptions(Painted, of.Quietly):
+class StampRequest(Painted):
     """Stamp letters.
 
     Twice, if need be.
     """
 
-    example = "stamp a.txt --times 2"
+    example: ClassVar[str] = "stamp a.txt --times 2"
 
     letter: Annotated[Path, Argument(help="What is stamped.")]
     ink: Annotated[str, Option(help="From where.")]
@@ -40,15 +42,15 @@ class StampOptions(Painted, of.Quietly):
     places: Annotated[list[str], Option("--place", help="Where.")] = field(default_factory=lambda: ["top"])
 
 
-got: list[StampOptions] = []
+got: list[tuple[StampRequest, of.Quietly]] = []
 
 
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
-    def stamp(options: StampOptions) -> None:
-        got.append(options)
+    def stamp(request: StampRequest, screen: of.Quietly) -> None:
+        got.append((request, screen))
         print("chatter")
-        if options.colour == "none":
+        if request.colour == "none":
             raise UserError("no colour: choose one")
 
     module = types.ModuleType("stamping")
@@ -57,7 +59,7 @@ def app(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
     got.clear()
     made = typer.Typer(pretty_exceptions_enable=False)
     made.callback()(lambda: None)
-    command(made, StampOptions, "stamping")
+    cli.add(made, "stamp", cli.Command(StampRequest, of.Quietly), "stamping")
     return made
 
 
@@ -65,22 +67,19 @@ def run(app: typer.Typer, *words: str) -> Any:
     return CliRunner().invoke(app, ["stamp", *words])
 
 
-def test_a_command_gets_one_object_of_what_was_given(app: typer.Typer) -> None:
+def test_a_command_gets_what_was_asked_and_how_to_show_it(app: typer.Typer) -> None:
     result = run(app, "a.txt", "--ink", "pad", "--times", "3", "--place", "left", "--colour", "blue", "-q")
     assert result.exit_code == 0
-    expected = StampOptions(
-        letter=Path("a.txt"), ink="pad", times=3, places=["left"], colour="blue", quiet=True
-    )
-    assert got == [expected]
+    asked = StampRequest(letter=Path("a.txt"), ink="pad", times=3, places=["left"], colour="blue")
+    assert got == [(asked, of.Quietly(quiet=True))]
 
 
 def test_what_is_not_given_has_its_default_and_factories_are_called_each_time(app: typer.Typer) -> None:
     assert run(app, "a.txt", "--ink", "pad").exit_code == 0
-    got[0].places.append("bottom")
+    got[0][0].places.append("bottom")
     assert run(app, "a.txt", "--ink", "pad").exit_code == 0
-    assert got[1] == StampOptions(letter=Path("a.txt"), ink="pad")
-    assert got[1].places == ["top"]
-    assert (got[1].times, got[1].colour, got[1].as_json) == (1, "red", False)
+    assert got[1] == (StampRequest(letter=Path("a.txt"), ink="pad"), of.Quietly())
+    assert got[1][0].places == ["top"]
 
 
 @pytest.mark.parametrize(
@@ -111,22 +110,31 @@ def test_an_error_is_one_line_and_libraries_stay_off_standard_output(app: typer.
     assert result.stdout == ""
 
 
-def test_options_are_given_by_name_only() -> None:
-    with pytest.raises(TypeError):
-        of.AskOptions("single:cot", "What?")  # type: ignore[misc]
+FUNCTIONS = {"evaluate": fm.evaluate}
 
 
-@pytest.mark.parametrize("options", COMMANDS)
-def test_what_options_say_of_lms_is_what_lm_options_take(options: type[of.Options]) -> None:
-    named = {one.name for one in fields(options)}
-    required = {one.name: "x" for one in fields(options) if one.default is one.default_factory is MISSING}
-    chosen = {"lm": ["openai/x"], "temperature": 0.5, "price": ["openai/x=1,2"], "concurrency": 3}
-    given = options(**required, **{name: value for name, value in chosen.items() if name in named})
-    lms = given.into(LMOptions)
-    assert lms.lm == (["openai/x"] if "lm" in named else ())
-    assert lms.price == (["openai/x=1,2"] if "price" in named else ())
-    assert lms.temperature == (0.5 if "temperature" in named else None)
-    assert lms.concurrency == (3 if "concurrency" in named else 64)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_option_is_written_once_and_has_both_doors(name: str) -> None:
+    """Every field of a request is an argument of the Python function, with its default, and every option of
+    the command is a field of the request or of the screen."""
+    request, screen = cli.COMMANDS[name]
+    parameters = inspect.signature(FUNCTIONS[name]).parameters
+    assert list(parameters) == list(inspect.signature(request).parameters)
+    told = {one.name: one for one in fields(request)}
+    for one in parameters.values():
+        if one.default is not inspect.Parameter.empty:
+            assert one.default == told[one.name].default
+    command = typer.main.get_command(cli.app).commands[name]  # type: ignore[attr-defined]
+    offered = {one.name for one in command.params} - {"help"}
+    assert offered == {*options_of(request), *options_of(screen)}
+    assert not {*options_of(request)} & {*options_of(screen)}
+    for option in options_of(request):
+        assert f"    {option}: " in (FUNCTIONS[name].__doc__ or ""), option
+
+
+def test_a_misspelt_argument_is_named_by_the_function() -> None:
+    with pytest.raises(TypeError, match=r"evaluate\(\) got an unexpected keyword argument 'concurency'"):
+        fm.evaluate("single:cot", [], concurency=3)  # type: ignore[call-arg]
 
 
 def test_help_of_the_program_is_quick() -> None:

@@ -88,5 +88,5 @@ def test_the_traceback_of_debug_is_harmless(
         raise RuntimeError(HOSTILE)
 
     source = write(tmp_path / "questions.jsonl", question(1))
-    monkeypatch.setattr("folkmoot.pipelines.data.load.check_labelled", broken)
+    monkeypatch.setattr("folkmoot.pipelines.evaluation.plan.check_metric", broken)
     check_harmless(evaluate(scripted, source, "--debug"), "Traceback")

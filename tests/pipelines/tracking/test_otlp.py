@@ -19,7 +19,7 @@ from stores import new_store
 import folkmoot as fm
 from folkmoot.pipelines.cli import doctor as cli_doctor
 from folkmoot.pipelines.cli.doctor import examine
-from folkmoot.pipelines.cli.options import DoctorOptions
+from folkmoot.pipelines.cli.options import DoctorRequest
 from folkmoot.pipelines.evaluation import logged
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -216,7 +216,7 @@ def test_a_temporary_folder_stays_until_its_traces_are_sent(
 
 def test_the_doctor_asks_the_endpoint(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     def said() -> tuple[str, str]:
-        check = {one.name: one for one in examine(DoctorOptions())}["OTLP endpoint"]
+        check = {one.name: one for one in examine(DoctorRequest())}["OTLP endpoint"]
         return check.status, check.said
 
     for name in ("_answers", "_samples", "_local", "_store"):
