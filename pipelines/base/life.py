@@ -1,7 +1,8 @@
 """The life of a command: Request → Plan → Run → Outcome.
 
-A request (`request.py`) is what a user asks. A function of it makes a plan: all input is read and checked, and
-no LM is called. Another function carries the plan out, inside `tracking.run.running`, and returns an outcome.
+A request (`request.py`) is what a user asks. A function of it makes a plan: all input is read and checked,
+and no LM is called. Another function carries the plan out, inside `tracking.run.running`, and returns an
+outcome.
 The Python function does both; the command line shows the plan before and the outcome after (`cli/life.py`).
 """
 

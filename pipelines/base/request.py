@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from functools import wraps
@@ -98,7 +99,7 @@ class CommandOption(NamedTuple):
         return next(own, "--" + self.field.name.replace("_", "-"))
 
 
-def options_of(request: type[Any]) -> dict[str, CommandOption]:
+def command_options(request: type[Any]) -> dict[str, CommandOption]:
     """The fields that the command line has, by name: a request's own first, then those of its groups.
 
     A field is on the command line if it is `Annotated` with one of typer's options or arguments; where the
@@ -117,13 +118,14 @@ def options_of(request: type[Any]) -> dict[str, CommandOption]:
 
 
 def _arguments(request: Any) -> str:
-    """A line for each argument, in the words of its option, or of its `Doc`."""
-    hints = get_type_hints(request, include_extras=True)
-    said = {name: one.info.help for name, one in options_of(request).items()}
-    for name, hint in hints.items():
-        said |= {name: one.documentation for one in getattr(hint, "__metadata__", ()) if isinstance(one, Doc)}
+    """A paragraph for each argument, in the words of its option, or of its `Doc`."""
+    words = {name: one.info.help for name, one in command_options(request).items()}
+    for name, hint in get_type_hints(request, include_extras=True).items():
+        words |= {name: one.documentation for one in get_args(hint) if isinstance(one, Doc)}  # noqa: B035
+    names = (name for name in inspect.signature(request).parameters if name in words)
     return "\n".join(
-        f"    {name}: {said[name]}" for name in inspect.signature(request).parameters if name in said
+        textwrap.fill(f"{name}: {words[name]}", 100, initial_indent="    ", subsequent_indent=" " * 8)
+        for name in names
     )
 
 
@@ -161,9 +163,9 @@ ProgramSpec = Annotated[
     AnyProgram,
     str,
     Argument(
-        help="single:cot, ensemble:simple,cot:majority, deliberation:intuitive,reasoner:judge; a YAML file; a "
-        "folder of a run, or of a saved, compiled, tuned, distilled or trained program; in Python also a "
-        "program, any dspy.Module, or a function of a question.",
+        help="single:cot, ensemble:simple,cot:majority, deliberation:intuitive,reasoner:judge; a YAML "
+        "file; a folder of a run, or of a saved, compiled, tuned, distilled or trained program; in Python "
+        "also a program, any dspy.Module, or a function of a question.",
         autocompletion=completed_programs,
     ),
 ]
@@ -344,8 +346,8 @@ class Spending(Request):
         str | None,
         Option(
             metavar="LIMITS",
-            help='Hard ceilings, such as "2 USD, 500 calls, 1M tokens, 20 min", over all attempts at a folder '
-            "(time: of this one). What is finished when one is reached is kept.",
+            help='Hard ceilings, such as "2 USD, 500 calls, 1M tokens, 20 min", over all attempts at a '
+            "folder (time: of this one). What is finished when one is reached is kept.",
         ),
     ] = None
 
@@ -359,14 +361,14 @@ def pairs_of(given: Pairs, option: str, form: str, example: str) -> dict[str, st
         key, _, value = (part.strip() for part in pair.partition("="))
         if not key or not value or key in found:
             raise UserError(
-                f"{option} {pair!r} is not a {form} pair, or its {form.partition('=')[0]} stands twice: write "
-                f"for example {example}"
+                f"{option} {pair!r} is not a {form} pair, or its {form.partition('=')[0]} stands twice: "
+                f"write for example {example}"
             )
         found[key] = value
     return found
 
 
-def listed(values: str | Iterable[Any] | None) -> list[Any]:
+def split_items(values: str | Iterable[Any] | None) -> list[Any]:
     """The items of an option that may repeat, and each time hold several with commas between."""
     values = [values] if isinstance(values, str) else values or ()
     return [

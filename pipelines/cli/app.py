@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..base.completion import offered
-from ..base.request import CommandOption, Request, options_of
+from ..base.request import CommandOption, Request, command_options
 from ..comparison.request import CompareRequest
 from ..compilation.request import CompileRequest
 from ..distillation.request import DistilRequest
@@ -32,17 +32,17 @@ class Command(NamedTuple):
     """What a command asks for, and how it shows what it does."""
 
     request: type[Request]
-    screen: type[of.Screen]
+    view: type[of.View]
 
     @property
     def options(self) -> dict[str, CommandOption]:
         """All its options by field, those of the request first."""
-        return {**options_of(self.request), **options_of(self.screen)}
+        return {**command_options(self.request), **command_options(self.view)}
 
 
 COMMANDS = {
     "ask": Command(of.AskRequest, of.Quietly),
-    "evaluate": Command(EvaluateRequest, of.EvaluateScreen),
+    "evaluate": Command(EvaluateRequest, of.EvaluateView),
     "compare": Command(CompareRequest, of.Quietly),
     "compile": Command(CompileRequest, of.Confirmed),
     "report": Command(of.ReportRequest, of.Quietly),
@@ -50,16 +50,16 @@ COMMANDS = {
     "reproduce": Command(ReproduceRequest, of.Confirmed),
     "distil": Command(DistilRequest, of.Planned),
     "tune": Command(TuneRequest, of.Confirmed),
-    "import": Command(of.ImportRequest, of.Screen),
-    "export": Command(of.ExportRequest, of.Screen),
-    "runs": Command(of.RunsRequest, of.Screen),
-    "datasets": Command(of.DatasetsRequest, of.Screen),
-    "lms": Command(of.LmsRequest, of.Screen),
-    "doctor": Command(of.DoctorRequest, of.Screen),
-    "push": Command(of.PushRequest, of.Screen),
-    "ui": Command(of.UiRequest, of.Screen),
+    "import": Command(of.ImportRequest, of.View),
+    "export": Command(of.ExportRequest, of.View),
+    "runs": Command(of.RunsRequest, of.View),
+    "datasets": Command(of.DatasetsRequest, of.View),
+    "lms": Command(of.LmsRequest, of.View),
+    "doctor": Command(of.DoctorRequest, of.View),
+    "push": Command(of.PushRequest, of.View),
+    "ui": Command(of.UiRequest, of.View),
 }
-CHECK = Command(of.CheckRequest, of.Screen)
+CHECK = Command(of.CheckRequest, of.View)
 REQUESTS = {name: command.request for name, command in {**COMMANDS, "check": CHECK}.items()}
 OPTIONS = {name: command.options for name, command in {**COMMANDS, "check": CHECK}.items()}
 
@@ -106,10 +106,10 @@ def _folkmoot(
 
 
 def add(app: typer.Typer, name: str, command: Command, module: str | None = None) -> None:
-    """Add a command whose options are the fields of its request, and those of its screen.
+    """Add a command whose options are the fields of its request, and those of its view.
 
     Its help is the request's docstring. The function of that name in the module of that name, or in the one
-    given, is imported when the command runs, and gets a request and a screen. A field without a default is
+    given, is imported when the command runs, and gets a request and a view. A field without a default is
     required.
     """
     options = command.options  # once: each look makes typer's descriptions anew
@@ -124,15 +124,15 @@ def add(app: typer.Typer, name: str, command: Command, module: str | None = None
         # Typer gives None, or an empty list, for what nobody set: the dataclass has its own default then.
         chosen = {field: value for field, value in values.items() if value not in (None, [])}
         request = command.request(**_of(command.request, chosen))
-        screen = command.screen(**_of(command.screen, chosen))
-        with guarded(debug=screen.debug, verbose=screen.verbose):
+        view = command.view(**_of(command.view, chosen))
+        with guarded(debug=view.debug, verbose=view.verbose):
             settle(request, ctx.obj or {}, on_line)
             take_piped(request)
-            if screen.verbose and not isinstance(screen, of.Planned):  # their plans say it
+            if view.verbose and not isinstance(view, of.Planned):  # their plans say it
                 for line in default_lines(request):
                     say(f"defaults: {line}")
             called = f"{name}_" if iskeyword(name) else name
-            getattr(import_module(module or f".{called}", __package__), called)(request, screen)
+            getattr(import_module(module or f".{called}", __package__), called)(request, view)
 
     callback.__doc__ = command.request.__doc__
     parameters = [inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
@@ -153,7 +153,7 @@ def add(app: typer.Typer, name: str, command: Command, module: str | None = None
 
 
 def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: values[field] for field in options_of(kind) if field in values}
+    return {field: values[field] for field in command_options(kind) if field in values}
 
 
 for _name, _command in COMMANDS.items():

@@ -22,7 +22,7 @@ from .stdin import DASH, piped_text
 _LABELLED = re.compile(r"([A-Z]|\d{1,2})=(.*)", re.DOTALL)
 
 
-def ask(options: AskRequest, screen: Quietly) -> None:
+def ask(options: AskRequest, view: Quietly) -> None:
     lms = Seating(options)
     program = program_given(
         program_of(str(options.program), parse_sets(options.sets), make_lm=lms.make), options.input_fields()
@@ -46,12 +46,12 @@ def ask(options: AskRequest, screen: Quietly) -> None:
     found = {"question": asked.question, "choices": asked.choices, **prediction.toDict()}
 
     def show() -> None:
-        if screen.quiet:
+        if view.quiet:
             console().print(found["answer"] or "", soft_wrap=True)
         else:
             show_dialogue(console(), found, asked.choices)
 
-    finish(screen, found, show)
+    finish(view, found, show)
 
 
 def labelled(choices: Sequence[str]) -> Mapping[str, str] | list[str] | None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
-from ..base.request import listed
+from ..base.request import split_items
 from ..base.wording import counted, duration, money, percent, points, shortened
 from ..comparison.compare import compare as compare_runs
 from ..comparison.compare import names_for
@@ -39,24 +39,24 @@ from .show import answered, console, evaluating, finish, plain_table
 LONGEST_QUESTION = 200  # characters of a question that are shown
 
 
-def compare(options: CompareRequest, screen: Quietly) -> None:
+def compare(options: CompareRequest, view: Quietly) -> None:
     with resumable():
-        found = compared(options, screen)
+        found = compared(options, view)
 
     def show() -> None:
-        if screen.quiet:
+        if view.quiet:
             for pair in found:
                 console().print(pair.verdict, soft_wrap=True)
         else:
             report(console(), found, options.show)
 
-    finish(screen, found.to_dict(), show)
+    finish(view, found.to_dict(), show)
 
 
-def compared(options: CompareRequest, screen: Quietly) -> Comparison:
+def compared(options: CompareRequest, view: Quietly) -> Comparison:
     """Compare the runs; where a budget-matched baseline is wanted, run that first."""
     runs = [run_or_match(run) for run in _check(options)]
-    names = names_for(listed(options.names), runs)
+    names = names_for(split_items(options.names), runs)
     if MATCHED in names:
         raise UserError(f"{MATCHED!r} is what --match-budget runs: give the others names of their own")
     if options.match_budget:
@@ -69,7 +69,7 @@ def compared(options: CompareRequest, screen: Quietly) -> Comparison:
     if options.match_budget:
         if len(runs) > 1:
             compare_runs(*runs)  # what cannot be compared is refused before anything is spent
-        run, match = _matched(options, screen, runs, names)
+        run, match = _matched(options, view, runs, names)
         runs.append(run)
         notes.append(match)
     order = [first, *(index for index in range(len(runs)) if index != first)]
@@ -93,7 +93,7 @@ def _check(options: CompareRequest) -> list[Any]:
 
 
 def _matched(
-    options: CompareRequest, screen: Quietly, runs: Sequence[Evaluation], names: Sequence[str]
+    options: CompareRequest, view: Quietly, runs: Sequence[Evaluation], names: Sequence[str]
 ) -> tuple[Evaluation, str]:
     """Self-consistency for what the costliest of the runs spent, by the best of its LMs, and how its samples
     were found."""
@@ -107,12 +107,12 @@ def _matched(
     def matched(match: Match) -> None:
         sentences.append(f"{name}: {match.sentence}.")
         calls = match.samples * len(questions)
-        if not screen.quiet:
+        if not view.quiet:
             asked = f"{counted(calls, 'call')} (more if answers have to be asked for twice)"
             console(stderr=True).print(f"{sentences[-1][:-1]}, {asked}", soft_wrap=True)
 
     lms = lms_of_run(run, Seating(options), "self-consistency")
-    with evaluating(screen, "same budget") as progress:
+    with evaluating(view, "same budget") as progress:
         found = match_budget(
             run,
             questions,

@@ -37,21 +37,21 @@ _MISSING = {
 }
 
 
-def compile(options: CompileRequest, screen: Confirmed) -> None:
+def compile(options: CompileRequest, view: Confirmed) -> None:
     planned = plan(options)
     for warning in planned.warnings:
         say(f"warning: {warning}")
     cost = planned.forecast.cost_usd
     scale = planned.work["scale"]
     cost = None if cost is None else (cost[0] * scale, cost[1] * scale)
-    confirm(options, screen, planned.lines(), planned.to_dict, cost)
-    found, code = run(planned, screen)
+    confirm(options, view, planned.lines(), planned.to_dict, cost)
+    found, code = run(planned, view)
 
     def show() -> None:
-        lines = shown_lines(found, quiet=screen.quiet, track=options.tracking)
+        lines = shown_lines(found, quiet=view.quiet, track=options.tracking)
         show_result(console(), str(options.program), lines)
 
-    finish(screen, found, show, code=code)
+    finish(view, found, show, code=code)
 
 
 @dataclass
@@ -159,7 +159,7 @@ def plan(options: CompileRequest) -> CompilationPlan:
     )
 
 
-def run(planned: CompilationPlan, screen: Confirmed) -> tuple[dict[str, Any], int]:
+def run(planned: CompilationPlan, view: Confirmed) -> tuple[dict[str, Any], int]:
     """Carry the plan out: what `--json` prints, and the exit code."""
     options, out = planned.options, planned.out
     code = 0
@@ -175,7 +175,7 @@ def run(planned: CompilationPlan, screen: Confirmed) -> tuple[dict[str, Any], in
                 out=out,
                 tracking=options.tracking,
                 settings=planned.settings,
-                progress=screen.progress,
+                progress=view.progress,
                 **options.named("optimizer", "preset", "budget", "seed", "concurrency", "cache"),
             )
         result = compiled.compilation.to_dict()

@@ -10,13 +10,13 @@ from ..base.wording import counted
 from ..data.aliases import naming
 from ..data.load import DataError, Understood, check_contexts, content_id, stands_at, understand
 from .guard import BAD_INPUT
-from .options import CheckRequest, Screen
+from .options import CheckRequest, View
 from .show import console, finish, show_result
 
 MOST_SHOWN = 12  # answers of the balance
 
 
-def check(options: CheckRequest, screen: Screen) -> None:
+def check(options: CheckRequest, view: View) -> None:
     reading = understand(options.source, options.split, columns=options.column_names(), kind=options.kind)
     needed = [question for question in reading.questions if str(question.kind) != "open"]
     labelled = any(question.answer is not None for question in needed)
@@ -33,8 +33,8 @@ def check(options: CheckRequest, screen: Screen) -> None:
         raise UserError(f"{reading.name} has no questions; give one with at least one row")
     found = described(reading)
     faulty = BAD_INPUT if reading.count else 0
-    if screen.as_json:
-        finish(screen, found, lambda: None, code=faulty)
+    if view.as_json:
+        finish(view, found, lambda: None, code=faulty)
         return
     if reading.questions:
         show_result(console(), reading.name, _lines(found))

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from rich.table import Table
 
 from ..data.load import list_datasets
-from .options import DatasetsRequest, Screen
+from .options import DatasetsRequest, View
 from .show import console, finish
 
 
-def datasets(options: DatasetsRequest, screen: Screen) -> None:
+def datasets(options: DatasetsRequest, view: View) -> None:
     infos = list_datasets()
     table = Table(
         "name", "kind", "splits (questions)", "licence", "comes from", "here", box=None, pad_edge=False
@@ -19,4 +19,4 @@ def datasets(options: DatasetsRequest, screen: Screen) -> None:
     for info in infos:
         splits = ", ".join(f"{split} {'?' if rows is None else rows}" for split, rows in info.splits.items())
         table.add_row(info.name, info.kind, splits, info.licence, info.source, ", ".join(info.here) or "no")
-    finish(screen, [asdict(info) for info in infos], lambda: console().print(table))
+    finish(view, [asdict(info) for info in infos], lambda: console().print(table))

@@ -11,7 +11,7 @@ from ...modules.base.errors import UserError
 from ..base.display import ProgressLine
 from ..base.wording import counted, percent, points
 from ..comparison.match_budget import lm_of_run, questions_of
-from ..distillation.distil import DistillationPlan, carry_out, plan_distil
+from ..distillation.distil import DistillationPlan, distil_as_planned, plan_distil
 from ..distillation.request import DistilRequest
 from ..distillation.team import endpoint_of
 from ..evaluation.earlier import earlier
@@ -23,7 +23,7 @@ from .options import Planned
 from .show import confirm, console, drawing, finish, plain_table
 
 
-def distil(options: DistilRequest, screen: Planned) -> None:
+def distil(options: DistilRequest, view: Planned) -> None:
     if not 0 < options.margin < 100:
         raise UserError(f"--margin is {options.margin:g}: give points of accuracy, such as 2")
     lms = Seating(options)
@@ -39,13 +39,13 @@ def distil(options: DistilRequest, screen: Planned) -> None:
         make_lm=lms.make,
     )
     document = {"out": str(plan.out), "most_calls": plan.most_calls, **plan.report.to_dict()}
-    confirm(options, screen, plan_lines(plan, options.budget), lambda: document)
+    confirm(options, view, plan_lines(plan, options.budget), lambda: document)
 
     def under_way(state: tuple[str, Progress]) -> ProgressLine:
         return evaluation_line(*state)
 
-    with resumable(), drawing(screen, "distil", under_way) as progress:
-        found = carry_out(
+    with resumable(), drawing(view, "distil", under_way) as progress:
+        found = distil_as_planned(
             plan,
             tracking=options.tracking,
             progress=lambda label, state: progress((label, state)),
@@ -55,19 +55,19 @@ def distil(options: DistilRequest, screen: Planned) -> None:
 
     def show() -> None:
         out = console()
-        if not screen.quiet:
+        if not view.quiet:
             out.print(candidate_table(report))
             if report["programs"] is not None:
                 out.print()
                 out.print(program_table(report))
             out.print()
-        for sentence in report["sentences"][: 1 if screen.quiet else None]:
+        for sentence in report["sentences"][: 1 if view.quiet else None]:
             out.print(sentence, soft_wrap=True)
-        if not screen.quiet and not report["stopped"]:
+        if not view.quiet and not report["stopped"]:
             out.print(f"programs and figures: {found.folder}", soft_wrap=True)
 
     failed = report["stopped"] and not report["candidates"]
-    finish(screen, {"out": str(found.folder), **report}, show, code=STOPPED if failed else 0)
+    finish(view, {"out": str(found.folder), **report}, show, code=STOPPED if failed else 0)
 
 
 def plan_lines(plan: DistillationPlan, budget: Any) -> list[str]:

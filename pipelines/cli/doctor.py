@@ -40,7 +40,7 @@ from ..tracking.unsent import waiting
 from ..tracking.values import masked
 from .config import default_lines, held
 from .guard import STOPPED
-from .options import DoctorRequest, Screen
+from .options import DoctorRequest, View
 from .show import console, finish
 
 Status = Literal["ok", "warn", "fail"]
@@ -72,18 +72,18 @@ class Check:
     fix: str | None = None
 
 
-def doctor(options: DoctorRequest, screen: Screen) -> None:
+def doctor(options: DoctorRequest, view: View) -> None:
     found, out = [], console()
     for check in examine(options):
         found.append(check)
-        if not screen.as_json:
+        if not view.as_json:
             style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[check.status]
             out.print(f"{check.status:4}", style=style, end="  ")
             fix = f"; fix: {check.fix}" if check.fix else ""
             out.print(one_line(f"{check.name}: {check.said}{fix}"), soft_wrap=True)
     ok = all(check.status != "fail" for check in found)
     checks = {"ok": ok, "checks": [asdict(check) for check in found]}
-    finish(screen, checks, lambda: None, code=0 if ok else STOPPED)
+    finish(view, checks, lambda: None, code=0 if ok else STOPPED)
 
 
 def examine(options: DoctorRequest) -> Iterator[Check]:

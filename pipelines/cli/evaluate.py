@@ -8,20 +8,20 @@ from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
 from ..evaluation.step_limits import LimitsPlan, StepLimits, plan_step_limits
 from .life import live
-from .options import EvaluateScreen
+from .options import EvaluateView
 
 
-def evaluate(request: EvaluateRequest, screen: EvaluateScreen) -> None:
-    request.progress = screen.progress
-    if screen.outcomes or request.questions is None:
+def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
+    request.progress = view.progress
+    if view.outcomes or request.questions is None:
         from .train import evaluate_outcomes  # brings torch
 
-        evaluate_outcomes(request, screen)
+        evaluate_outcomes(request, view)
     elif request.step_limits:
         limits = plan_step_limits(request, stored=True)
-        live(request, screen, limits, lambda plan, _: carry_out_limits(plan), _no_limits)
+        live(request, view, limits, lambda plan, _: carry_out_limits(plan), _no_limits)
     else:
-        live(request, screen, plan_evaluation(request, stored=True), carry_out, _left)
+        live(request, view, plan_evaluation(request, stored=True), carry_out, _left)
 
 
 def _left(plan: EvaluationPlan) -> Evaluation | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..logs.import_log import import_log, imported_lines
-from .options import ImportRequest, Screen
+from .options import ImportRequest, View
 from .show import console, finish, show_result
 
 
-def import_(options: ImportRequest, screen: Screen) -> None:
+def import_(options: ImportRequest, view: View) -> None:
     found = import_log(list(options.logs), out=options.out)
     runs = {name: str(found.folder / folder) for name, folder in found.agents.items()}
     told = {
@@ -18,4 +18,4 @@ def import_(options: ImportRequest, screen: Screen) -> None:
         "gains": found.gains,
         "outcomes": str(found.outcomes),
     }
-    finish(screen, told, lambda: show_result(console(), "import", imported_lines(found)))
+    finish(view, told, lambda: show_result(console(), "import", imported_lines(found)))

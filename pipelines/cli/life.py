@@ -13,17 +13,17 @@ from .guard import INTERRUPTED, STOPPED, say
 from .options import Planned
 from .show import confirm, console, leave, present, show_result
 
-P = TypeVar("P", bound=Plan)
-O = TypeVar("O", bound=Outcome)
+PlanType = TypeVar("PlanType", bound=Plan)
+OutcomeType = TypeVar("OutcomeType", bound=Outcome)
 
 
 def live(
     request: Spending,
-    screen: Planned,
-    plan: P,
-    run: Callable[[P, Callable[[O], None]], O],
-    left: Callable[[P], O | None],
-    show: Callable[[O], None] | None = None,
+    view: Planned,
+    plan: PlanType,
+    run: Callable[[PlanType, Callable[[OutcomeType], None]], OutcomeType],
+    left: Callable[[PlanType], OutcomeType | None],
+    show: Callable[[OutcomeType], None] | None = None,
 ) -> None:
     """Show the plan, carry it out if the user agrees, show what came out, and leave with an exit code.
 
@@ -35,18 +35,18 @@ def live(
     """
     for warning in plan.warnings:
         say(f"warning: {warning}")
-    confirm(request, screen, plan.lines(), plan.to_dict, plan.cost)
-    shown: list[O] = []
+    confirm(request, view, plan.lines(), plan.to_dict, plan.cost)
+    shown: list[OutcomeType] = []
 
-    def lines(outcome: O) -> None:
-        show_result(console(), plan.title, outcome.lines(quiet=screen.quiet))
+    def lines(outcome: OutcomeType) -> None:
+        show_result(console(), plan.title, outcome.lines(quiet=view.quiet))
 
-    def once(outcome: O) -> None:
+    def once(outcome: OutcomeType) -> None:
         if not shown:
             shown.append(outcome)
-            present(screen, outcome.to_dict(), lambda: (show or lines)(outcome))
+            present(view, outcome.to_dict(), lambda: (show or lines)(outcome))
 
-    outcome: O | None = None
+    outcome: OutcomeType | None = None
     stopped, code = None, 0
     try:
         outcome = run(plan, once)
@@ -60,6 +60,6 @@ def live(
             raise  # nothing was done: the input is wrong
     if outcome is not None:
         once(outcome)
-    elif screen.as_json:
-        present(screen, {"out": str(plan.out), "stopped": stopped}, lambda: None)
+    elif view.as_json:
+        present(view, {"out": str(plan.out), "stopped": stopped}, lambda: None)
     leave(stopped, code)

@@ -15,7 +15,7 @@ SORTS = ("time", "score", "cost", "calls", "program", "data", "kind", "state", "
 
 
 @dataclass(kw_only=True)
-class Screen:
+class View:
     """How a command shows what it does; every command has these."""
 
     as_json: Annotated[bool, Option("--json", help="One JSON object on standard output, nothing else.")] = (
@@ -29,7 +29,7 @@ class Screen:
 
 
 @dataclass(kw_only=True)
-class Quietly(Screen):
+class Quietly(View):
     """A command that says more than its result."""
 
     quiet: Annotated[bool, Option("--quiet", "-q", help="No plan and no progress.")] = False
@@ -55,7 +55,7 @@ class Confirmed(Planned):
 
 
 @dataclass(kw_only=True)
-class EvaluateScreen(Confirmed):
+class EvaluateView(Confirmed):
     """What only the command line has of `evaluate`."""
 
     outcomes: Annotated[

@@ -6,11 +6,11 @@ from ...modules.base.errors import UserError
 from ..evaluation.push import push as send
 from ..tracking.unsent import waiting
 from .guard import STOPPED, say
-from .options import PushRequest, Screen
+from .options import PushRequest, View
 from .show import finish
 
 
-def push(options: PushRequest, screen: Screen) -> None:
+def push(options: PushRequest, view: View) -> None:
     for folder in options.folders:
         if not folder.is_dir():
             raise UserError(f"there is no folder {folder}: name the folder of a finished run")
@@ -29,4 +29,4 @@ def push(options: PushRequest, screen: Screen) -> None:
         if not runs:
             say("nothing waits to be sent to MLflow")
 
-    finish(screen, {"ok": ok, "runs": runs}, show, code=0 if ok else STOPPED)
+    finish(view, {"ok": ok, "runs": runs}, show, code=0 if ok else STOPPED)

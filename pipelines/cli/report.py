@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from ..base.request import listed
+from ..base.request import split_items
 from ..reporting.report import report as write
 from .options import Quietly, ReportRequest
 from .show import console, finish
 
 
-def report(options: ReportRequest, screen: Quietly) -> None:
+def report(options: ReportRequest, view: Quietly) -> None:
     found = write(
         options.runs,
         out=options.out,
-        names=listed(options.names),
+        names=split_items(options.names),
         tracking=options.tracking,
-        cases=listed(options.cases),
+        cases=split_items(options.cases),
         most=options.most,
         **options.tested(),
     )
     notes = [f"Note: {note}" for note in found.figures["warnings"]]
-    lines = [str(found.path)] if screen.quiet else [found.headline, *notes, f"Report: {found.path}"]
+    lines = [str(found.path)] if view.quiet else [found.headline, *notes, f"Report: {found.path}"]
 
     def show() -> None:
         for line in lines:
             console().print(line, soft_wrap=True)
 
-    finish(screen, found.figures, show)
+    finish(view, found.figures, show)

@@ -12,7 +12,7 @@ from ..base.wording import duration
 from ..reproduction.lines import Reproduction
 from ..reproduction.listing import RowInfo, TableInfo, listing
 from ..reproduction.lms import PaperLMs
-from ..reproduction.plan import ReproductionPlan, Request, plan_reproduction
+from ..reproduction.plan import ReproductionOrder, ReproductionPlan, plan_reproduction
 from ..reproduction.presets import models
 from ..reproduction.reproduce import run
 from ..reproduction.request import ReproduceRequest
@@ -20,22 +20,22 @@ from .options import Confirmed
 from .show import confirm, console, evaluating, finish
 
 
-def reproduce(options: ReproduceRequest, screen: Confirmed) -> None:
+def reproduce(options: ReproduceRequest, view: Confirmed) -> None:
     if options.show_list:
         tables = listing(options.spec)
-        finish(screen, {"tables": [table.to_dict() for table in tables]}, lambda: _list(options.spec, tables))
+        finish(view, {"tables": [table.to_dict() for table in tables]}, lambda: _list(options.spec, tables))
         return
     if options.spec is None:
         raise UserError(
             "name what to reproduce, such as agents-of-commonsense/table-2; --list shows what there is"
         )
-    lms = PaperLMs(options, keyless=screen.dry_run)
+    lms = PaperLMs(options, keyless=view.dry_run)
     names = ("spec", "limit", "out", "environment", "embedding", "prompts", "concurrency")
     more = ("retry_errors", "budget", "cache", "tracking")
-    planned = plan_reproduction(Request(lms=lms, **options.named(*names, *more)))
-    confirm(options, screen, plan_lines(planned), planned.to_dict, planned.total["cost_usd"])
-    done = run(planned, lambda label: evaluating(screen, label))
-    finish(screen, done.to_dict(), lambda: _show(options, screen, done, planned), done.stopped, done.code)
+    planned = plan_reproduction(ReproductionOrder(lms=lms, **options.named(*names, *more)))
+    confirm(options, view, plan_lines(planned), planned.to_dict, planned.total["cost_usd"])
+    done = run(planned, lambda label: evaluating(view, label))
+    finish(view, done.to_dict(), lambda: _show(options, view, done, planned), done.stopped, done.code)
 
 
 def plan_lines(planned: ReproductionPlan) -> list[str | Table]:
@@ -77,9 +77,7 @@ def _range(ends: Any) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _show(
-    options: ReproduceRequest, screen: Confirmed, found: Reproduction, planned: ReproductionPlan
-) -> None:
+def _show(options: ReproduceRequest, view: Confirmed, found: Reproduction, planned: ReproductionPlan) -> None:
     """The figures side by side, then where everything is."""
     out = console()
     table = Table("row", "figure", "published", "measured [95%]", "n", "difference", "published inside")
@@ -88,7 +86,7 @@ def _show(
         n = "" if line.n is None else f"{line.n:,}"
         table.add_row(line.row, line.figure, published, measured, n, difference, inside)
     out.print(table)
-    if screen.quiet:
+    if view.quiet:
         return
     for note in dict.fromkeys(f"{line.row}: {line.note}" for line in found.lines if line.note):
         out.print(note, soft_wrap=True)

@@ -11,7 +11,7 @@ from ...modules.base.errors import UserError, did_you_mean
 from ..base.wording import money, percent
 from ..reporting.listed import ListedRun, list_runs
 from .guard import say
-from .options import SORTS, RunsRequest, Screen
+from .options import SORTS, RunsRequest, View
 from .show import console, finish, plain_table
 
 COLUMNS = ("folder", "kind", "program", "LM", "data", "score", "n", "calls", "cost", "when (UTC)", "state")
@@ -24,7 +24,7 @@ _GREATEST: dict[str, Callable[[ListedRun], Any]] = {
 }
 
 
-def runs(options: RunsRequest, screen: Screen) -> None:
+def runs(options: RunsRequest, view: View) -> None:
     if options.sort not in SORTS:
         raise UserError(
             f"--sort {options.sort!r} is no order{did_you_mean(options.sort, SORTS)}: give {', '.join(SORTS)}"
@@ -56,4 +56,4 @@ def runs(options: RunsRequest, screen: Screen) -> None:
             )
         out.print(table)
 
-    finish(screen, [asdict(run) for run in listed], show)
+    finish(view, [asdict(run) for run in listed], show)

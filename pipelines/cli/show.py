@@ -21,8 +21,7 @@ from ..base.wording import used
 from ..runs.progress import Progress, evaluation_line
 from .config import default_lines
 from .guard import STOPPED, results, say
-from .options import Confirmed, Planned, Quietly
-from .options import Screen as Shown
+from .options import Confirmed, Planned, Quietly, View
 
 EXPENSIVE_USD = 1.0
 PLAIN_WIDTH = 160  # columns where there is no terminal to ask
@@ -31,7 +30,7 @@ State = TypeVar("State")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A screen on standard output or error; without a terminal it writes plain, wide lines."""
+    """A view on standard output or error; without a terminal it writes plain, wide lines."""
     stream = sys.stderr if stderr else results()
     return Screen(stream, width=None if stream.isatty() else PLAIN_WIDTH)
 
@@ -98,7 +97,7 @@ def plain_table(*columns: str, last_left: bool = False, no_wrap: bool = False) -
 
 def confirm(
     request: Spending,
-    screen: Planned,
+    view: Planned,
     lines: Iterable[str | Table],
     document: Callable[[], Any],
     cost: tuple[float, float] | None = None,
@@ -108,15 +107,15 @@ def confirm(
     `document` is what `--dry-run --json` prints, `cost` from and to how many USD is expected; who gave a
     budget has agreed to it. Raises typer.Exit where the command ends here.
     """
-    if not screen.quiet:
+    if not view.quiet:
         out = console(stderr=True)
         for line in (*lines, *(f"defaults: {line}" for line in default_lines(request))):
             out.print(line, soft_wrap=isinstance(line, str) and not out.is_terminal)
-    if screen.dry_run:
-        if screen.as_json:
+    if view.dry_run:
+        if view.as_json:
             print_json(document())
         raise typer.Exit
-    asks_first = isinstance(screen, Confirmed) and not screen.yes and request.budget is None
+    asks_first = isinstance(view, Confirmed) and not view.yes and request.budget is None
     if asks_first and cost is not None and cost[1] > EXPENSIVE_USD and not agreed():
         raise typer.Exit(STOPPED)
 
@@ -131,20 +130,20 @@ def agreed() -> bool:
 
 
 def finish(
-    screen: Shown,
+    view: View,
     found: Any,
     show: Callable[[], None],
     stopped: str | None = None,
     code: int | None = None,
 ) -> None:
     """Print what was found as JSON or let it be shown, and say why it `stopped` early, if it did."""
-    present(screen, found, show)
+    present(view, found, show)
     leave(stopped, code)
 
 
-def present(screen: Shown, found: Any, show: Callable[[], None]) -> None:
+def present(view: View, found: Any, show: Callable[[], None]) -> None:
     """Print what was found as JSON, or let it be shown."""
-    if screen.as_json:
+    if view.as_json:
         print_json(found)
     else:
         show()
@@ -161,12 +160,12 @@ def leave(stopped: str | None, code: int | None = None) -> None:
 
 
 def drawing(
-    screen: Quietly, label: str, draw: Callable[[State], ProgressLine]
+    view: Quietly, label: str, draw: Callable[[State], ProgressLine]
 ) -> AbstractContextManager[Callable[[State], None]]:
     """A `progress` callback whose latest state is drawn on a terminal while the block runs, if not quiet."""
-    return displayed(screen.progress, label, draw)
+    return displayed(view.progress, label, draw)
 
 
-def evaluating(screen: Quietly, label: str) -> AbstractContextManager[Callable[[Progress], None]]:
+def evaluating(view: Quietly, label: str) -> AbstractContextManager[Callable[[Progress], None]]:
     """Live progress of an evaluation."""
-    return drawing(screen, label, partial(evaluation_line, label))
+    return drawing(view, label, partial(evaluation_line, label))

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import MOST_BYTES, write_whole
-from ..base.request import Request, options_of
+from ..base.request import Request, command_options
 
 DASH = "-"
 
@@ -37,7 +37,7 @@ def take_piped(request: Request) -> None:
     """
     named = {
         name: option.long_name
-        for name, option in options_of(type(request)).items()
+        for name, option in command_options(type(request)).items()
         if "FILE" in (option.info.metavar or "").split("|") and DASH in _values(getattr(request, name))
     }
     if not named:

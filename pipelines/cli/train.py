@@ -40,7 +40,7 @@ from ..training.live import live as train_live
 from ..training.request import TrainRequest
 from ..training.train import displayed_training, idle, recent, rescore, settings_in, train_on_outcomes
 from .guard import STOPPED, resumable, say
-from .options import Confirmed, EvaluateScreen, Quietly
+from .options import Confirmed, EvaluateView, Quietly
 from .show import confirm, console, evaluating, finish, show_result
 
 _ONLY_LIVE = (
@@ -60,7 +60,7 @@ SCORES = {
 }
 
 
-def train(options: TrainRequest, screen: Confirmed) -> None:
+def train(options: TrainRequest, view: Confirmed) -> None:
     if options.program != "network":
         raise UserError(
             f"{options.program!r} cannot be trained: write folkmoot train network, or leave it out"
@@ -82,25 +82,25 @@ def train(options: TrainRequest, screen: Confirmed) -> None:
     found: Mapping[str, Any] | None
     with resumable(options.out):
         if options.outcomes:
-            found, stopped = _replay(options, screen, options.out, settings), None
+            found, stopped = _replay(options, view, options.out, settings), None
         else:
-            found, stopped = _live(options, screen, options.out, settings)
+            found, stopped = _live(options, view, options.out, settings)
     if found is None:
         say(str(stopped))
         raise typer.Exit(STOPPED)
     # What a budget ended early has a trained network.
     finish(
-        screen,
+        view,
         found,
-        lambda: show_scores(screen, found, str(options.out), track=options.tracking),
+        lambda: show_scores(view, found, str(options.out), track=options.tracking),
         stopped,
         0,
     )
 
 
-def evaluate_outcomes(options: EvaluateRequest, screen: EvaluateScreen) -> None:
+def evaluate_outcomes(options: EvaluateRequest, view: EvaluateView) -> None:
     """`folkmoot evaluate network:DIR --outcomes TEST.jsonl`: the test part of a replay, without LM calls."""
-    if not screen.outcomes:
+    if not view.outcomes:
         raise UserError("--data is missing: name the questions to evaluate on")
     name, _, folder = str(options.program).partition(":")
     if name != "network" or not folder:
@@ -109,18 +109,18 @@ def evaluate_outcomes(options: EvaluateRequest, screen: EvaluateScreen) -> None:
         raise UserError("--data and --outcomes are both given: keep one of them")
     if not Path(folder).expanduser().is_dir():
         raise UserError(f"there is no folder {folder}: name one that folkmoot train wrote")
-    test = read_outcomes(screen.outcomes)
+    test = read_outcomes(view.outcomes)
     model = parse_sets(options.sets).get("embedding")
     scores = rescore(Path(folder).expanduser(), test, embed=Embedder(str(model)) if model else None)
     _warn(scores, test.errors)
     found = {"out": folder, **scores}
-    finish(screen, found, lambda: show_scores(screen, found, folder, track=False))
+    finish(view, found, lambda: show_scores(view, found, folder, track=False))
 
 
 # From recorded answers -------------------------------------------------------------------------------
 
 
-def _replay(options: TrainRequest, screen: Quietly, out: Path, settings: dict[str, Any]) -> dict[str, Any]:
+def _replay(options: TrainRequest, view: Quietly, out: Path, settings: dict[str, Any]) -> dict[str, Any]:
     for name in _ONLY_LIVE:
         if options.asked(name):
             option = "--" + name.replace("_", "-")
@@ -132,7 +132,7 @@ def _replay(options: TrainRequest, screen: Quietly, out: Path, settings: dict[st
         say(f"warning: {known} are missing and count as wrong")
     if warning := idle(table, settings):
         say(f"warning: {warning}")
-    with displayed_training(screen.progress) as progress, warnings.catch_warnings():
+    with displayed_training(view.progress) as progress, warnings.catch_warnings():
         if warning:  # was shown above
             warnings.filterwarnings("ignore", message=re.escape(warning))
         trained = train_on_outcomes(
@@ -209,7 +209,7 @@ class TrainingPlan:
 
 
 def _live(
-    options: TrainRequest, screen: Confirmed, out: Path, settings: Mapping[str, Any]
+    options: TrainRequest, view: Confirmed, out: Path, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Train by asking LMs; what to show of it, None for nothing, and why it stopped early."""
     ready = _ready(options, settings)
@@ -217,11 +217,11 @@ def _live(
     training = {"questions": len(ready.questions), "most_calls": ready.most_calls}
     test = ready.testing.to_dict() if ready.testing else None
     document = {"out": str(out), "training": training, "test": test}
-    confirm(options, screen, ready.lines(), lambda: document, (0.0, ready.most_usd))
+    confirm(options, view, ready.lines(), lambda: document, (0.0, ready.most_usd))
     began = time.monotonic()
     try:
         with open_books(account=account):
-            with displayed_training(screen.progress) as progress:
+            with displayed_training(view.progress) as progress:
                 trained = train_live(
                     ready.network,
                     ready.questions,
@@ -238,7 +238,7 @@ def _live(
             found = {"out": str(out), "training": {**training, **recent(trained.log), "paid": paid}}
             if not ready.test:
                 return found, None
-            summary = _tested(ready, screen, out).summary
+            summary = _tested(ready, view, out).summary
     except BudgetSpent as problem:
         return None, str(problem)
     return {**found, **summary.to_dict(), "took": time.monotonic() - began}, summary.stopped
@@ -272,7 +272,7 @@ def _ready(options: TrainRequest, settings: Mapping[str, Any]) -> TrainingPlan:
     return TrainingPlan(options, network, training, questions, test, source, lm, seed)
 
 
-def _tested(ready: TrainingPlan, screen: Quietly, out: Path) -> Evaluation:
+def _tested(ready: TrainingPlan, view: Quietly, out: Path) -> Evaluation:
     """The trained network on the test questions, as an ordinary evaluation in the network's folder."""
     options = ready.options
     seed = None if options.test_limit is None else ready.seed
@@ -283,7 +283,7 @@ def _tested(ready: TrainingPlan, screen: Quietly, out: Path) -> Evaluation:
         "train_fingerprint": data.fingerprint(ready.questions),
         **options.named("train", "concurrency"),
     }
-    with evaluating(screen, "test") as progress:
+    with evaluating(view, "test") as progress:
         return evaluate_program(
             ready.network,
             ready.test,
@@ -299,19 +299,19 @@ def _tested(ready: TrainingPlan, screen: Quietly, out: Path) -> Evaluation:
 # What is shown ---------------------------------------------------------------------------------------
 
 
-def show_scores(screen: Quietly, found: Mapping[str, Any], out: str, *, track: bool) -> None:
+def show_scores(view: Quietly, found: Mapping[str, Any], out: str, *, track: bool) -> None:
     """The scores as a table; of a training, how it ended, where the network is, and what next."""
     if "consensus" in found:
-        if screen.quiet:
+        if view.quiet:
             console().print(f"consensus {percent(found['consensus'])}", soft_wrap=True)
         else:
             score_table(console(), found)
     elif "scores" in found:
         lines = {"accuracy": percent(found["scores"]["accuracy"])}
-        if not screen.quiet:
+        if not view.quiet:
             lines = result_lines(found, found["took"])
         show_result(console(), "network", lines)
-    if "training" in found and not screen.quiet:
+    if "training" in found and not view.quiet:
         show_result(console(), "training", training_lines(found, out, track=track))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
 from ..base.budget import Budget
-from ..base.request import listed
+from ..base.request import split_items
 from ..data import load as data
 from ..evaluation.forecast import Forecast, forecast, forecast_lines
 from ..evaluation.judging import metric_given
@@ -30,31 +30,31 @@ from .show import confirm, console, finish, show_result
 SHOWN_ALWAYS = ("winner", "on validation", "the default there", "result")
 
 
-def tune(options: TuneRequest, screen: Confirmed) -> None:
+def tune(options: TuneRequest, view: Confirmed) -> None:
     if options.out is None:
         raise UserError("--out is missing: name the folder that the study is kept in")
     if options.register and not options.tracking:
         raise UserError("--register needs MLflow: drop --no-track")
     with warned():
         planned = planned_study(options)
-    confirm(options, screen, planned.lines(), planned.to_dict, planned.cost)
+    confirm(options, view, planned.lines(), planned.to_dict, planned.cost)
     with resumable(options.out), warned():
         study = run_study(
             planned.job,
             planned.validation,
             options.out,
             tracking=options.tracking,
-            progress=screen.progress,
+            progress=view.progress,
             **options.named("workers", "register"),
         )
     found = shown(study)
 
     def show() -> None:
-        show_result(console(), options.space, shown_lines(found, quiet=screen.quiet, track=options.tracking))
+        show_result(console(), options.space, shown_lines(found, quiet=view.quiet, track=options.tracking))
 
     failed = found["best"] is None
     stopped = found["stopped"] or (found["verdict"] if failed else None)
-    finish(screen, found, show, stopped, STOPPED if failed else 0)
+    finish(view, found, show, stopped, STOPPED if failed else 0)
 
 
 @dataclass
@@ -146,7 +146,7 @@ def planned_study(options: TuneRequest) -> StudyPlan:
         train=_load(options, options.train, options.train_split, options.train_limit),
         lm=language_model,
         metric=metric_given(options.metric, lms.make(options.judge_lm) if options.judge_lm else None),
-        objectives=listed(options.objective),
+        objectives=split_items(options.objective),
         folder=options.out or Path(),
         budget=Budget.parse(options.budget) if isinstance(options.budget, str) else options.budget,
         **options.named("storage", "study", "trials", "sampler", "seed", "concurrency", "cache"),

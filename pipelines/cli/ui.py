@@ -6,15 +6,15 @@ from ..tracking.store import store_uri
 from ..tracking.ui_server import newest_runs, serve
 from ..tracking.values import masked
 from .guard import results, say
-from .options import Screen, UiRequest
+from .options import UiRequest, View
 from .show import console, print_json
 
 
-def ui(options: UiRequest, screen: Screen) -> None:
+def ui(options: UiRequest, view: View) -> None:
     uri = store_uri()
 
     def ready(address: str) -> None:
-        if screen.as_json:
+        if view.as_json:
             print_json({"url": address, "store": masked(uri)})
         else:
             console().print(f"{newest_runs(address)} shows {masked(uri)}; Ctrl-C ends it", soft_wrap=True)

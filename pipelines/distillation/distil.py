@@ -157,7 +157,7 @@ def distil(
             own; a team that cannot be built; an `out` folder of another distillation; and as `evaluate`.
     """
     plan = plan_distil(run, questions, margin=margin, lm=lm, team=team, out=out, seed=seed)
-    return carry_out(
+    return distil_as_planned(
         plan, budget=budget, concurrency=concurrency, cache=cache, tracking=tracking, progress=progress
     )
 
@@ -232,7 +232,7 @@ def plan_distil(
     return DistillationPlan(matched, rows, program, found, parts, language_model, folder, report)
 
 
-def carry_out(
+def distil_as_planned(
     plan: DistillationPlan,
     *,
     budget: str | Budget | None = None,

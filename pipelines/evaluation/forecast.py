@@ -225,7 +225,8 @@ def forecast_lines(plan: Forecast, budget: Any, *, is_rate: bool = True) -> list
 def account_of(budget: str | Budget | None, engines: Iterable[Any], *folders: Path) -> Account | None:
     """What is left of a budget after what the ledgers of `folders` say was paid; None without a budget.
 
-    `engines` are what the LMs are billed as that it is for. Raises UserError for a budget that cannot be held.
+    `engines` are what the LMs are billed as that it is for. Raises UserError for a budget that cannot be
+    held.
     """
     if budget is None:
         return None

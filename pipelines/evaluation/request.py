@@ -48,8 +48,8 @@ class EvaluateRequest(Columned, LMs, Spending):
         Option(
             "--data",
             metavar="NAME|FILE",
-            help="Labelled questions: a data set's name, a file, or - for standard input; in Python also what "
-            "fm.load takes.",
+            help="Labelled questions: a data set's name, a file, or - for standard input; in Python also "
+            "what fm.load takes.",
         ),
     ] = None
     _: KW_ONLY

@@ -10,7 +10,7 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ...modules.protocols.team.team import SupervisedTeam
 from ..base.journal import write_json
-from ..base.request import listed
+from ..base.request import split_items
 from ..base.wording import duration, percent
 from ..plots.evaluation import step_limit_plot
 from ..programs.resolve import parse_sets
@@ -90,7 +90,7 @@ def plan_step_limits(request: EvaluateRequest, *, stored: bool = False) -> Limit
     Raises UserError for limits that are not numbers and a program without steps.
     """
     try:
-        numbers = [int(part) for part in listed(request.step_limits)]
+        numbers = [int(part) for part in split_items(request.step_limits)]
     except ValueError:
         limits = ",".join(map(str, request.step_limits or ()))
         raise UserError(f"--step-limits {limits!r} are not numbers: write for example 5,8,10,15") from None

@@ -13,7 +13,7 @@ from ..tracking.tracker import start_tracking
 from ..tracking.uploads import TableUpload, Tracker, Upload, Uploads, existing
 from ..tracking.values import rounded
 from .lines import Line, Reproduction
-from .plan import ReproductionPlan, Run
+from .plan import PlannedRun, ReproductionPlan
 
 IDS = "mlflow.json"
 COLUMNS = ("row", "figure", "published", "measured", "low", "high", "n", "difference", "inside", "lm", "why")
@@ -76,7 +76,7 @@ def table_note(found: Reproduction) -> str:
     return "\n".join([f"**{found.name}**, published and measured, in per cent", "", *rows, "", *found.notes])
 
 
-def _described(planned: ReproductionPlan, source: str, runs: list[Run], run_id: Any) -> dict[str, Any]:
+def _described(planned: ReproductionPlan, source: str, runs: list[PlannedRun], run_id: Any) -> dict[str, Any]:
     """What a table is of, as trackers take it."""
     table = planned.selection.table
     lms = {

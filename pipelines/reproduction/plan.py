@@ -39,7 +39,7 @@ _TRAINED = RunFolder(
 
 
 @dataclass
-class Request:
+class ReproductionOrder:
     """A reproduction as a user asks for it: `spec` is PAPER/TABLE[/ROW]."""
 
     spec: str
@@ -69,7 +69,7 @@ class NetworkTraining:
 
 
 @dataclass
-class Run:
+class PlannedRun:
     """One run of a reproduction, in a folder of its own; `row` is the first one asked for that it is of."""
 
     row: PublishedRow
@@ -91,9 +91,9 @@ class Run:
 class ReproductionPlan:
     """A reproduction that is checked. `folders` has the folder of the run of every row of the paper."""
 
-    request: Request
+    request: ReproductionOrder
     selection: Selection
-    runs: list[Run]
+    runs: list[PlannedRun]
     folders: dict[str, Path]
     out: Path
     notes: list[str]
@@ -133,7 +133,7 @@ class ReproductionPlan:
         }
 
 
-def plan_reproduction(request: Request) -> ReproductionPlan:
+def plan_reproduction(request: ReproductionOrder) -> ReproductionPlan:
     """Read and check everything. Raises UserError before any LM is called."""
     selection = select(request.spec)
     paper = selection.paper
@@ -150,7 +150,7 @@ def plan_reproduction(request: Request) -> ReproductionPlan:
     owners = _owners(paper, request.lms)
     folders = {name: out / owner.paper / owner.table / owner.id for name, owner in owners.items()}
     made = _Maker(request, prompts_given(request.prompts))
-    runs: dict[Path, Run] = {}
+    runs: dict[Path, PlannedRun] = {}
     for row in wanted:
         folder = folders[row.name]
         if folder not in runs:
@@ -166,14 +166,14 @@ def plan_reproduction(request: Request) -> ReproductionPlan:
 class _Maker:
     """Makes runs; equal samples of questions are read once."""
 
-    def __init__(self, request: Request, prompts: Mapping[str, str]) -> None:
+    def __init__(self, request: ReproductionOrder, prompts: Mapping[str, str]) -> None:
         self.request, self.prompts = request, prompts
         self.used: set[str] = set()
         self.samples: dict[tuple[Any, ...], list[Question]] = {}
         self.warnings: dict[str, None] = {}
         self.short: dict[str, None] = {}
 
-    def run(self, row: PublishedRow, folder: Path) -> Run:
+    def run(self, row: PublishedRow, folder: Path) -> PlannedRun:
         preset, request = row.preset, self.request
         assert preset is not None
         questions = self.questions(preset.data)
@@ -181,7 +181,7 @@ class _Maker:
         program = as_begun(self.program(preset, training, read_object(folder / MANIFEST) or {}), folder)
         program, lm = request.lms.options(preset).seat(program)
         settings = self.settings(row, preset, questions, training)
-        run = Run(row, preset, program, lm, questions, folder, settings, training)
+        run = PlannedRun(row, preset, program, lm, questions, folder, settings, training)
         if training is None:
             open_run(folder, program, questions, lm, {})  # refused where it holds another run
         else:
@@ -266,7 +266,7 @@ class _Maker:
             }
         return settings
 
-    def forecast(self, run: Run) -> dict[str, Any]:
+    def forecast(self, run: PlannedRun) -> dict[str, Any]:
         """Calls, tokens, cost and time of what is left to do, and what the whole sample can show."""
         asked, each = left_of(run.folder, run.questions, self.request.retry_errors)
         shared: dict[str, Any] = {"concurrency": self.request.concurrency, "seconds_per_call": each}
@@ -325,7 +325,7 @@ def _owners(paper: Paper, lms: PaperLMs) -> dict[str, PublishedRow]:
     return found
 
 
-def _default_out(paper: Paper, request: Request) -> Path:
+def _default_out(paper: Paper, request: ReproductionOrder) -> Path:
     """One folder for each choice of LMs and limit: a later table of the paper finds the runs it shares."""
     lms = request.lms.given
     known = [lms.lm, lms.api_base, request.limit, request.environment, request.embedding]
@@ -335,7 +335,9 @@ def _default_out(paper: Paper, request: Request) -> Path:
     return RUNS / f"reproduce-{paper.id}-{digest[:8]}"
 
 
-def _notes(selection: Selection, request: Request, presets: Sequence[Preset], made: _Maker) -> list[str]:
+def _notes(
+    selection: Selection, request: ReproductionOrder, presets: Sequence[Preset], made: _Maker
+) -> list[str]:
     found = [note for note in (selection.paper.note, selection.table.note) if note]
     found += request.lms.notes(presets)
     if request.environment:

@@ -27,7 +27,7 @@ from .lines import Line, Reproduction
 from .lms import PaperLMs
 from .logged import start_tables, table_uploads
 from .measures import derived, measured
-from .plan import ReproductionPlan, Request, Run, plan_reproduction
+from .plan import PlannedRun, ReproductionOrder, ReproductionPlan, plan_reproduction
 from .plots import plots
 from .presets import EVERY, Figure, PublishedRow
 
@@ -51,7 +51,7 @@ def reproduce(
     cache: bool = True,
     tracking: bool = True,
 ) -> Reproduction:
-    """Run rows of a published table and compare.
+    """PlannedRun rows of a published table and compare.
 
     Args:
         spec: `PAPER/TABLE` or `PAPER/TABLE/ROW`, such as `agents-of-commonsense/table-2/EX2_gpt`.
@@ -70,7 +70,7 @@ def reproduce(
     by_model = {EVERY: lm} if isinstance(lm, str) else lm or {}
     named = [name if model == EVERY else f"{model}={name}" for model, name in by_model.items()]
     bases = [] if api_base is None else [api_base]
-    request = Request(
+    request = ReproductionOrder(
         spec=spec,
         lms=PaperLMs(LMs(lm=named, api_base=bases, concurrency=concurrency)),
         limit=limit,
@@ -185,7 +185,7 @@ def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing
     )
 
 
-def _evaluated(one: Run, request: Request, parent: str | None, show: Show) -> Evaluation:
+def _evaluated(one: PlannedRun, request: ReproductionOrder, parent: str | None, show: Show) -> Evaluation:
     shared: dict[str, Any] = {"lm": one.lm, "cache": request.cache, "tracking": request.tracking}
     if one.training is not None and not (one.folder / SUMMARY).exists():
         from ..training.live import live

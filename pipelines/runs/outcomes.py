@@ -23,7 +23,7 @@ _TEXTS = ("question_id", "question", "agent")
 _TEXTS_OR_NULL = ("group", "strategy", "answer")
 
 
-class Outcome(NamedTuple):
+class RecordedOutcome(NamedTuple):
     """One answer: a row of an outcome table. `answer` None is an abstention, and never correct."""
 
     question_id: str
@@ -193,7 +193,7 @@ def _texts(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def outcomes_from(rows: Iterable[Outcome]) -> Outcomes:
+def outcomes_from(rows: Iterable[RecordedOutcome]) -> Outcomes:
     """The same from rows in memory; errors name the row by its number."""
     table = _Table()
     for number, outcome in enumerate(rows, start=1):
@@ -201,7 +201,7 @@ def outcomes_from(rows: Iterable[Outcome]) -> Outcomes:
     return table.outcomes()
 
 
-def outcome_of(row: Mapping[str, Any], where: str) -> Outcome:
+def outcome_of(row: Mapping[str, Any], where: str) -> RecordedOutcome:
     """A checked row of an outcome table. Raises UserError beginning with `where`."""
     for name in (*_TEXTS, "answer", "correct"):
         if name not in row:
@@ -217,7 +217,7 @@ def outcome_of(row: Mapping[str, Any], where: str) -> Outcome:
         raise UserError(f"{where}: 'correct' is {_short(row['correct'])}; give true or false")
     if row["correct"] and row["answer"] is None:
         raise UserError(f"{where}: the answer is null, and yet 'correct' is true; correct one of the two")
-    return Outcome._make(row.get(name) for name in Outcome._fields)
+    return RecordedOutcome._make(row.get(name) for name in RecordedOutcome._fields)
 
 
 @dataclass
@@ -241,7 +241,7 @@ class _Table:
         self._ways: dict[str | None, int] = {}
         self._cells: dict[tuple[int, int, int], tuple[int, bool]] = {}
 
-    def add(self, outcome: Outcome, where: str, own: str | None = None) -> None:
+    def add(self, outcome: RecordedOutcome, where: str, own: str | None = None) -> None:
         """Take a row in; `own` is the id that users know the question by, where it is another."""
         name, answer = own or outcome.question_id, outcome.answer
         asked = self._questions.setdefault(
@@ -305,7 +305,7 @@ class _Table:
 
 def _of_result(
     row: Mapping[str, Any], run: Mapping[str, Any], where: str, table: _Table
-) -> Iterator[Outcome]:
+) -> Iterator[RecordedOutcome]:
     if row.get("error"):
         table.errors += 1
         return

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
-from folkmoot.pipelines.base.request import Request, options_of
-from folkmoot.pipelines.cli import options as of
+from folkmoot.pipelines.base.request import Request, command_options
 from folkmoot.pipelines.cli import app as cli
+from folkmoot.pipelines.cli import options as of
 
 
 @dataclass(kw_only=True)
@@ -47,8 +47,8 @@ got: list[tuple[StampRequest, of.Quietly]] = []
 
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
-    def stamp(request: StampRequest, screen: of.Quietly) -> None:
-        got.append((request, screen))
+    def stamp(request: StampRequest, view: of.Quietly) -> None:
+        got.append((request, view))
         print("chatter")
         if request.colour == "none":
             raise UserError("no colour: choose one")
@@ -116,8 +116,8 @@ FUNCTIONS = {"evaluate": fm.evaluate}
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_an_option_is_written_once_and_has_both_doors(name: str) -> None:
     """Every field of a request is an argument of the Python function, with its default, and every option of
-    the command is a field of the request or of the screen."""
-    request, screen = cli.COMMANDS[name]
+    the command is a field of the request or of the view."""
+    request, view = cli.COMMANDS[name]
     parameters = inspect.signature(FUNCTIONS[name]).parameters
     assert list(parameters) == list(inspect.signature(request).parameters)
     told = {one.name: one for one in fields(request)}
@@ -126,9 +126,9 @@ def test_an_option_is_written_once_and_has_both_doors(name: str) -> None:
             assert one.default == told[one.name].default
     command = typer.main.get_command(cli.app).commands[name]  # type: ignore[attr-defined]
     offered = {one.name for one in command.params} - {"help"}
-    assert offered == {*options_of(request), *options_of(screen)}
-    assert not {*options_of(request)} & {*options_of(screen)}
-    for option in options_of(request):
+    assert offered == {*command_options(request), *command_options(view)}
+    assert not {*command_options(request)} & {*command_options(view)}
+    for option in command_options(request):
         assert f"    {option}: " in (FUNCTIONS[name].__doc__ or ""), option
 
 

@@ -27,7 +27,7 @@ from folkmoot.pipelines.programs.seats import LMOptions
 from folkmoot.pipelines.reproduction.lines import Line
 from folkmoot.pipelines.reproduction.lms import PaperLMs, by_model
 from folkmoot.pipelines.reproduction.measures import FIGURES, RULES, derived, measured, ratio
-from folkmoot.pipelines.reproduction.plan import Request, plan_reproduction
+from folkmoot.pipelines.reproduction.plan import ReproductionOrder, plan_reproduction
 from folkmoot.pipelines.reproduction.presets import FOLDER, PublishedRow, models, papers, select
 from folkmoot.pipelines.reproduction.reproduce import lines
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
@@ -1057,7 +1057,7 @@ def test_reproduce_in_python_and_the_table_on_disk(home: Path, scripted: Scripte
     assert kept["mistral-7b.cot"]["measured"] == 50
     assert kept["qwen2.5-14b.simple"]["why"] == "not run"
     planned = plan_reproduction(
-        Request(
+        ReproductionOrder(
             spec,
             PaperLMs(LMOptions(["Mistral-7B=openai/scripted"], [scripted.url])),
             limit=12,

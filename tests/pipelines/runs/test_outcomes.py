@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from outcome_tables import planted, recorded
 
 from folkmoot.modules.base.errors import UserError
-from folkmoot.pipelines.runs.outcomes import Outcome, outcome_of, outcomes_from, read_outcomes
+from folkmoot.pipelines.runs.outcomes import RecordedOutcome, outcome_of, outcomes_from, read_outcomes
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 
@@ -130,7 +130,7 @@ def test_several_files_make_one_table(tmp_path: Path) -> None:
 def test_equal_answers_share_a_number_and_no_other(cells: list[tuple[int, int, str, str]]) -> None:
     kept = {cell[:3]: cell[3] for cell in cells}
     rows = [
-        Outcome(f"q{q}", "?", None, f"agent {a}", s, text, text.startswith("0"))
+        RecordedOutcome(f"q{q}", "?", None, f"agent {a}", s, text, text.startswith("0"))
         for (q, a, s), text in kept.items()
     ]
     table = outcomes_from(rows)
