@@ -142,8 +142,8 @@ class Account:
         budget, spent = self.budget, self.spent
         if self.uncounted is not None:
             return (
-                f"budget {budget} cannot be held: {self.uncounted} did not say how many tokens a call took; "
-                "what is finished is kept: limit calls or time instead"
+                f"budget {budget} cannot be held: {self.uncounted} did not say how many tokens a call took, "
+                "or contradicted itself; what is finished is kept: limit calls or time instead"
             )
         used = None
         if budget.calls is not None and spent.calls >= budget.calls:

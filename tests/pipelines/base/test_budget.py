@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 from cli_helpers import evaluate as evaluate_command
 from cli_helpers import folkmoot, isolate, lm, ten_questions
@@ -286,15 +287,46 @@ def test_an_lm_of_somebody_else_is_counted_too(tmp_path: Path) -> None:
         fm.evaluate(fm.SingleAgent(), questions(1), lm=lm, tracking=False, budget="2 USD")
 
 
-def test_an_endpoint_that_does_not_count_tokens_ends_the_run(
-    scripted: ScriptedServer, tmp_path: Path
+@pytest.mark.parametrize("budget", ["1M tokens", "2 USD"])
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+        {"prompt_tokens": 100, "completion_tokens": 0, "total_tokens": 100},
+        {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 70},
+        {
+            "prompt_tokens": 100,
+            "completion_tokens": 20,
+            "completion_tokens_details": {"reasoning_tokens": 500},
+        },
+        {"prompt_tokens": 100, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 900}},
+    ],
+)
+def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
+    scripted: ScriptedServer, tmp_path: Path, usage: Any, budget: str
 ) -> None:
     message = {"role": "assistant", "content": '{"answer": "A"}'}
-    scripted.reply = lambda _: (200, {}, {"choices": [{"message": message, "finish_reason": "stop"}]})
-    result = run(scripted, tmp_path, concurrency=1, budget="1M tokens")
-    assert len(scripted.bodies) == 1
-    assert "did not say how many tokens" in result.summary.stopped
-    assert run(scripted, tmp_path, budget="10 min").summary.counts["rows"] == 60
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    body = {"id": "1", "object": "chat.completion", "created": 1, "model": "gpt-4.1", "choices": [choice]}
+    scripted.reply = lambda _: (200, {}, body if usage is None else {**body, "usage": usage})
+    lms = [fm.lm(name, api_base=scripted.url, price=PRICE) for name in ("openai/x", "hosted_vllm/x")]
+    lms.append(dspy.LM("openai/gpt-4.1", api_base=scripted.url, api_key="sk-none", cache=False))
+    for number, each in enumerate(lms):
+        scripted.requests.clear()
+        result = fm.evaluate(
+            fm.SingleAgent(),
+            questions(5),
+            lm=each,
+            out=tmp_path / str(number),
+            tracking=False,
+            concurrency=1,
+            budget=budget,
+        )
+        assert len(scripted.bodies) == 1
+        assert "did not say how many tokens" in result.summary.stopped
+        assert [result.summary.paid[name] for name in ("prompt_tokens", "cost_usd")] == [None, None]
+    assert run(scripted, None, n=5, budget="10 min").summary.counts["rows"] == 5
 
 
 # The command line -------------------------------------------------------------------------------------
