@@ -23,7 +23,7 @@ from ...modules.protocols.program import Program
 from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
-from ..base.budget import ACCOUNTS, Budget, BudgetSpent
+from ..base.budget import ACCOUNTS, Budget, BudgetSpent, room_for_question
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.wording import counted
@@ -272,8 +272,9 @@ class _Job:
     async def _work(self, waiting: Iterable[Question]) -> None:
         for question in waiting:
             try:
-                with self.traced.watching(question.id) as seen:
-                    row = await answer_row(self.program, question, self.metric)
+                async with room_for_question():
+                    with self.traced.watching(question.id) as seen:
+                        row = await answer_row(self.program, question, self.metric)
                 self.take(row, seen)
             except BudgetSpent as problem:  # not this question's fault: it gets no row
                 self.stopped = str(problem)

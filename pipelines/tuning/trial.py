@@ -27,7 +27,7 @@ from ...modules.reading.answers import em_f1
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in
-from ..base.budget import BudgetSpent
+from ..base.budget import BudgetSpent, room_for_question
 from ..base.wording import common_error
 from ..evaluation.answering import answer_row, lms_in, useful_concurrency
 from ..lms.foreign import metering
@@ -231,8 +231,9 @@ async def _answer_all(
     async def work() -> None:
         for question in waiting:
             try:
-                with tallied() as calls:
-                    row = await answer_row(program, question, metric)
+                async with room_for_question():
+                    with tallied() as calls:
+                        row = await answer_row(program, question, metric)
             except BudgetSpent as problem:
                 stopped.append(problem)
             else:

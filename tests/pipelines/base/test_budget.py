@@ -182,6 +182,49 @@ def test_questions_that_need_no_call_are_answered_though_nothing_is_left(
     assert (result.summary.counts["rows"], result.summary.stopped) == (5, None)
 
 
+def finished_and_wasted(result: Any) -> tuple[int, int]:
+    """How many questions have a row, and how many calls belong to none."""
+    summary = result.summary
+    return summary.counts["rows"], summary.paid["calls"] - summary.usage["calls"]
+
+
+@pytest.mark.parametrize("budget", ["60 calls", "6k tokens", "0.006 USD"])
+def test_where_the_budget_is_short_questions_are_finished_before_others_begin(
+    budget: str, tmp_path: Path
+) -> None:
+    """60 calls bought 60 halves of questions of two calls, and no result."""
+    with ScriptedServer(delay=0.005) as server:
+        result = run(server, tmp_path, budget=budget)
+        rows, wasted = finished_and_wasted(result)
+        assert result.summary.stopped
+        assert (rows, wasted) == (len(server.bodies) // 2, 0)
+        assert 20 <= rows <= 30
+        again = run(server, tmp_path, budget=f"{len(server.bodies) + 40} calls")
+        assert finished_and_wasted(again) == (rows + 20, 0)
+
+
+def test_an_lm_of_somebody_else_finishes_questions_first_too() -> None:
+    lm = DummyLM([{"reasoning": "so", "explanation": "so", "answer": "A"}] * 99)
+    program = fm.Deliberation(["intuitive", "reasoner"])
+    result = fm.evaluate(program, questions(60), lm=lm, tracking=False, budget="60 calls")
+    assert finished_and_wasted(result) == (30, 0)
+
+
+def test_quick_questions_do_not_stand_for_all() -> None:
+    """Every second question takes two rounds more: those that finish first say too little of the others."""
+
+    def reply(body: dict[str, Any]) -> str:
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        number = int(str(body["messages"]).split("Question ")[1].split("?")[0])
+        answer = "B" if number % 2 and "explanation" in fields else "A"
+        return json.dumps({**dict.fromkeys(fields, "so"), "answer": answer})
+
+    with ScriptedServer(reply, delay=0.005) as server:
+        result = run(server, None, n=200, budget="300 calls")
+        assert len(server.bodies) == 300
+        assert finished_and_wasted(result)[1] <= 20
+
+
 def test_an_ensemble_loses_no_call_that_was_under_way(tmp_path: Path) -> None:
     with ScriptedServer(delay=0.02) as server:
         program = fm.Ensemble(["simple", "cot"])
