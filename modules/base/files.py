@@ -54,9 +54,10 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) ->
 def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
     """The content of a regular file. Raises OSError for anything else, and for one of more bytes."""
     with open(open_regular(path), "rb") as file:
-        if os.fstat(file.fileno()).st_size > most:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
             raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
-        return file.read(most)
+        return file.read(size)  # room is made for all that is asked for
 
 
 def whole_lines(file: Path | int, start: int = 0) -> Iterator[tuple[int, bytes]]:

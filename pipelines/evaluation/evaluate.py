@@ -165,7 +165,7 @@ def evaluate(
         for row in read_rows(folder / RESULTS):
             state.count(row, resumed=True)
         job = _Job(program, scored, rows, traced, state, max_failures, tracker)
-        waiting = [question for question in questions if question.id not in rows.done]
+        waiting = [question for question in questions if (question.id, 0) not in rows.done]
         callbacks = without_autolog() if wanted else dspy.settings.callbacks
         stopped: BaseException | None = None
         try:
@@ -201,7 +201,7 @@ def evaluate(
         except BaseException as problem:
             stopped = problem  # whatever it was: what is finished is summed up before it goes on its way
         try:
-            rewrite(folder / RESULTS, [question.id for question in questions])
+            rewrite(folder / RESULTS, [(question.id, 0) for question in questions])
             summary = summarise(read_rows(folder / RESULTS), len(questions), program.report, run)
             summary.paid = books.paid.to_dict()
             summary.stopped = job.stopped or _why(stopped)

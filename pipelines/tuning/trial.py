@@ -193,7 +193,7 @@ class Scorer:
         problem = (
             f"every question failed: {why[0]}" if why and not any(s is not None for s in scores) else None
         )
-        return Scored(setting, scores, took, problem, self.job.metric.least)
+        return Scored(setting, scores, took, problem, self.job.metric.scale.least)
 
     def _rows(
         self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any], questions: int
@@ -208,7 +208,7 @@ class Scorer:
             file = held.enter_context(closing(RowFile(folder)))
             if not (folder / MANIFEST).exists():
                 save_run(folder, known)
-            waiting = [question for question in asked if question.id not in file.done]
+            waiting = [question for question in asked if (question.id, 0) not in file.done]
             if waiting:
                 held.enter_context(open_books(records=[self.job.folder / CALLS] if self.shares else []))
                 in_flight = useful_concurrency(self.job.concurrency, program, self.job.lm)
