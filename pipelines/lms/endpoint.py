@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, TypedDict
-from urllib.parse import urlsplit
 
+from ...modules.base.address import read_address
 from ...modules.base.calls import CUT_OFF, CallError, FatalCallError
-from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 
 MOST_TOKENS = 10**9  # no reply has more: a larger count is no count
@@ -242,16 +241,9 @@ def _tokens(found: Any) -> int | None:
 
 
 def plain_address(base_url: str) -> str:
-    """Where it is, without user info or query: safe to log, and part of the cache key."""
-    parts = urlsplit(base_url)
-    place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-    try:
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise UserError(f"{place} is no address of an endpoint: give --api-base as http://HOST:PORT/v1")
-    return place.rstrip("/")
+    """Where it is, without user info or query: safe to log, and part of the cache key. Raises UserError."""
+    parts = read_address(base_url, ("http", "https"), "--api-base as http://HOST:PORT/v1")
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
 
 
 def origin(base_url: str) -> str:
