@@ -200,7 +200,7 @@ class _Tally:
         if meta.get("pair_id") not in (None, row["id"]):
             self._pairs.setdefault(frozenset((row["id"], str(meta["pair_id"]))), []).append(scored)
         for name in GROUPS:
-            value = _grade_band(meta) if name == "grade_band" else meta.get(name)
+            value = grade_band(meta) if name == "grade_band" else meta.get(name)
             if value is not None:
                 self._groups.setdefault(name, {}).setdefault(str(value), []).append(scored)
 
@@ -230,7 +230,7 @@ class _Tally:
         }
 
 
-def _grade_band(meta: Mapping[str, Any]) -> str | None:
+def grade_band(meta: Mapping[str, Any]) -> str | None:
     """The two bands that ScienceQA is reported by, for a school grade of 1 to 12."""
     grade = str(meta.get("grade", ""))
     if not grade.isdigit() or not 1 <= int(grade) <= 12:
