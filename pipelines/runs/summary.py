@@ -243,7 +243,7 @@ class _Tally:
             pair = frozenset((row["id"], str(meta["pair_id"]))), row.get("repeat", 0)
             self._pairs.setdefault(pair, []).append(scored)
         for name in GROUPS:
-            value = _grade_band(meta) if name == "grade_band" else meta.get(name)
+            value = grade_band(meta) if name == "grade_band" else meta.get(name)
             if value is not None:
                 values = self._groups.setdefault(name, {})
                 values.setdefault(str(value), QuestionMeans()).add(question, scored)
@@ -278,7 +278,7 @@ class _Tally:
         }
 
 
-def _grade_band(meta: Mapping[str, Any]) -> str | None:
+def grade_band(meta: Mapping[str, Any]) -> str | None:
     """The two bands that ScienceQA is reported by, for a school grade of 1 to 12."""
     grade = str(meta.get("grade", ""))
     if not grade.isdigit() or not 1 <= int(grade) <= 12:
