@@ -8,7 +8,8 @@ from typing import Any
 import dspy
 
 from ...signatures.judging import GIVEN, REFERENCE, RUBRIC, Judging
-from ..reading.metrics import JUDGE, Metric, MetricError
+from ..reading.grading import MetricError
+from ..reading.metrics import JUDGE, Metric
 from ..reading.question import Question
 from .adapter import ProfileAdapter
 from .prompt import MAX_NOTE_CHARS

@@ -12,6 +12,7 @@ from typing import Any, NotRequired, TypedDict, TypeVar, cast
 from dspy.utils.exceptions import LMError
 
 from .errors import UserError
+from .sync import RunEnding
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)
@@ -25,7 +26,7 @@ class FatalCallError(CallError, UserError):
     """A failure that every other call shares (wrong key, unknown model): the run stops with one line."""
 
 
-class RefusedCall(BaseException):
+class RefusedCall(RunEnding):
     """A call that DSPy was not let make, for this `reason`; as an Exception, a callback could not say so."""
 
     def __init__(self, reason: FatalCallError) -> None:

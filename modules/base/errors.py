@@ -21,9 +21,15 @@ def checked_whole(name: str, value: Any, least: int = 1) -> int:
     return value
 
 
-def said_by(problem: BaseException) -> str:
-    """What an exception says, on one line; the name of its class when it says nothing."""
-    return " ".join(str(problem).split()) or type(problem).__name__
+def said_by(problem: BaseException, otherwise: str | None = None) -> str:
+    """What an exception says, on one line; the name of its class, or `otherwise`, when it says nothing."""
+    try:
+        text = " ".join(str(problem).split())
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # its text is made by somebody's code, which may raise anything
+        text = ""
+    return text or (type(problem).__name__ if otherwise is None else otherwise)
 
 
 def did_you_mean(name: Any, known: Iterable[str]) -> str:

@@ -51,12 +51,41 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) ->
     return file
 
 
+def own_file(path: Path) -> int:
+    """A descriptor of a file for its owner alone, to be read and written, made where it is missing.
+
+    Raises OSError for a link, for what `open_regular` refuses, and for another user's file.
+    """
+    file = open_regular(path, os.O_RDWR | os.O_CREAT, links=False)
+    if os.fstat(file).st_uid != os.geteuid():
+        os.close(file)
+        raise OSError(errno.EPERM, "it belongs to another user", str(path))
+    return file
+
+
+def own_folder(path: Path) -> None:
+    """Make a folder for its owner alone. What one that is there holds was written by this user.
+
+    Raises OSError for a link, and for a folder that another user owns or may write to.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, "it is a link to another place", str(path))
+    if found.st_uid != os.geteuid():
+        raise OSError(errno.EPERM, "it belongs to another user", str(path))
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise OSError(errno.EPERM, "other users may write to it", str(path))
+    path.chmod(0o700)
+
+
 def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
     """The content of a regular file. Raises OSError for anything else, and for one of more bytes."""
     with open(open_regular(path), "rb") as file:
-        if os.fstat(file.fileno()).st_size > most:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
             raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
-        return file.read(most)
+        return file.read(size)  # room is made for all that is asked for
 
 
 def whole_lines(file: Path | int, start: int = 0) -> Iterator[tuple[int, bytes]]:

@@ -12,6 +12,8 @@ import zlib
 from contextlib import closing
 from pathlib import Path
 
+from .files import own_file
+
 BUSY_SECONDS = 0.2  # the event loop waits with it
 MOST_PENDING = 4096
 _TABLE = """
@@ -31,6 +33,8 @@ _DROP = "DELETE FROM entries WHERE at <= (SELECT min(at) + (max(at) - min(at)) /
 
 class KeyValue:
     """Bytes by key in one SQLite file that nobody else may read; the first value for a key stays.
+
+    A file of another user's, and a link, count as trouble with the disk.
 
     Args:
         path: the file; its folder is made.
@@ -55,7 +59,7 @@ class KeyValue:
         self._base: sqlite3.Connection | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            os.close(own_file(path))
             self._base = sqlite3.connect(
                 path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )

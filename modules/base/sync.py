@@ -7,16 +7,19 @@ import atexit
 import ctypes
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
-from functools import partial, wraps
+from functools import wraps
 from math import inf
+from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from .errors import said_by
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -83,27 +86,57 @@ class _Cancelling:
             call.cancel()
 
 
-class _Interrupted(BaseException):
+class RunEnding(BaseException):
+    """What ends a run whoever raises it, and whatever code of a user's it passes on its way."""
+
+
+class _Interrupted(RunEnding):
     """A KeyboardInterrupt that a user's code raised, on its way to whoever waits for it."""
 
 
-@contextmanager
-def ends_alone() -> Iterator[None]:
+class ends_alone:  # noqa: N801
     """What a user's code raises in the block ends that call, and never the loop or the worker it runs in.
 
-    What asks a process or a task to end is an error of that call; a KeyboardInterrupt ends `run_sync`.
+    Whatever is no `Exception` becomes one: what asks a process, a task or a generator to end is an error of
+    that call. A KeyboardInterrupt ends `run_sync`, and a `RunEnding` the run.
     """
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _: object, problem: BaseException | None, trace: TracebackType | None) -> None:
+        if problem is None or isinstance(problem, Exception):
+            return
+        ending = run_ending(problem)
+        if ending is problem:
+            return
+        if ending is not None:
+            raise ending from problem
+        if isinstance(problem, asyncio.CancelledError):
+            if _being_cancelled():
+                return
+            raise RuntimeError("the program cancelled itself") from problem
+        if isinstance(problem, GeneratorExit) and trace is not None and trace.tb_next is None:
+            return  # nothing below raised it: Python closes this very coroutine
+        raise RuntimeError(f"{type(problem).__name__} {said_by(problem, '')}".strip()) from problem
+
+
+def _being_cancelled() -> bool:
+    """Whether somebody cancels the task that this runs in, if it runs in one."""
     try:
-        yield
-    except asyncio.CancelledError as problem:
         task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise RuntimeError("the program cancelled itself") from problem
-    except SystemExit as problem:
-        raise RuntimeError(f"SystemExit {problem}".strip()) from problem
-    except KeyboardInterrupt as problem:
-        raise _Interrupted from problem
+    except RuntimeError:  # in a thread of its own
+        return False
+    return task is None or task.cancelling() > 0
+
+
+def run_ending(problem: BaseException) -> RunEnding | None:
+    """What in an exception, or in a group of them, ends the whole run; None where nothing does."""
+    if isinstance(problem, BaseExceptionGroup):
+        return next(filter(None, map(run_ending, problem.exceptions)), None)
+    if isinstance(problem, KeyboardInterrupt):
+        return _Interrupted()
+    return problem if isinstance(problem, RunEnding) else None
 
 
 class _CarriedError(Exception):
@@ -188,5 +221,9 @@ async def in_thread(function: Callable[..., T], *args: Any, **named: Any) -> T:
 
     There are as many threads as calls under way: whoever asks bounds those.
     """
-    with ends_alone():
-        return await to_thread.run_sync(partial(function, *args, **named), limiter=CapacityLimiter(inf))
+
+    def called() -> T:
+        with ends_alone():  # in the thread: a GeneratorExit that came out of it would close the waiting task
+            return function(*args, **named)
+
+    return await to_thread.run_sync(called, limiter=CapacityLimiter(inf))

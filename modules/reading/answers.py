@@ -59,6 +59,7 @@ _NUMBER = re.compile(
     r"(?P<odd>[0-9]+(?:[.,/:][0-9]+)+))(?!(?:st|nd|rd|th)\b)[ ]?%?",
     re.I,
 )
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9]")
 _NUMBER_MARK = re.compile(
     r"####|(?<![a-z])answer(?:[\"']?\s*[:=]|\s+(?:is|was|would be|should be|comes to|equals)\b)(?!\s+not\b)",
     re.I,
@@ -68,6 +69,8 @@ _NO_NUMBER = re.compile(
 )
 _SENTENCE = re.compile(r"\n|[;!?]|\.(?=\s|$)")
 _EXACT = Context(prec=28)
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLE = re.compile(r"\b(?:an?|the)\b")
 
 
 def read_boolean(text: str) -> bool | None:
@@ -182,8 +185,7 @@ def normalise_span(text: str) -> str:
 
     The rules and their order are those of HotpotQA's official evaluation script (`normalize_answer`).
     """
-    text = text.lower().translate(str.maketrans("", "", string.punctuation))
-    return " ".join(re.sub(r"\b(?:an?|the)\b", " ", text).split())
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def em_f1(prediction: str | None, gold: str) -> tuple[float, float]:
@@ -219,6 +221,8 @@ def read_answer(text: str | None, kind: Kind, choices: Mapping[str, str] | None 
         if not choices:
             raise ValueError("an answer of kind choice can only be read with its choices")
         return read_choice(text, choices)
+    if (kind == "boolean" and text in ("yes", "no")) or (kind == "number" and _CANONICAL.fullmatch(text)):
+        return text  # as it was read before: rows are graded again, and votes counted, without searching
     if kind == "boolean":
         value = read_boolean(text)
         return None if value is None else "yes" if value else "no"

@@ -4,48 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Number
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 import dspy
 import numpy as np
-import regex
 
 from ..base.calls import FatalCallError
 from ..base.errors import UserError, did_you_mean, said_by
 from ..base.registry import Registry
-from ..base.sync import ends_alone, in_thread, run_sync
-from .answers import em_f1, score
+from ..base.sync import ends_alone, in_thread, run_ending, run_sync
+from .grading import (
+    ACCURACY,
+    GRADERS,
+    MOST_SCORE,
+    REGEX,
+    Graded,
+    Grader,
+    MetricError,
+    Scale,
+    regex_grader,
+)
 from .question import Question
 from .row import ResultRow
 
-ACCURACY = "accuracy"
 JUDGE = "judge"
 
-FAILURE_SCORE = 0.0
-"""What counts for a question without an answer where a metric has no lowest score, as in `dspy.Evaluate`."""
-
-REGEX = "regex:"
-MOST_PATTERN = 1_000  # characters
-REGEX_SECONDS = 0.25
-
 _PLAIN = (str, int, float, bool, type(None))
-
-
-class MetricError(UserError):
-    """A metric gave no score; where questions have rows, this one's is an error that says so."""
-
-
-class Graded(NamedTuple):
-    """What a metric says of an answer: its score, whether it is right (None: a score only), and feedback."""
-
-    score: float
-    correct: bool | None
-    feedback: str | None = None
 
 
 class Metric:
@@ -85,8 +73,12 @@ class Metric:
         self.low = 0.0 if rate else low
         self.high = 1.0 if rate else high
         self.rate = rate
-        if self.low is not None and self.high is not None and not self.low < self.high:
-            raise UserError(f"the metric {self.name} lies between {low} and {high}: the first must be less")
+        least, most = self.scale.ends
+        if not -MOST_SCORE <= least < most <= MOST_SCORE:
+            raise UserError(
+                f"the metric {self.name} lies between {low} and {high}: the first must be less, and neither "
+                f"beyond {MOST_SCORE:g}"
+            )
         self._least, self._most = _parameters(function, self.name)
         called = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
@@ -101,9 +93,9 @@ class Metric:
         return _made, (self.function, self.name, self.low, self.high, self.rate)
 
     @property
-    def least(self) -> float:
-        """What a question without an answer scores."""
-        return FAILURE_SCORE if self.low is None else self.low
+    def scale(self) -> Scale:
+        """What its scores can be."""
+        return Scale(self.low, self.high, self.rate)
 
     @property
     def default(self) -> bool:
@@ -121,7 +113,7 @@ class Metric:
     @property
     def lost(self) -> Graded:
         """What a question without an answer gets."""
-        return Graded(self.least, None if self.rate is False else False)
+        return Graded(self.scale.least, None if self.rate is False else False)
 
     async def grade(self, question: Question, prediction: Any) -> Graded:
         """The score of a prediction whose answer was read. Raises MetricError where the metric gives none."""
@@ -159,41 +151,29 @@ class Metric:
     def graded(self, scored: Callable[[], Any]) -> Graded:
         """What a metric returned, checked. Raises MetricError, and what ends a run."""
         try:
-            returned = scored()
+            returned, feedback = scored(), None
+            if isinstance(returned, dspy.Prediction | dspy.Example | Mapping) and "score" in returned:
+                feedback, returned = returned.get("feedback"), returned["score"]
+            feedback = None if feedback is None else str(feedback)
+            right = isinstance(returned, bool | np.bool_)
+            number = isinstance(returned, Number | np.number) and not isinstance(returned, complex)
+            value = float(returned) if right or number else None
         except (FatalCallError, MetricError):
             raise
-        except (Exception, SystemExit) as problem:
+        except BaseException as problem:  # also of the user's own objects, which may do anything
+            if run_ending(problem) is not None:
+                raise
             raise MetricError(
-                f"the metric {self.name} raised {type(problem).__name__} ({said_by(problem)}): mend it"
+                f"the metric {self.name} raised {type(problem).__name__} ({said_by(problem)}): fix it"
             ) from problem
-        feedback = None
-        if isinstance(returned, dspy.Prediction | dspy.Example | Mapping) and "score" in returned:
-            feedback, returned = returned.get("feedback"), returned["score"]
-        right = isinstance(returned, bool | np.bool_)
-        if not right and not (isinstance(returned, Number | np.number) and not isinstance(returned, complex)):
+        if value is None:
             what = "None" if returned is None else f"a {type(returned).__name__}"
             raise MetricError(f"the metric {self.name} returned {what}: return True, False or a number")
-        value = float(returned)
-        if not math.isfinite(value):
-            raise MetricError(f"the metric {self.name} returned {value}: return True, False or a number")
-        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
-            ends = [
-                "-∞" if self.low is None else f"{self.low:g}",
-                "∞" if self.high is None else f"{self.high:g}",
-            ]
-            raise MetricError(f"the metric {self.name} returned {value:g}, outside {ends[0]} to {ends[1]}")
-        if self.low is None and value < FAILURE_SCORE:
-            raise MetricError(
-                f"the metric {self.name} returned {value:g}, less than a question without an answer scores "
-                "(0): say what its least is by fm.Metric(function, low=…)"
-            )
-        if self.rate and value not in (0, 1):
-            raise MetricError(
-                f"the metric {self.name} returned {value:g}: it is to be right (1) or wrong (0)"
-            )
+        if wrong := self.scale.fault(value):
+            raise MetricError(f"the metric {self.name} returned {value:g}{wrong}")
         whole = right or (isinstance(returned, int | np.integer) and value in (0, 1))
         correct = bool(value) if self.rate or (self.rate is None and whole) else None
-        return Graded(value, correct, None if feedback is None else str(feedback))
+        return Graded(value, correct, feedback)
 
     def _given(self, question: Question, prediction: Any, *told: Any) -> list[Any]:
         meta = {key: value for key, value in question.meta.items() if key not in question}
@@ -222,7 +202,7 @@ def metric_of(given: Any) -> Metric:
     if not isinstance(given, str):
         return Metric(given)
     if given.startswith(REGEX):
-        return _regex(given.removeprefix(REGEX))
+        return _named("regex", regex_grader(given.removeprefix(REGEX)), rate=True, spec=given)
     if given == JUDGE:
         raise UserError(
             "the metric judge needs an LM that grades: give judge_lm (on the command line --judge-lm)"
@@ -246,11 +226,6 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
             f"question {free!r} is open, and nothing says what a right answer is: give a metric, such as "
             "metric='f1', 'contains' or a function of your own"
         )
-
-
-def metric_name(run: Mapping[str, Any]) -> str:
-    """What the scores of a run are called, from its description."""
-    return str((run.get("metric") or {}).get("name") or ACCURACY)
 
 
 def metric_of_run(run: Mapping[str, Any]) -> Metric:
@@ -279,53 +254,11 @@ def metric_of_run(run: Mapping[str, Any]) -> Metric:
 # Metrics with a name ---------------------------------------------------------------------------------
 
 
-def _accuracy(question: Question, prediction: Any) -> bool:
-    return bool(score(prediction.answer, str(question.answer), question.kind, question.choices).correct)
+def _named(name: str, grader: Grader, *, spec: str | None = None, rate: bool) -> Metric:
+    def graded(question: Question, prediction: Any) -> bool | float:
+        return grader(str(prediction.answer), str(question.answer), question.kind, question.choices)
 
-
-def _em(question: Question, prediction: Any) -> float:
-    if question.kind in ("span", "open"):
-        return em_f1(prediction.answer, str(question.answer))[0]
-    return float(_accuracy(question, prediction))
-
-
-def _f1(question: Question, prediction: Any) -> float:
-    if question.kind in ("span", "open"):
-        return em_f1(prediction.answer, str(question.answer))[1]
-    return float(_accuracy(question, prediction))
-
-
-def _exact(question: Question, prediction: Any) -> bool:
-    return str(prediction.answer).strip() == str(question.answer).strip()
-
-
-def _contains(question: Question, prediction: Any) -> bool:
-    said, gold = (" ".join(str(one).casefold().split()) for one in (prediction.answer, question.answer))
-    return gold in said
-
-
-def _regex(pattern: str) -> Metric:
-    """Whether a pattern is found in the answer. Raises UserError for one that is none."""
-    if not pattern or len(pattern) > MOST_PATTERN:
-        raise UserError(f"the metric regex: needs a pattern of 1 to {MOST_PATTERN:,} characters behind it")
-    try:
-        compiled = regex.compile(pattern)
-    except regex.error as problem:
-        raise UserError(f"the metric regex:{pattern} is no regular expression ({problem}): mend it") from None
-
-    def found(question: Question, prediction: Any) -> bool:
-        try:
-            return compiled.search(str(prediction.answer), timeout=REGEX_SECONDS) is not None
-        except TimeoutError:
-            raise MetricError(
-                f"the metric regex:{pattern} took more than {REGEX_SECONDS:g} s on an answer: make it simpler"
-            ) from None
-
-    return _named("regex", found, rate=True, spec=f"{REGEX}{pattern}")
-
-
-def _named(name: str, function: Callable[..., Any], *, spec: str | None = None, rate: bool) -> Metric:
-    metric = Metric(function, name, low=0.0, high=1.0, rate=rate)
+    metric = Metric(graded, name, low=0.0, high=1.0, rate=rate)
     metric.builtin, metric.spec = True, spec or name
     return metric
 
@@ -337,9 +270,7 @@ def _imported(name: str, thing: Any) -> Metric:
 
 
 def _by_name() -> dict[str, Metric]:
-    rates = {ACCURACY: _accuracy, "em": _em, "exact": _exact, "contains": _contains}
-    found = {name: _named(name, function, rate=True) for name, function in rates.items()}
-    return found | {"f1": _named("f1", _f1, rate=False)}
+    return {name: _named(name, grader, rate=name != "f1") for name, grader in GRADERS.items()}
 
 
 METRICS: Registry[Metric] = Registry("metrics", _imported, _by_name)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...modules.base.fence import cut, disarm, one_line
 from ...modules.reading.answers import score
-from ...modules.reading.metrics import Graded
+from ...modules.reading.grading import Graded
 from ...modules.reading.question import Question
 from ...signatures import feedback as words
 

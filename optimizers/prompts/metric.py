@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 
 from ...modules.reading.answers import score
-from ...modules.reading.metrics import Graded
+from ...modules.reading.grading import Graded
 from ...modules.reading.question import Question
 from .feedback import feedback
 

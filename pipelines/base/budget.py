@@ -6,16 +6,19 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...modules.base.calls import FatalCallError, Usage, refused
+from ...modules.base.calls import FatalCallError, Usage, bound, metered, refused
 from ...modules.base.errors import UserError
 
 EXAMPLE = '"2 USD", "500 calls", "1M tokens" or "20 min", several joined by commas'
 POLL_SECONDS = 0.02
+LIKELY = Usage(8, 8000, 2000)
+"""What a question is taken to need as long as none has finished."""
 _PART = re.compile(r"(?P<dollar>\$?)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[^\d\s.].*)?")
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 _UNITS = {
@@ -73,6 +76,10 @@ class Budget:
         return ", ".join(f"{amount} {unit}" for unit, amount in parts.items() if amount is not None)
 
 
+_QUESTION: ContextVar[object] = ContextVar("folkmoot_question_under_way", default=None)
+"""What accounts know the question by for which a call is made."""
+
+
 @dataclass
 class Account:
     """What has been spent of a budget, and how many calls are under way that will add to it.
@@ -82,20 +89,26 @@ class Account:
 
     budget: Budget
     spent: Usage = field(default_factory=Usage)
+    likely: Usage = field(default_factory=lambda: LIKELY)
     in_flight: int = 0
     uncounted: str | None = None  # the LM of a call whose tokens or price nobody knows
+    _answered: int = 0
+    _took: Usage = field(default_factory=Usage)  # the answered questions
+    _open: dict[object, Usage] = field(default_factory=dict)  # what each under way has been charged
     _began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     async def admit(self) -> None:
         """Take a place for one paid call, to be given back by `leave`.
 
+        Where little is left, the calls of questions that began earlier go first.
+
         Raises BudgetSpent, but not before the calls in flight have ended: whoever gets it may stop others.
         """
         while True:
             with self._lock:
                 over = self._over()
-                if over is None and not self._fully_promised():
+                if over is None and not self._fully_promised() and self._suffices_for(self._turn()):
                     self.in_flight += 1
                     return
                 if over is not None and not self.in_flight:
@@ -112,6 +125,52 @@ class Account:
                 raise refused(BudgetSpent(over))
             self.in_flight += 1
 
+    @asynccontextmanager
+    async def question(self, key: object) -> AsyncIterator[None]:
+        """Answer a question inside the block, once what is left is likely to do for it and those under way.
+
+        Every question begins when nothing is left: it may need no call.
+        """
+        while not self._begins(key):
+            await asyncio.sleep(POLL_SECONDS)
+        try:
+            with metered() as usage:
+                yield
+            with self._lock:
+                self._answered += 1
+                self._took.add(usage)
+        finally:
+            with self._lock:
+                del self._open[key]
+
+    def _begins(self, key: object) -> bool:
+        with self._lock:
+            if self._over() is None and not self._suffices_for(len(self._open) + 1):
+                return False
+            self._open[key] = Usage()
+            return True
+
+    def _turn(self) -> int:
+        """The place of the question that asks among those under way, from 1 for the one that began first."""
+        key = _QUESTION.get()
+        return list(self._open).index(key) + 1 if key in self._open else 1
+
+    def _suffices_for(self, questions: int) -> bool:
+        """Whether what is left is likely to do for so many questions; for one it is always tried."""
+        if questions == 1:
+            return True
+        limits = {"calls": self.budget.calls, "tokens": self.budget.tokens, "cost_usd": self.budget.usd}
+        for name, limit in limits.items():
+            taken = [getattr(usage, name) for usage in (self._took, *self._open.values())]
+            spent = getattr(self.spent, name)
+            if limit is None or spent is None or None in taken:
+                continue
+            # Quick questions finish first: what those under way have taken keeps them from standing for all.
+            each = sum(taken) / self._answered if self._answered else getattr(self.likely, name)
+            if questions * each > limit - spent:
+                return False
+        return True
+
     def check(self) -> None:
         """Raise BudgetSpent if no further call may start."""
         over = self._over()
@@ -125,11 +184,16 @@ class Account:
     def charge(self, usage: Usage, model: str) -> None:
         """Add a paid call. One whose tokens or price are not known ends what they were to limit."""
         with self._lock:
-            self.spent.add(usage)
+            self._spend(usage)
+            if (question := self._open.get(_QUESTION.get())) is not None:
+                question.add(usage)
             if (self.budget.usd is not None and usage.cost_usd is None) or (
                 self.budget.tokens is not None and usage.tokens is None
             ):
                 self.uncounted = model
+
+    def _spend(self, usage: Usage) -> None:
+        self.spent.add(usage)
 
     @property
     def seconds_left(self) -> float | None:
@@ -142,8 +206,8 @@ class Account:
         budget, spent = self.budget, self.spent
         if self.uncounted is not None:
             return (
-                f"budget {budget} cannot be held: {self.uncounted} did not say how many tokens a call took; "
-                "what is finished is kept: limit calls or time instead"
+                f"budget {budget} cannot be held: {self.uncounted} did not say how many tokens a call took, "
+                "or contradicted itself; what is finished is kept: limit calls or time instead"
             )
         used = None
         if budget.calls is not None and spent.calls >= budget.calls:
@@ -171,7 +235,9 @@ def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Ac
     when the ceilings could not be held: money and an unknown price, or unknown spending so far.
     """
     budget = text if isinstance(text, Budget) else Budget.parse(text)
+    dearest = 0.0
     for engine in engines:
+        dearest = max(dearest, (engine.prices and engine.prices.cost(LIKELY)) or 0.0)
         if budget.usd is not None and engine.endpoint is not None and engine.prices is None:
             to_price = f'give --price "{engine.model}=IN,OUT" (USD per million tokens)'
             raise UserError(
@@ -187,8 +253,20 @@ def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Ac
                 f"what this run {what} so far is unknown, so {budget} cannot be held: limit {instead} "
                 "instead, or choose another --out"
             )
-    return Account(budget, replace(spent))
+    return Account(budget, replace(spent), replace(LIKELY, cost_usd=dearest))
 
 
 ACCOUNTS: ContextVar[tuple[Account, ...]] = ContextVar("folkmoot_accounts", default=())
 """The accounts that a paid call has to pass, the innermost first."""
+
+
+@asynccontextmanager
+async def room_for_question() -> AsyncIterator[None]:
+    """Answer a question inside the block; where a budget is short, those under way are finished first."""
+    key = object()
+    async with AsyncExitStack() as held:
+        if _QUESTION.get() is None:  # a question asked within another one would wait for that
+            for account in ACCOUNTS.get():
+                await held.enter_async_context(account.question(key))
+            held.enter_context(bound(_QUESTION, key))
+        yield

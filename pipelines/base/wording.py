@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...modules.reading.row import ResultRow
@@ -129,31 +129,54 @@ def shows(n: int, apart: Apart | None = None, *, is_rate: bool = True) -> str:
     return f"{counted(n, 'question')} show differences from {up} (power {POWER:.0%}, if {told})"
 
 
-def run_notes(name: str, errors: int, rows: int, questions: int) -> list[str]:
-    """What to keep in mind of a run: failed questions, and those without a row."""
+def asked(rows: int, questions: int) -> str:
+    """`100 questions`, and where questions have several rows, one for each repeat, `500 answers to 100`."""
+    several = rows > questions
+    return f"{rows:,} answers to {questions:,}" if several else counted(questions, "question")
+
+
+def answers_text(answers: Sequence[str | None]) -> str | None:
+    """The answer to a question, and of several, one for each repeat, `B (3 times), C (2 times)`."""
+    if len(answers) == 1:
+        return answers[0]
+    counts = Counter("no answer" if answer is None else answer for answer in answers).most_common()
+    return ", ".join(f"{answer} ({counted(times, 'time')})" for answer, times in counts)
+
+
+def run_notes(name: str, counts: Mapping[str, int], finished: int) -> list[str]:
+    """What to keep in mind of a run: failed questions, those without a row, and repeats.
+
+    `counts` are those of its summary, and `finished` questions have a row.
+    """
+    errors, rows, questions = (counts[each] for each in ("errors", "rows", "questions"))
     found = []
     if errors:
         count = "count" if errors != 1 else "counts"
         found.append(
-            f"{errors:,} of the {counted(rows, 'question')} of {name} failed and {count} as wrong: "
+            f"{errors:,} of the {asked(rows, finished)} of {name} failed and {count} as wrong: "
             "folkmoot evaluate --retry-errors asks again."
         )
-    if rows < questions:
-        found.append(f"{name} is not finished: {rows:,} of its {questions:,} questions have a row.")
+    if finished < questions:
+        found.append(f"{name} is not finished: {finished:,} of its {questions:,} questions have a row.")
+    if rows > finished:
+        found.append(
+            f"{name} has {rows:,} answers to {counted(finished, 'question')}: each question counts once, by "
+            "the mean over its answers."
+        )
     return found
 
 
 def mostly_failed(errors: int, rows: int) -> bool:
-    """Whether so many questions failed that the scores are about the failure and not about the program."""
+    """Whether so many rows are errors that the scores are about the failure and not about the program."""
     return rows > 0 and 2 * errors >= rows
 
 
-def run_failed(name: str, errors: int, rows: int) -> str:
-    """What to do about a run of which most questions failed, without a full stop; empty for another run."""
+def run_failed(name: str, errors: int, rows: int, questions: int) -> str:
+    """What to do about a run whose rows are mostly errors, without a full stop; empty for another run."""
     if not mostly_failed(errors, rows):
         return ""
     return (
-        f"{name} failed on {errors:,} of {counted(rows, 'question')}: run it again with --retry-errors "
+        f"{name} failed on {errors:,} of {asked(rows, questions)}: run it again with --retry-errors "
         "before judging it"
     )
 

@@ -175,7 +175,7 @@ def _scores(found: Comparison) -> Table:
         "difference",
         *(["F1 difference"] if spans else []),
         *(
-            "p" if found[0].clustered or not found[0].is_rate else "p (McNemar)",
+            "p" if found[0].clustered or found[0].odds is None else "p (McNemar)",
             *(["p (Holm)"] if many else []),
         ),
         *("won : lost", "odds ratio"),
@@ -240,7 +240,7 @@ def _show_discordant(out: Console, found: Comparison, pair: Pair, most: int) -> 
     if not shown:
         return
     out.print()
-    well = "is right" if pair.is_rate else "answered better"
+    well = f"{'is ' if pair.odds else ''}{pair.did_well}"
     head = f"{pair.a} or {pair.b} alone {well} on {counted(parted, 'question')}; {len(shown)} of them:"
     out.print(Text(head), soft_wrap=True)
     for row in shown:

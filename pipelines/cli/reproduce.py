@@ -9,7 +9,7 @@ from rich.table import Table
 
 from ...modules.base.errors import UserError
 from ..base.wording import duration
-from ..reproduction.lines import Reproduction
+from ..reproduction.lines import CELLS, Reproduction
 from ..reproduction.listing import RowInfo, TableInfo, listing
 from ..reproduction.lms import PaperLMs
 from ..reproduction.plan import ReproductionOrder, ReproductionPlan, plan_reproduction
@@ -80,16 +80,17 @@ def _range(ends: Any) -> str:
 def _show(options: ReproduceRequest, view: Confirmed, found: Reproduction, planned: ReproductionPlan) -> None:
     """The figures side by side, then where everything is."""
     out = console()
-    table = Table("row", "figure", "published", "measured [95%]", "n", "difference", "published inside")
+    table = Table("row", "figure", *CELLS)
     for line in found.lines:
-        published, measured, difference, inside = line.cells
-        n = "" if line.n is None else f"{line.n:,}"
-        table.add_row(line.row, line.figure, published, measured, n, difference, inside)
+        table.add_row(line.row, line.figure, *line.cells)
     out.print(table)
     if view.quiet:
         return
-    for note in dict.fromkeys(f"{line.row}: {line.note}" for line in found.lines if line.note):
-        out.print(note, soft_wrap=True)
+    notes = [(line.row, line.note) for line in found.lines]
+    notes += [(line.row, line.why) for line in found.lines if line.measured is not None]
+    for row, note in dict.fromkeys(notes):
+        if note:
+            out.print(f"{row}: {note}", soft_wrap=True)
     for picture in found.pictures:
         out.print(f"plot: {picture}", soft_wrap=True)
     out.print(f"runs: {found.out / planned.selection.paper.id}", soft_wrap=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,11 +15,10 @@ import numpy.typing as npt
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import distinct
-from ...modules.reading.answers import normalise_span
-from ...modules.reading.metrics import FAILURE_SCORE, metric_name
-from ...modules.reading.row import ResultRow, score_in
+from ...modules.reading.grading import FAILURE_SCORE, metric_name
 from ...optimizers.statistics.clusters import Clustered, clustered_mean
 from ...optimizers.statistics.statistics import (
+    Difference,
     bootstrap_mean,
     holm,
     matched_odds,
@@ -32,17 +30,17 @@ from ..base.wording import counted, run_notes
 from ..data import catalogue
 from ..evaluation.earlier import Evaluation, imported_runs
 from ..runs.lines import judge_words
-from ..runs.summary import mean_score
+from ..runs.summary import Summary, mean_score
 from ..tracking.values import run_name
 from .compared import SURE, Compared
 from .confounds import confounds, fair_opponent, matched_opponent, unread_cause
 from .match_budget import run_or_match
 from .pairs import CLUSTERS, EXACT, MIDP, PAIRED_T, A, B, Comparison, Pair
 from .panel import MOST_MEMBERS, panel_of
+from .questions import FREE, Answered, answered_in
 from .recommend import MARGIN, recommend
 
 NO_CLUSTERS = "none"
-FREE = object()
 
 Scores = npt.NDArray[np.float64]
 
@@ -92,12 +90,11 @@ def compare(
         raise UserError(f"the margin is {margin}: give points of accuracy as a share, such as 0.02")
     titles = names_for(names, runs)
     field = cluster or _declared(runs[0])
-    answers = [{row["id"]: _answered(row, field, _least(run), panel > 1) for row in run.rows} for run in runs]
+    answers = [answered_in(run, field, votes=panel > 1) for run in runs]
     ids = shared_questions([{name: one.asked for name, one in known.items()} for known in answers], titles)
     shared = [[answered[name] for name in ids] for answered in answers]
     compared = [
-        _compared(title, run, len(answered), common)
-        for title, run, answered, common in zip(titles, runs, answers, shared, strict=True)
+        _compared(title, run, common) for title, run, common in zip(titles, runs, shared, strict=True)
     ]
     is_rate = all(run.summary.is_rate for run in runs)
     test = _Test(exact, _clusters(field, cluster is None, ids, shared[0]), is_rate)
@@ -126,10 +123,10 @@ def compare(
         causes = [unread_cause(compared[one], runs[one]) for one in (a, b) if compared[one].mostly_unread]
         winner, loser = {A: (a, b), B: (b, a)}.get(pairs[place].outcome, (a, a))
         if not causes and winner != loser and compared[winner].unread + compared[loser].unread:
-            low, high = _limits(metrics[winner], scores)
+            ends = dict(zip((winner, loser), _limits(metrics[winner], scores), strict=True))
             worst = {
-                winner: np.where([one.unread for one in shared[winner]], low, scores[winner]),
-                loser: np.where([one.unread for one in shared[loser]], high, scores[loser]),
+                one: np.array([answered.if_unread(end) for answered in shared[one]])
+                for one, end in ends.items()
             }
             turned = [*tests]
             turned[place] = test.of(worst[a], worst[b])
@@ -148,18 +145,16 @@ def compare(
     if len(usable) > 1 and not unlike:
         seen = [compared[place] for place in usable]
         recommendation = recommend(seen, [scores[place] for place in usable], margin, seed=seed)
-    voters = [shared[place] for place in usable]
     vote = None
-    if is_rate and not unlike and not any(one.said is FREE for one in shared[0]):
+    if is_rate and not unlike and panel > 1 and FREE not in {one.votes[0].said for one in shared[0]}:
         vote = panel_of(
             [compared[place] for place in usable],
-            [[one.said for one in common] for common in voters],
-            [[bool(one.score) for one in common] for common in voters],
+            [[one.votes for one in shared[place]] for place in usable],
             panel,
             test.clusters,
             seed,
         )
-    notes = _notes(compared, [run.summary.counts["errors"] for run in runs], len(ids))
+    notes = _notes(compared, [run.summary for run in runs], len(ids))
     notes += [few] if (few := pairs[0].few_clusters) else []
     judges = {one.name: run.summary.run.get("judge") for one, run in zip(compared, runs, strict=True)}
     notes += [f"The judge of {name} is {judge_words(judge)}." for name, judge in judges.items() if judge]
@@ -198,50 +193,6 @@ def names_of(runs: Sequence[Evaluation]) -> list[str]:
     return distinct(names)
 
 
-class _Answered(NamedTuple):
-    """What is kept of a row: with 100,000 questions, whole rows would fill the memory."""
-
-    score: float
-    f1: float | None
-    failed: bool
-    unreadable: bool
-    cut_off: bool
-    usage: Usage
-    seconds: float | None
-    asked: int  # hash of everything that makes the question what it is
-    cluster: Hashable
-    said: Hashable  # the answer that votes with others'; FREE where no two would be the same
-
-    @property
-    def unread(self) -> bool:
-        return self.unreadable or self.cut_off
-
-
-def _answered(
-    row: ResultRow, field: str | None, least: float = FAILURE_SCORE, votes: bool = False
-) -> _Answered:
-    unreadable = row["error"] is None and row["answer"] is None
-    ended = row.get("truncated") or row.get("finish_reason") in ("length", "max_tokens")
-    return _Answered(
-        score=score_in(row, least),
-        f1=row.get("f1") if row["kind"] == "span" else None,
-        failed=row["error"] is not None,
-        unreadable=unreadable,
-        cut_off=row["error"] is None and bool(ended or row["usage"].get("truncated_calls")),
-        usage=Usage.of(row["usage"]),
-        seconds=row["seconds"],
-        asked=_asked(row),
-        cluster=(row.get("meta") or {}).get(field) if field else None,
-        said=(FREE if row["kind"] == "open" else _vote(row)) if votes else None,
-    )
-
-
-def _vote(row: ResultRow) -> Hashable:
-    """What an answer counts as in a vote: spans that differ in articles, signs and case are one."""
-    answer = row["answer"]
-    return normalise_span(answer) or answer if row["kind"] == "span" and answer is not None else answer
-
-
 def _declared(run: Evaluation) -> str | None:
     """The field by which the run's data set says that questions belong together."""
     source = run.summary.run["settings"].get("data")
@@ -252,7 +203,7 @@ def _declared(run: Evaluation) -> str | None:
 
 
 def _clusters(
-    field: str | None, declared: bool, ids: Sequence[str], answers: Sequence[_Answered]
+    field: str | None, declared: bool, ids: Sequence[str], answers: Sequence[Answered]
 ) -> list[Hashable] | None:
     """The cluster of each question; None without any. A question whose field names another one's id stands
     with that one."""
@@ -292,31 +243,21 @@ def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) 
     return ids
 
 
-def asked_in(run: Evaluation) -> dict[str, int]:
-    """A hash of all that makes a question what it is, by its id."""
-    return {row["id"]: _asked(row) for row in run.rows}
-
-
-def _asked(row: ResultRow) -> int:
-    asked = [row["kind"], row.get("question"), row.get("choices"), row["gold"]]
-    return hash(json.dumps(asked, sort_keys=True))
-
-
 def compared_alone(name: str, run: Evaluation) -> Compared:
     """The figures of a run over all its questions."""
-    rows = [_answered(row, None, _least(run)) for row in run.rows]
-    return _compared(name, run, len(rows), rows)
+    return _compared(name, run, list(answered_in(run).values()))
 
 
-def _compared(name: str, run: Evaluation, rows: int, shared: Sequence[_Answered]) -> Compared:
+def _compared(name: str, run: Evaluation, shared: Sequence[Answered]) -> Compared:
     f1 = [one.f1 for one in shared if one.f1 is not None]
     estimate = bootstrap_mean(f1, seed=0) if f1 else None
+    counts, answers = run.summary.counts, sum(one.repeats for one in shared)
     return Compared(
         name=name,
         folder=str(run.folder),
-        questions=run.summary.counts["questions"],
-        rows=rows,
-        left_out=rows - len(shared),
+        questions=counts["questions"],
+        rows=counts["rows"],
+        left_out=run.summary.finished - len(shared),
         score=mean_score([one.score for one in shared], is_rate=run.summary.is_rate),
         f1={"value": estimate.mean, "low": estimate.low, "high": estimate.high, "n": len(f1)}
         if estimate
@@ -326,16 +267,12 @@ def _compared(name: str, run: Evaluation, rows: int, shared: Sequence[_Answered]
         cut_off=sum(one.cut_off for one in shared),
         unread=sum(one.unread for one in shared),
         usage=_used(shared).to_dict(),
-        seconds=_seconds(shared, float(len(shared))),
+        seconds=_seconds(shared, answers),
         metric=run.summary.metric,
         is_rate=run.summary.is_rate,
         metric_usage=run.summary.metric_usage,
+        repeats=answers / len(shared),
     )
-
-
-def _least(run: Evaluation) -> float:
-    """What a question without a score counts."""
-    return (run.summary.run.get("metric") or {}).get("low") or FAILURE_SCORE
 
 
 def _limits(metric: Mapping[str, Any] | None, scores: Sequence[Scores]) -> tuple[float, float]:
@@ -374,36 +311,35 @@ def _holm(tests: Sequence[tuple[float, Clustered | None]], unlike: Sequence[int]
     return [adjusted.get(place, 1.0) for place in range(len(tests))]
 
 
-def _used(answers: Iterable[_Answered]) -> Usage:
+def _used(answers: Iterable[Answered]) -> Usage:
     usage = Usage()
     for one in answers:
         usage.add(one.usage)
     return usage
 
 
-def _seconds(answers: Iterable[_Answered], of: float = 1.0) -> float | None:
+def _seconds(answers: Iterable[Answered], of: int = 1) -> float | None:
     """The sum, divided; None where one is not known."""
     known = [one.seconds for one in answers]
     return None if None in known else math.fsum(one for one in known if one is not None) / of
 
 
 class _Test(NamedTuple):
-    """How two runs are tested: McNemar's test, for scores the paired t-test, or with clusters the
-    cluster-robust one."""
+    """How two runs are tested: McNemar's test where each question is right or wrong in both, for scores and
+    for means over repeats the paired t-test, or with clusters the cluster-robust one."""
 
     exact: bool
     clusters: Sequence[Hashable] | None
     is_rate: bool
 
-    @property
-    def name(self) -> str:
-        return (EXACT if self.exact else MIDP) if self.is_rate else PAIRED_T
+    def by_mcnemar(self, a: Scores, b: Scores) -> bool:
+        return self.is_rate and bool(np.isin([a, b], (0.0, 1.0)).all())
 
     def of(self, a: Scores, b: Scores) -> tuple[float, Clustered | None]:
         if self.clusters is not None:
             found = clustered_mean((a - b).tolist(), self.clusters)
             return found.p, found
-        if self.is_rate:
+        if self.by_mcnemar(a, b):
             return _mcnemar(int((a > b).sum()), int((b > a).sum()), self.exact), None
         # With a cluster a question, that is Student's test of the differences.
         return clustered_mean((a - b).tolist(), range(len(a))).p if len(a) > 1 else 1.0, None
@@ -416,8 +352,8 @@ def _mcnemar(only_a: int, only_b: int, exact: bool) -> float:
 def _pair(
     ids: Sequence[str],
     names: tuple[str, str],
-    a: Sequence[_Answered],
-    b: Sequence[_Answered],
+    a: Sequence[Answered],
+    b: Sequence[Answered],
     used: tuple[Usage, Usage],
     test: _Test,
     seed: int,
@@ -425,50 +361,57 @@ def _pair(
     found = list(zip(ids, a, b, strict=True))
     only_a = tuple(name for name, one, other in found if one.score > other.score)
     only_b = tuple(name for name, one, other in found if other.score > one.score)
-    counts = len(only_a), len(only_b)
-    scores_a, scores_b = [one.score for one in a], [one.score for one in b]
+    scores_a, scores_b = (np.array([one.score for one in side]) for side in (a, b))
     spans = [(one.f1, other.f1) for _, one, other in found if one.f1 is not None and other.f1 is not None]
     paid = [(one, other) for _, one, other in found if not one.usage.cached_calls + other.usage.cached_calls]
     bought = used if len(paid) == len(found) else tuple(_used(pair[side] for pair in paid) for side in (0, 1))
     seconds = [_seconds(pair[side] for pair in paid) for side in (0, 1)]
-    p, _ = test._replace(clusters=None).of(np.array(scores_a), np.array(scores_b))
+    repeats_a, repeats_b = (sum(one.repeats for one in side) / len(side) for side in (a, b))
+    asked_more = repeats_b / repeats_a  # ratios are of single answers
+    by_mcnemar = test.by_mcnemar(scores_a, scores_b)
+    p, _ = test._replace(clusters=None).of(scores_a, scores_b)
+    difference = paired_bootstrap(scores_a, scores_b, seed=seed)
+    if test.is_rate and not by_mcnemar and len(a) > 1:  # of means over repeats as the test has it
+        difference = Difference(*clustered_mean(scores_a - scores_b, range(len(a)))[:3])
     return Pair(
         a=names[0],
         b=names[1],
         n=len(a),
         score_a=math.fsum(scores_a) / len(a),
         score_b=math.fsum(scores_b) / len(b),
-        **paired_bootstrap(scores_a, scores_b, seed=seed)._asdict(),
+        **difference._asdict(),
         p=p,
         p_adjusted=p,
-        odds=matched_odds(*counts, exact=test.exact) if test.is_rate else None,
+        odds=matched_odds(len(only_a), len(only_b), exact=test.exact) if by_mcnemar else None,
         f1=paired_bootstrap(*zip(*spans, strict=True), seed=seed) if spans else None,
-        call_ratio=_ratio(*(usage.calls for usage in used)),
+        call_ratio=_ratio(*(usage.calls for usage in used), asked_more),
         paid=len(paid),
-        token_ratio=_ratio(*(usage.tokens for usage in bought)),
-        cost_ratio=_ratio(*(usage.cost_usd for usage in bought)),
-        seconds_ratio=_ratio(*seconds),
+        token_ratio=_ratio(*(usage.tokens for usage in bought), asked_more),
+        cost_ratio=_ratio(*(usage.cost_usd for usage in bought), asked_more),
+        seconds_ratio=_ratio(*seconds, asked_more),
         only_a=only_a,
         only_b=only_b,
         failed_a=sum(one.failed for one in a),
         failed_b=sum(one.failed for one in b),
-        test=test.name,
+        test=(EXACT if test.exact else MIDP) if by_mcnemar else PAIRED_T,
         is_rate=test.is_rate,
+        repeats_a=repeats_a,
+        repeats_b=repeats_b,
     )
 
 
-def _ratio(a: float | None, b: float | None) -> float | None:
-    return a / b if a is not None and b else None
+def _ratio(a: float | None, b: float | None, asked_more: float) -> float | None:
+    return a / b * asked_more if a is not None and b else None
 
 
-def _notes(runs: Sequence[Compared], errors: Sequence[int], shared: int) -> list[str]:
+def _notes(runs: Sequence[Compared], summaries: Sequence[Summary], shared: int) -> list[str]:
     left = [f"{run.left_out:,} of {run.name}" for run in runs if run.left_out]
     notes = []
     if left:
         only = f"the {counted(shared, 'shared question')} {'is' if shared == 1 else 'are'} compared"
         notes.append(f"Only {only}: left out are {', '.join(left)}.")
-    for run, failed in zip(runs, errors, strict=True):
-        notes += run_notes(run.name, failed, run.rows, run.questions)
+    for run, summary in zip(runs, summaries, strict=True):
+        notes += run_notes(run.name, summary.counts, summary.finished)
     for run in runs:
         cached, calls = run.usage["cached_calls"], run.usage["calls"]
         if cached:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...modules.base.calls import UsageFields, tokens_of
-from ...modules.reading.metrics import ACCURACY
+from ...modules.reading.grading import ACCURACY
 from ..base.wording import mostly_failed
 
 SURE = 0.05
@@ -18,12 +18,13 @@ MOST_UNREAD = 0.05
 class Compared:
     """One run, as far as it is compared: every figure is over the shared questions alone.
 
-    `questions` were asked for and `rows` finished, `left_out` of them not shared. `score` by the `metric`, a
-    share of right answers (`is_rate`) or a mean, and `f1` (None without span questions) are
-    `{"value", "low", "high", "n"}` with a 95% interval. On `cut_off` of the questions a reply ended at the
-    token limit, and `unread` are those and the `unreadable` ones. Tokens and cost in `usage` are those of
+    `questions` were asked for and have `rows` in all; `left_out` questions with a row are not shared.
+    `score` by the `metric`, a share of right answers (`is_rate`) or a mean, and `f1` (None without span
+    questions) are `{"value", "low", "high", "n"}` with a 95% interval, n a number of questions. These have
+    `repeats` answers each, on average. Of the answers, `errors` failed, `cut_off` had a reply that ended at
+    the token limit, and `unread` are those and the `unreadable` ones. Tokens and cost in `usage` are those of
     calls really made; `metric_usage` is what the metric itself asked for, over all its rows; `seconds` is the
-    mean of a question, None where a log of others does not say it.
+    mean of an answer, None where a log of others does not say it.
     """
 
     name: str
@@ -42,6 +43,12 @@ class Compared:
     metric: str = ACCURACY
     is_rate: bool = True
     metric_usage: UsageFields | None = None
+    repeats: float = 1.0
+
+    @property
+    def answers(self) -> int:
+        """How many answers the compared questions have, of all repeats."""
+        return round(self.repeats * self.score["n"])
 
     @property
     def accuracy(self) -> dict[str, float] | None:
@@ -53,8 +60,8 @@ class Compared:
 
     @property
     def failed(self) -> bool:
-        """Whether so many of the compared questions failed that the scores are not the program's."""
-        return mostly_failed(self.errors, round(self.score["n"]))
+        """Whether so many of the compared answers failed that the scores are not the program's."""
+        return mostly_failed(self.errors, self.answers)
 
     @property
     def tokens(self) -> int | None:
@@ -64,4 +71,4 @@ class Compared:
     @property
     def mostly_unread(self) -> bool:
         """Whether so many answers were cut off or could not be read that the score is not the program's."""
-        return self.unread > MOST_UNREAD * self.score["n"]
+        return self.unread > MOST_UNREAD * self.answers

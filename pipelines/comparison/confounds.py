@@ -70,7 +70,7 @@ def matched_opponent(run: Evaluation, others: Mapping[str, Evaluation]) -> str |
 
 def unread_cause(run: Compared, evaluation: Evaluation) -> str:
     """Why answers of a run could not be read, and what to do about it, without a full stop."""
-    n, other = round(run.score["n"]), run.unread - run.cut_off
+    n, other = run.answers, run.unread - run.cut_off
     found = []
     if run.cut_off:
         lms = evaluation.summary.run["lms"].values()

@@ -195,7 +195,7 @@ def _best_of(
     for place in sorted(places):
         with suppress(UserError, OSError):
             one = earlier(place)
-            if is_match(one) and one.summary.counts["rows"] == one.summary.counts["questions"] and fits(one):
+            if is_match(one) and one.summary.finished == one.summary.counts["questions"] and fits(one):
                 found.append(one)
     return max(found, key=lambda one: one.score, default=None)
 

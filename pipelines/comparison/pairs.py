@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, overload
 
-from ...modules.reading.metrics import ACCURACY
+from ...modules.reading.grading import ACCURACY
 from ...optimizers.statistics.clusters import FEW, Clustered
 from ...optimizers.statistics.statistics import Difference, Interval, Odds
 from ..base.html import html_result, html_table
 from ..base.wording import (
     FEWEST,
     FEWEST_EXACT,
+    answers_text,
     difference_text,
     difference_unit,
     percent,
@@ -42,9 +44,11 @@ _POWER = 1.43
 class Pair:
     """One run against another. Differences are `a` minus `b`, in 0 … 1, with a 95% paired bootstrap interval.
 
-    Right and wrong answers (`is_rate`) are tested as such. Of other scores `difference` is one of means in
-    the unit of their `metric`, `test` is the paired t-test, `only_a` and `only_b` are the questions on which
-    one scores higher, and there are no `odds` and no accuracies.
+    Right and wrong answers (`is_rate`) are tested as such, where a question has one answer. Where it has
+    several, its score is the mean over these repeats: `test` is the paired t-test of those means, low and
+    high are the ends of its interval, `only_a` and `only_b` are the questions on which one scores higher, and
+    there are no `odds`. So it is with other scores, but `difference` is one of means in the unit of their
+    `metric`, and there are no accuracies.
 
     `outcome` is `a` or `b` for the better one, `undecided`, or `not_comparable`; `notes` say what keeps a
     verdict off and what else than the programs differs, a sentence each. `p` is that of `test`: McNemar's
@@ -54,7 +58,8 @@ class Pair:
     answered right) with its interval by the same test. `f1` is the difference in F1 over span questions, None
     without any. Ratios are a's over b's, None where b's is zero or unknown: `call_ratio` over all `n`
     questions; tokens, cost and seconds over the `paid` ones, on which neither run had an answer from a record
-    or cache. `failed_a` and `failed_b` of the questions failed and count as wrong; from half of them up the
+    or cache, and all ratios are of single answers, of which questions have `repeats_a` and `repeats_b` on
+    average. `failed_a` and `failed_b` of the answers failed and count as wrong; from half of them up the
     figures are about the failure, and there is no verdict. Nor is there one with an `unread` cause: answers
     that could not be read are above 5% of a run, or could undo the difference.
     """
@@ -90,6 +95,8 @@ class Pair:
     is_rate: bool = True
     other_metric: str = ""
     judged: str = ""
+    repeats_a: float = 1.0
+    repeats_b: float = 1.0
 
     @property
     def accuracy_a(self) -> float | None:
@@ -114,7 +121,7 @@ class Pair:
     @property
     def did_well(self) -> str:
         """What an answer is that only one of the two has."""
-        return "right" if self.is_rate else "answered better"
+        return "answered better" if self.odds is None else "right"
 
     @property
     def unit(self) -> str:
@@ -124,8 +131,9 @@ class Pair:
     @property
     def failure(self) -> str | None:
         """Which of the two failed, and what to do; None while there is a verdict. Without a full stop."""
-        runs = ((self.b, self.failed_b), (self.a, self.failed_a))
-        return "; ".join(filter(None, (run_failed(run, n, self.n) for run, n in runs))) or None
+        runs = ((self.b, self.failed_b, self.repeats_b), (self.a, self.failed_a, self.repeats_a))
+        said = (run_failed(run, n, round(repeats * self.n), self.n) for run, n, repeats in runs)
+        return "; ".join(filter(None, said)) or None
 
     @property
     def interval(self) -> Interval:
@@ -172,8 +180,9 @@ class Pair:
         if self.clustered is not None and self.clustered.high > self.clustered.low:
             found = _POWER * (self.clustered.high - self.clustered.low) / 2
             return min(1.0, found) if self.is_rate else found
-        if not self.is_rate:
-            return _POWER * (self.high - self.low) / 2 if self.high > self.low else math.inf
+        if self.odds is None:
+            found = _POWER * (self.high - self.low) / 2 if self.high > self.low else math.inf
+            return min(1.0, found) if self.is_rate else found
         discordant = (len(self.only_a) + len(self.only_b)) / self.n
         fewest = FEWEST_EXACT if self.test == EXACT else FEWEST
         return smallest_difference(self.n, max(discordant, 1 / self.n), fewest)
@@ -339,21 +348,24 @@ class Comparison(Sequence[Pair]):
     def discordant(self, pair: Pair, most: int = SHOWN) -> list[dict[str, Any]]:
         """Questions that only one of the two answered right, its two kinds in turn and in the data's order.
 
-        Dicts with id, question, choices, gold, `right` (the name of the run that had it), `answers` by run's
-        name, and `errors` by the name of the run that failed.
+        Dicts with id, question, choices, gold, `right` (the name of the run that had it, or did better),
+        `answers` by run's name, in one text where a question has several, and `errors` by the name of the run
+        that failed.
         """
         turns = chain.from_iterable(zip_longest(pair.only_a, pair.only_b))
         chosen = [name for name in turns if name is not None][:most]
-        found: dict[str, dict[str, Any]] = {name: {} for name in chosen}
+        found: dict[str, dict[str, Any]] = {name: {"answers": {}} for name in chosen}
+        answers: defaultdict[tuple[str, str], list[str | None]] = defaultdict(list)
         for run in (pair.a, pair.b):
             for row in self._rows[run].rows:
                 if row["id"] in found:
                     shown = found[row["id"]]
                     shown |= {key: row.get(key) for key in ("id", "question", "choices", "gold")}
-                    better = row["correct"] if pair.is_rate else row["id"] in pair.only_of(run)
-                    shown["right"] = run if better else shown.get("right")
-                    shown.setdefault("answers", {})[run] = row["answer"]
+                    shown["right"] = run if row["id"] in pair.only_of(run) else shown.get("right")
+                    answers[row["id"], run].append(row["answer"])
                     shown.setdefault("errors", {}).update({run: row["error"]} if row["error"] else {})
+        for (name, run), texts in answers.items():
+            found[name]["answers"][run] = answers_text(texts)
         return list(found.values())
 
     def to_dict(self) -> dict[str, Any]:

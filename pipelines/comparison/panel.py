@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ...modules.base.calls import plus
 from ...optimizers.statistics.panels import best_panel
 from ..base.wording import counted, difference_text
 from .compared import SURE, Compared
+from .questions import Vote
 
 MOST_MEMBERS = 5
 
@@ -67,31 +68,45 @@ class Panel:
 
 def panel_of(
     runs: Sequence[Compared],
-    answers: Sequence[Sequence[Hashable | None]],
-    correct: Sequence[Sequence[bool]],
+    votes: Sequence[Sequence[Sequence[Vote]]],
     most: int,
     clusters: Sequence[Hashable] | None,
     seed: int,
 ) -> Panel | None:
-    """The best panel of the runs; None for fewer than three runs or two members."""
+    """The best panel of the runs; None for fewer than three runs or two members.
+
+    `votes[i][q]` are those of run i on question q, one for each repeat. All questions have as many ballots as
+    one has repeats at most; in the next ballot each run casts its next vote, and after the last the first
+    again. So each question counts once, and its ballots stay together as one cluster.
+    """
     if len(runs) < 3 or most < 2:
         return None
-    found = best_panel(answers, correct, most, seed=seed, clusters=clusters)
+    n = len(votes[0])
+    ballots = range(max(len(own) for run in votes for own in run))
+    cast = [[own[ballot % len(own)] for own in run for ballot in ballots] for run in votes]
+    found = best_panel(
+        [[vote.said for vote in run] for run in cast],
+        [[vote.right for vote in run] for run in cast],
+        most,
+        seed=seed,
+        clusters=[cluster for cluster in clusters or range(n) for _ in ballots],
+    )
     members = [runs[place] for place in found.members]
-    n = len(correct[0])
-    calls, cost = _sum(run.usage["calls"] for run in members), _sum(run.usage["cost_usd"] for run in members)
+    calls, cost = _each(members, "calls"), _each(members, "cost_usd")
     return Panel(
         **found._asdict()
         | {"members": tuple(run.name for run in members), "single": runs[found.single].name},
         most=most,
         n=n,
-        calls=None if calls is None else calls / n,
-        cost_usd=None if cost is None else cost / n,
+        calls=calls,
+        cost_usd=cost,
     )
 
 
-def _sum(parts: Iterable[float | None]) -> float | None:
+def _each(runs: Sequence[Compared], what: Literal["calls", "cost_usd"]) -> float | None:
+    """What all runs together took for an answer; None where one is not known."""
     found: float | None = 0.0
-    for part in parts:
-        found = plus(found, part)
+    for run in runs:
+        total = run.usage[what]
+        found = plus(found, None if total is None else total / run.answers)
     return found

@@ -16,7 +16,8 @@ from ...modules.base.calls import Usage, asking, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
-from ...modules.reading.metrics import Graded, Metric
+from ...modules.reading.grading import Graded
+from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...optimizers.prompts.candidates import Candidates, PromptCandidate, candidate_row, prompts_of
 from ...optimizers.prompts.metric import OptimizerMetric

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from ...modules.base.calls import UsageFields
-from ...modules.reading.metrics import ACCURACY
+from ...modules.reading.grading import ACCURACY
 from ..base.html import html_result
 from ..base.wording import counted, duration, percent, used
 from ..comparison.compare import compare

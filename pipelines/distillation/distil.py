@@ -188,7 +188,7 @@ def plan_distil(
         raise UserError(
             f"the questions are not those that {matched.folder} ran on: give the same ones, in the same order"
         )
-    rows = {row["id"]: row for row in matched.rows}
+    rows = {row["id"]: row for row in matched.rows if not row["repeat"]}
     left = len(asked) - len(rows)
     if left:
         raise UserError(

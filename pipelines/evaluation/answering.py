@@ -18,10 +18,12 @@ from dspy.utils.exceptions import (
 
 from ...modules.base.calls import DETAILS, FatalCallError, Usage, asking, metered, refusals, tallied
 from ...modules.base.errors import UserError, said_by
+from ...modules.base.sync import ends_alone
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import predictors_of
-from ...modules.reading.metrics import Graded, Metric, MetricError
+from ...modules.reading.grading import Graded, MetricError
+from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..lms.foreign import METERING, billed_as
@@ -57,7 +59,8 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> Re
     with refusals() as refused, asking(question=question.id):
         with metered() as usage:
             try:
-                prediction = await program.answer(question)
+                with ends_alone():
+                    prediction = await program.answer(question)
             except FatalCallError:
                 raise
             except LMError as problem:
@@ -66,9 +69,8 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> Re
                     raise UserError(f"the LM cannot be used ({said}): check its name and key") from None
                 row = error_row(question, said, usage.to_dict(), time.monotonic() - began)
             except Exception as problem:
-                if not isinstance(program, Foreign):
-                    problem.add_note(f"This happened at question {question.id!r}; finished rows are kept.")
-                    raise
+                if isinstance(problem, UserError) and not isinstance(program, Foreign):
+                    raise  # such as an index that is not there: all questions would meet it
                 said = without_keys(f"{type(problem).__name__}: {said_by(problem)}", lms_in(program))
                 row = error_row(question, said, usage.to_dict(), time.monotonic() - began)
         if refused and isinstance(program, Foreign):

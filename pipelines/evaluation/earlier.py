@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...modules.base.errors import UserError
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
-from ...modules.reading.metrics import ACCURACY
+from ...modules.reading.grading import ACCURACY
 from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.wording import common_error, counted, percent, used
@@ -124,7 +124,7 @@ class Evaluation:
         if not self.summary.counts["rows"]:
             return "Evaluation(no question is finished)"
         name = "" if self.summary.metric == ACCURACY else f"{self.summary.metric} "
-        n = f"n={self.summary.counts['rows']}{self.summary.lost}"
+        n = f"n={self.summary.finished}{self.summary.lost}"
         return f"Evaluation({name}{percent(self.summary.main)}, {n})"
 
     def _repr_html_(self) -> str:

@@ -21,7 +21,7 @@ from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.foreign import Foreign
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
-from ..base.budget import BudgetSpent
+from ..base.budget import BudgetSpent, room_for_question
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
@@ -215,7 +215,7 @@ class _Job:
                 ) as self.progress,
             ):
                 self._check_judge()
-                waiting = [one for one in plan.questions if one.id not in self.rows.done]
+                waiting = [one for one in plan.questions if (one.id, 0) not in self.rows.done]
                 if request.engine == RAY:
                     self.tell()
                     answer_on_ray(
@@ -250,8 +250,9 @@ class _Job:
     async def _work(self, waiting: Iterable[Question]) -> None:
         for question in waiting:
             try:
-                with self.traced.watching(question.id) as seen:
-                    row = await answer_row(self.plan.program, question, self.plan.metric)
+                async with room_for_question():
+                    with self.traced.watching(question.id) as seen:
+                        row = await answer_row(self.plan.program, question, self.plan.metric)
                 self.take(row, seen)
             except BudgetSpent as problem:  # not this question's fault: it gets no row
                 self.stopped = str(problem)
@@ -281,7 +282,7 @@ class _Job:
         """The summary of what is finished, on disk. Raises what ended the run if the disk takes no more."""
         questions, path = self.plan.questions, run.folder / RESULTS
         try:
-            rewrite(path, [question.id for question in questions])
+            rewrite(path, [(question.id, 0) for question in questions])
             summary = summarise(read_rows(path), len(questions), self.plan.program.report, run.about)
             summary.paid = run.books.paid.to_dict()
             summary.stopped = self.stopped or _why(problem)

@@ -243,7 +243,7 @@ def left_of(
 
     Torn and foreign lines are passed over: it is for the run itself to say what is wrong with them.
     """
-    done, seconds, calls = set(), 0.0, 0
+    done, seconds, calls = set[tuple[Any, Any]](), 0.0, 0
     with suppress(OSError):
         for row in records(folder / RESULTS, ("id", "usage", "seconds")):
             try:
@@ -252,7 +252,8 @@ def left_of(
             except (TypeError, KeyError):
                 continue
             if not (retry_errors and row.get("error")):
-                done.add(row["id"])
+                done.add((row["id"], row.get("repeat", 0)))
             if paid == usage["calls"] > 0:
                 seconds, calls = seconds + row["seconds"], calls + paid
-    return [question for question in questions if question.id not in done], seconds / calls if calls else None
+    left = [question for question in questions if (question.id, 0) not in done]
+    return left, seconds / calls if calls else None

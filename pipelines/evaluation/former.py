@@ -79,7 +79,11 @@ def apart_of(
     answered as many as it takes, else the mean over pairs of the others; None where there are no two."""
     asked = fingerprint(questions) if runs else ""
     right = {
-        folder: {row["id"]: row["correct"] for row in _rows(folder) if row["correct"] is not None}
+        folder: {
+            row["id"]: row["correct"]
+            for row in _rows(folder)
+            if row["correct"] is not None and not row.get("repeat")
+        }
         for folder, run in runs
         if run.get("data_fingerprint") == asked
     }

@@ -12,7 +12,8 @@ import dspy
 from ...modules.agents.judge import JudgeMetric
 from ...modules.base.calls import asking, metered, tallied
 from ...modules.base.errors import UserError
-from ...modules.reading.metrics import JUDGE, Metric, MetricError, metric_of
+from ...modules.reading.grading import MetricError
+from ...modules.reading.metrics import JUDGE, Metric, metric_of
 from ...modules.reading.question import Question
 from ...optimizers.statistics.statistics import Estimate, cohens_kappa
 from ..data.load import load

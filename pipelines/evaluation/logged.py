@@ -124,8 +124,8 @@ def evaluation_note(summary: Summary) -> str:
     said, interval = score_words(summary.metric, summary.main)
     stopped = f" Stopped early: {one_line(str(scrubbed(summary.stopped)))}." if summary.stopped else ""
     return (
-        f"**{said}** (95% interval {interval}) on {counts['rows']:,} of {counts['questions']:,} questions; "
-        f"{counts['errors']:,} failed, {counts['unreadable']:,} unreadable, {cut_off:,} cut off. "
+        f"**{said}** (95% interval {interval}) on {summary.finished:,} of {counts['questions']:,} "
+        f"questions; {counts['errors']:,} failed, {counts['unreadable']:,} unreadable, {cut_off:,} cut off. "
         f"{calls_used(usage['calls'])}, {usage['cached_calls']:,} of them from record; "
         f"{'unknown' if tokens is None else f'{tokens:,}'} tokens; {cost_words(usage)}.{stopped}"
     )

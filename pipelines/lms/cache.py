@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from ...modules.base.files import own_folder
 from ...modules.base.keyvalue import KeyValue
 from ..base.journal import to_json
 from ..base.settings import settings
@@ -23,7 +25,7 @@ WRITE_SECONDS = 0.2  # an answer is there for other processes after so long at m
 
 
 class CallCache:
-    """Replies by call key in `DIR/calls.sqlite`, in a folder that nobody else may read.
+    """Replies by call key in `DIR/calls.sqlite`.
 
     Unlike a `CallStore`, which indexes a whole record in memory, it may be large and opens at once. It is a
     `KeyValue` of at most `most_bytes`: trouble with the disk warns once, and calls are made.
@@ -33,9 +35,6 @@ class CallCache:
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
         self.path = folder / FILE
-        with suppress(OSError):  # the store says so
-            folder.mkdir(parents=True, exist_ok=True)
-            folder.chmod(0o700)
         self._store = KeyValue(
             self.path, "call cache", "calls are made without it", most_bytes=most_bytes, batch=BATCH
         )
@@ -85,12 +84,27 @@ class CallCache:
 
 @contextmanager
 def open_cache(wanted: bool = True) -> Iterator[CallCache | None]:
-    """The user's call cache; None when it is not wanted or switched off (FOLKMOOT_CALLS_MB=0)."""
+    """The user's call cache; None when it is not wanted or switched off (FOLKMOOT_CALLS_MB=0).
+
+    Warns, and gives None, where the folder is a link or somebody else may have filled it.
+    """
     known = settings()
     if not wanted or not known.calls_mb:
         yield None
         return
-    cache = CallCache(known.cache / "calls", known.calls_mb * 2**20)
+    folder = known.cache / "calls"
+    try:
+        own_folder(folder)
+    except OSError as problem:
+        warnings.warn(
+            f"the call cache {folder} cannot be used ({problem.strerror}): calls are made without it; delete "
+            "it, or set FOLKMOOT_CACHE to a folder of your own",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        yield None
+        return
+    cache = CallCache(folder, known.calls_mb * 2**20)
     try:
         yield cache
     finally:

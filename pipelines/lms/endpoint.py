@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, TypedDict
-from urllib.parse import urlsplit
 
+from ...modules.base.address import read_address
 from ...modules.base.calls import CUT_OFF, CallError, FatalCallError
-from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 
 MOST_TOKENS = 10**9  # no reply has more: a larger count is no count
@@ -163,7 +162,7 @@ def read_completion(text: str, name: str) -> Reply:
         reason = one_line(str(choice.get("finish_reason") or "stop"))[:40]
         if not said and message.get("refusal"):
             said, reason = _text(message["refusal"]), "refusal"
-        return Reply(said, reason, **tokens_in(body.get("usage")))
+        return Reply(said, reason, **tokens_in(body.get("usage"), said))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise TransientError(
             f"{name} answered 200 with something that is no chat completion ({error_in(text)})", "unreadable"
@@ -198,20 +197,31 @@ _WRITTEN = (
 )
 
 
-def tokens_in(usage: Any) -> TokenCounts:
-    """The token counts of a `Reply` in what OpenAI, LiteLLM, Anthropic or DeepSeek call usage."""
+def tokens_in(usage: Any, answer: str = "") -> TokenCounts:
+    """The token counts of a `Reply` in what OpenAI, LiteLLM, Anthropic or DeepSeek call usage.
+
+    Counts that contradict one another, or say that the answer took none, are not known.
+    """
     counts = usage if isinstance(usage, dict) else {}
     prompt, completion = _tokens(counts.get("prompt_tokens")), _tokens(counts.get("completion_tokens"))
-    reasoning = _first(counts, _REASONING)
-    if prompt is not None and completion is not None and reasoning:
+    cached, written, reasoning = (_first(counts, places) for places in (_CACHED, _WRITTEN, _REASONING))
+    if prompt is not None and completion is not None:
         total = _tokens(counts.get("total_tokens"))
-        if total == prompt + completion + reasoning:  # some providers, such as xAI, count them apart
+        if reasoning and total == prompt + completion + reasoning:  # some, such as xAI, count them apart
             completion += reasoning
+        if (
+            prompt == 0
+            or (answer and completion == 0)
+            or (reasoning or 0) > completion
+            or (cached or 0) + (written or 0) > prompt
+            or total not in (None, prompt + completion)
+        ):
+            prompt = completion = cached = written = reasoning = None
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
-        "cached_prompt_tokens": _first(counts, _CACHED),
-        "cache_write_tokens": _first(counts, _WRITTEN),
+        "cached_prompt_tokens": cached,
+        "cache_write_tokens": written,
         "reasoning_tokens": reasoning,
     }
 
@@ -231,16 +241,9 @@ def _tokens(found: Any) -> int | None:
 
 
 def plain_address(base_url: str) -> str:
-    """Where it is, without user info or query: safe to log, and part of the cache key."""
-    parts = urlsplit(base_url)
-    place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-    try:
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise UserError(f"{place} is no address of an endpoint: give --api-base as http://HOST:PORT/v1")
-    return place.rstrip("/")
+    """Where it is, without user info or query: safe to log, and part of the cache key. Raises UserError."""
+    parts = read_address(base_url, ("http", "https"), "--api-base as http://HOST:PORT/v1")
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
 
 
 def origin(base_url: str) -> str:

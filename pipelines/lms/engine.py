@@ -449,10 +449,10 @@ class Engine:
             if booked is not None:
                 for account in ACCOUNTS.get():
                     account.charge(usage_of(booked), self.model)
+            for account in admitted:
+                account.leave()
             for ledger, place in sent:
                 ledger.settle(place, booked)
-            for account in reversed(admitted):
-                account.leave()
 
     def _most(self, payload: Mapping[str, Any]) -> Reply:
         """What a call without a known end is booked as: a token for three bytes, and as long as it may be."""

@@ -251,9 +251,10 @@ def _settled(call: _Call, exception: BaseException | None) -> tuple[Entry | None
     said = any(_get(known, name) for name in ("input_tokens", "prompt_tokens", "total_tokens"))
     if not usage and (said or cost is not None):  # DSPy's cache gives the response of then, and no usage
         return None, replace(ended, cached_calls=1)
-    tokens = tokens_in(_plain(usage))
+    tokens = tokens_in(_plain(usage), _first_text(found.get("outputs")))
     spent = replace(ended, **tokens)
-    if not isinstance(cost, int | float):
+    contradictory = bool(usage) and spent.tokens is None
+    if contradictory or not isinstance(cost, int | float):
         prices = price_per_token(call.entry["model"])
         cost = prices and prices.cost(spent)
     entry = Entry(**{**call.entry, **tokens, "cost_usd": cost, "kept": reason in KEEPABLE})
@@ -267,8 +268,13 @@ def _note(seen: SeenCall, lm: Any, outputs: Any, exception: BaseException | None
     if isinstance(exception, Exception):
         seen.error = without_keys(said_by(exception), [lm])
     elif outputs is not None:
-        first = outputs[0] if isinstance(outputs, list) and outputs else outputs
-        seen.text = str(first.get("text")) if isinstance(first, Mapping) else str(first)
+        seen.text = _first_text(outputs)
+
+
+def _first_text(outputs: Any) -> str:
+    """The text of the first of an LM's outputs, as DSPy hands them on."""
+    first = outputs[0] if isinstance(outputs, list) and outputs else outputs
+    return str((first.get("text") if isinstance(first, Mapping) else first) or "")
 
 
 def _get(value: Any, name: str) -> Any:

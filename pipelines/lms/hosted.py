@@ -38,7 +38,8 @@ def _litellm() -> Any:
 class LiteLLMEndpoint:
     """One model of any provider LiteLLM knows; a key that is not given comes from its own variable.
 
-    Raises UserError when LiteLLM does not know the provider.
+    Raises UserError when LiteLLM does not know the provider, and for a name that holds an address, as those of
+    Hugging Face's endpoints may: a name can stand in a file of somebody else's.
     """
 
     def __init__(
@@ -49,6 +50,10 @@ class LiteLLMEndpoint:
         api_key: str | None = None,
         timeout: float = 120.0,
     ) -> None:
+        if "://" in model or not model.isprintable():
+            raise UserError(
+                f"{model!r} has an address in the LM's name: give that with --api-base (api_base=…)"
+            )
         self.model = model
         self.api_base = api_base
         self.timeout = timeout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -21,7 +22,8 @@ class InFlight:
     """A file in a folder that its process holds locked, with a line for each call under way.
 
     A line is written before the call is sent and blanked when it has ended, so that the file is as long as
-    the most calls at once. It goes when it is closed. Thread-safe. Raises OSError when it cannot be made.
+    the most calls at once. When it is closed, it goes unless it still has a line: a call that the ledger
+    could not take. Thread-safe. Raises OSError when it cannot be made.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -37,18 +39,23 @@ class InFlight:
 
     def begin(self, call: Mapping[str, Any]) -> int:
         """Write a call down; its place. Raises UserError when the disk takes no more."""
-        line = to_json(call)
-        if len(line) >= SLOT:
-            line = to_json({**call, "question": None, "seat": None})
         with self._lock:
             place = self._free.pop() if self._free else self._slots
             self._slots = max(self._slots, place + 1)
         try:
-            os.pwrite(self._file, line.ljust(SLOT - 1) + b"\n", place * SLOT)
+            self.write(place, call)
         except OSError as problem:
             self.end(place)
             raise unwritten(self._path, problem) from None
         return place
+
+    def write(self, place: int, call: Mapping[str, Any]) -> None:
+        """Put a call where one stands already: that takes no more room. Raises OSError."""
+        line = to_json(call)
+        if len(line) >= SLOT:
+            line = to_json({**call, "question": None, "seat": None})
+        if os.pwrite(self._file, line.ljust(SLOT - 1) + b"\n", place * SLOT) < SLOT:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def end(self, place: int) -> None:
         """Blank the line of a call that has ended, once it is on the ledger or is known to cost nothing."""
@@ -58,8 +65,9 @@ class InFlight:
             self._free.append(place)
 
     def close(self) -> None:
-        for path in (self._path, self._path.with_suffix(".new")):
-            path.unlink(missing_ok=True)
+        if len(self._free) == self._slots:
+            for path in (self._path, self._path.with_suffix(".new")):
+                path.unlink(missing_ok=True)
         file, self._file = self._file, -1  # the next file may get its number
         os.close(file)
 

@@ -56,8 +56,9 @@ def usage_of(entry: Mapping[str, Any]) -> Usage:
 class Ledger:
     """`DIR/ledger.jsonl`, appended in one write a call; `total` sums up what it held and what was added.
 
-    What is still under way when it is closed is booked as calls without a known end. Thread-safe. Raises
-    OSError when it cannot be opened.
+    What is still under way when it is closed is booked as calls without a known end. What a full disk does
+    not let be booked stays in the file of the calls in flight, and whoever opens the ledger next books it.
+    Thread-safe. Raises OSError when it cannot be opened.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -66,12 +67,12 @@ class Ledger:
         self._lock = threading.Lock()
         self._under_way: dict[int, Entry] = {}
         self._journal = Journal(folder / LEDGER)
-        self._in_flight = InFlight(folder)
         for entry in _lines(folder):
             self.total.add(usage_of(entry))
         for calls in abandoned(folder, take=True):
             for entry in _unsettled(folder, calls):
                 self.add(entry)
+        self._in_flight = InFlight(folder)
 
     def send(self, entry: Entry) -> int:
         """Write down a call that is about to be sent, as what it counts if its end is never known; its place.
@@ -83,24 +84,31 @@ class Ledger:
         return place
 
     def settle(self, place: int, entry: Entry | None) -> None:
-        """The end of a call that was sent: what it was, None for one that was surely not billed."""
+        """Book how a call that was sent has ended, None for one that was surely not billed.
+
+        Raises UserError when the disk takes no more.
+        """
         with self._lock:
             if self._under_way.pop(place, None) is None:  # closed meanwhile, and so booked
                 return
-            try:
-                if entry is not None:
-                    self._add(entry)
-            finally:
-                self._in_flight.end(place)
+            if entry is not None:
+                line = _timed(entry)
+                try:
+                    self._add(line)
+                except UserError:
+                    with suppress(OSError):  # then it stays there as a call without a known end
+                        self._in_flight.write(place, line)
+                    raise
+            self._in_flight.end(place)
 
     def add(self, entry: Entry) -> None:
         """Write a paid call down. Raises UserError when the disk takes no more."""
         with self._lock:
-            self._add(entry)
+            self._add(_timed(entry))
 
-    def _add(self, entry: Entry) -> None:
-        self.total.add(usage_of(entry))  # paid for, whether or not the disk takes it
-        self._journal.append(_timed(entry))
+    def _add(self, line: Mapping[str, Any]) -> None:
+        self.total.add(usage_of(line))  # paid for, whether or not the disk takes it
+        self._journal.append(line)
 
     def bill(self) -> Usage:
         """What was paid for; a call that is under way counts as one without a known end."""
@@ -111,11 +119,10 @@ class Ledger:
         return found
 
     def close(self) -> None:
+        for place, entry in list(self._under_way.items()):
+            with suppress(UserError):
+                self.settle(place, entry)
         with self._lock:
-            for entry in self._under_way.values():
-                with suppress(UserError):
-                    self._add(entry)
-            self._under_way.clear()
             self._in_flight.close()
             self._journal.close()
 

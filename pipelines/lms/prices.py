@@ -59,9 +59,9 @@ class Prices(NamedTuple):
         if self.steps:
             return self.of_prompt(call.prompt_tokens)._replace(steps=()).cost(call)
         cached, written = call.cached_prompt_tokens or 0, call.cache_write_tokens or 0
-        thought = min(call.reasoning_tokens or 0, call.completion_tokens)
+        thought = call.reasoning_tokens or 0
         return (
-            max(0, call.prompt_tokens - cached - written) * self.prompt
+            (call.prompt_tokens - cached - written) * self.prompt
             + cached * (self.prompt if self.cached_prompt is None else self.cached_prompt)
             + written * (self.prompt if self.cache_write is None else self.cache_write)
             + (call.completion_tokens - thought) * self.completion

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, TypeVar, cast
 
-from ...modules.reading.metrics import FAILURE_SCORE
+from ...modules.reading.grading import FAILURE_SCORE
 from ...modules.reading.row import ResultRow, score_in
 from ..evaluation.earlier import Evaluation
 from ..tracking.values import experiment_name, run_name, scrubbed

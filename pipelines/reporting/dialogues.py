@@ -170,8 +170,9 @@ def shown(row: ResultRow, whys: Sequence[str], longest: int = LONGEST_TEXT) -> S
     choices = row.get("choices") or {}
     gold = answer_text(row["gold"], choices)
     transcript = list(row["transcript"])
+    repeat = row.get("repeat")
     return ShownDialogue(
-        id=question_name(row),
+        id=question_name(row) + (f", repeat {repeat}" if repeat else ""),
         why="; ".join(CASES.get(why, why) for why in whys),
         cases=[why for why in whys if why in CASES],
         question=Text.of(row.get("question") or "(the question is not in the row)", LONGEST_QUESTION),

@@ -13,7 +13,7 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
 from ...modules.protocols.registry import titled
-from ...modules.reading.metrics import metric_name
+from ...modules.reading.grading import metric_name
 from ..base.journal import read_object
 from ..evaluation.earlier import earlier
 from ..lms.ledger import totals
@@ -122,16 +122,17 @@ def _evaluated(run: ListedRun, folder: Path, said: Document) -> None:
             run.problem = str(problem)
     _paid(run, (summary or {}).get("paid") or totals(folder).to_dict())
     counts = (summary or {}).get("counts") or {"rows": 0, "questions": said["questions"], "errors": 0}
+    finished = 0
     if counts["rows"]:
         scores = summary["scores"]  # type: ignore[index]
         name = metric_name(said)
         name = name if name in scores else next(iter(scores))
-        run.score = {"name": name, **scores[name], "n": counts["rows"]}
+        run.score, finished = {"name": name, **scores[name]}, scores[name]["n"]
     if 0 < counts["rows"] == counts["errors"]:
         run.state, run.problem = "failed", "every question failed"
-    elif counts["rows"] < counts["questions"]:
+    elif finished < counts["questions"]:
         run.state = "stopped"
-        run.problem = (summary or {}).get("stopped") or f"{counts['rows']:,} of {counts['questions']:,} rows"
+        run.problem = (summary or {}).get("stopped") or f"{finished:,} of {counts['questions']:,} rows"
 
 
 def _compiled(run: ListedRun, folder: Path, said: Document) -> None:
@@ -142,7 +143,7 @@ def _compiled(run: ListedRun, folder: Path, said: Document) -> None:
     held_out = result.get("after") or result.get("before")
     if held_out:
         name = metric_name(said)
-        run.score = {"name": name, **held_out["scores"][name], "n": held_out["counts"]["rows"]}
+        run.score = {"name": name, **held_out["scores"][name]}
 
 
 def _tuned(run: ListedRun, folder: Path, said: Document) -> None:

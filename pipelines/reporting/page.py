@@ -21,10 +21,10 @@ from markupsafe import Markup
 from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
-from ...modules.reading.metrics import ACCURACY
+from ...modules.reading.grading import ACCURACY
 from ...modules.reports.cases import CASES
 from ...optimizers.statistics.statistics import mcnemar_exact, wilson
-from ..base.wording import calls_used, counted, percent, run_failed
+from ..base.wording import asked, calls_used, counted, percent, run_failed
 from ..comparison.compare import compared_alone
 from ..comparison.confounds import unread_cause
 from ..comparison.pairs import Comparison, Pair
@@ -59,8 +59,9 @@ class RunGroup:
         without a full stop."""
         if self.comparison is not None:
             return ""
-        counts = self.runs[0].summary.counts
-        failed = run_failed(self.names[0], counts["errors"], counts["rows"])
+        summary = self.runs[0].summary
+        counts = summary.counts
+        failed = run_failed(self.names[0], counts["errors"], counts["rows"], summary.finished)
         if failed or not counts["unreadable"] + counts.get("truncated", 0):
             return failed
         alone = compared_alone(self.names[0], self.runs[0])
@@ -242,6 +243,7 @@ def page_of(
         chart_right=RIGHT,
         price_axis=price_axis,
         runs=everything,
+        asked=asked,
         counted=counted,
         calls_used=calls_used,
         inf=math.inf,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +13,8 @@ from typing import Any
 from markupsafe import Markup
 
 from ...modules.base.fence import clean
-from ...modules.reading.row import ResultRow
-from ..base.wording import duration, shortened, used
+from ...modules.reading.row import ResultRow, score_in
+from ..base.wording import answers_text, duration, shortened, used
 from ..evaluation.earlier import Evaluation
 from ..runs.rows import Rows
 from ..runs.traces import TRACES, read_traces
@@ -50,9 +51,9 @@ class QuestionTable:
 
     `questions` is JSON, a list a question: id, text, options (label, text), right answer, what else is known
     of it as text, and for each run None or [state (a place in `STATES`), answer, score, and the id of its
-    trace where it has one]. `dialogues` is a JSON list of packs, of deflate in base64, and of the number of
-    questions in each; the lines of an unpacked one are JSON lists, for each run None or [how it was decided,
-    bill, error, turns (see `_turn`), how many turns more].
+    trace where it has one], of all repeats in one. `dialogues` is a JSON list of packs, of deflate in
+    base64, and of the number of questions in each; the lines of an unpacked one are JSON lists, for each run
+    None or [how it was decided, bill, error, turns (see `_turn`), how many turns more].
     """
 
     count: int
@@ -79,21 +80,26 @@ def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
     def lines() -> Iterator[str]:
         for found in _joined(rows):
             questions.append(_json(_question(found, traces)))
-            yield _json([None if row is None else _dialogue(row, longest) for row in found])
+            yield _json([_dialogue(answers, longest) if answers else None for answers in found])
 
     packs = list(_packed(lines()))
     return QuestionTable(len(questions), _safe(f"[{','.join(questions)}]"), json_in_page(packs))
 
 
-def _joined(runs: Sequence[Rows]) -> Iterator[list[ResultRow | None]]:
-    """The row of each run for each question."""
-    places = [{row["id"]: place for place, row in enumerate(rows)} for rows in runs]
+def _joined(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
+    """The rows of each run for each question: one for each repeat."""
+    places: list[defaultdict[str, list[int]]] = [defaultdict(list) for _ in runs]
+    for rows, known in zip(runs, places, strict=True):
+        for place, row in enumerate(rows):
+            known[row["id"]].append(place)
     for name in dict.fromkeys(name for known in places for name in known):
-        yield [rows[known[name]] if name in known else None for rows, known in zip(runs, places, strict=True)]
+        yield [
+            [rows[place] for place in known.get(name, ())] for rows, known in zip(runs, places, strict=True)
+        ]
 
 
-def _question(rows: Sequence[ResultRow | None], traces: Sequence[Mapping[str, str]]) -> list[Any]:
-    row = next(row for row in rows if row is not None)
+def _question(runs: Sequence[Sequence[ResultRow]], traces: Sequence[Mapping[str, str]]) -> list[Any]:
+    row = next(rows[0] for rows in runs if rows)
     choices = row["choices"] or {}
     about = [f"{name}: {value}" for name, value in scrubbed(row.get("meta") or {}).items()]
     return [
@@ -103,34 +109,40 @@ def _question(rows: Sequence[ResultRow | None], traces: Sequence[Mapping[str, st
         clean(str(row["gold"] or "")),
         shortened(clean("; ".join(about)), LONGEST_NOTE),
         *[
-            None if row is None else [*_answer(row), *filter(None, [known.get(row["id"])])]
-            for row, known in zip(rows, traces, strict=True)
+            [*_answer(rows), *filter(None, [known.get(row["id"])])] if rows else None
+            for rows, known in zip(runs, traces, strict=True)
         ],
     ]
 
 
-def _answer(row: ResultRow) -> list[Any]:
-    if row["error"]:
-        state = "failed"
-    elif row["correct"] is None:
-        state = "scored"
-    else:
-        state = "right" if row["correct"] else "unreadable" if row["answer"] is None else "wrong"
-    score = row.get("score")
-    answer = row["answer"] or ""
+def _answer(rows: Sequence[ResultRow]) -> list[Any]:
+    """What became of a question; where its repeats differ in that, the mean of their scores."""
+    states = {_state(row) for row in rows}
+    state = states.pop() if len(states) == 1 else "scored"
+    scores = [row.get("score") if len(rows) == 1 else score_in(row) for row in rows]
     return [
         STATES.index(state),
-        shortened(clean(answer), MOST_ANSWER),
-        None if score is None else round(score, 4),
+        shortened(clean(answers_text([row["answer"] for row in rows]) or ""), MOST_ANSWER),
+        None if None in scores else round(sum(filter(None, scores)) / len(scores), 4),
     ]
 
 
-def _dialogue(row: ResultRow, longest: int) -> list[Any]:
+def _state(row: ResultRow) -> str:
+    if row["error"]:
+        return "failed"
+    if row["correct"] is None:
+        return "scored"
+    return "right" if row["correct"] else "unreadable" if row["answer"] is None else "wrong"
+
+
+def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[Any]:
+    """The dialogue of a question; of its repeats, that of the first."""
+    row = rows[0]
     one = shown(row, (), longest)
-    took = row["seconds"]
+    took, more = row["seconds"], f"the first of {len(rows):,} answers: " if len(rows) > 1 else ""
     return [
         clean(one.decided_by),
-        used(row["usage"]) + ("" if took is None else f", {duration(took)}"),
+        more + used(row["usage"]) + ("" if took is None else f", {duration(took)}"),
         shortened(clean(scrubbed(row["error"] or "")), MOST_ANSWER),
         [_turn(turn) for turn in one.turns],
         one.more_turns,

@@ -12,13 +12,14 @@ from typing import Any
 
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.files import write_whole
-from ...modules.reading.metrics import ACCURACY
+from ...modules.reading.grading import ACCURACY
 from ...modules.reports.cases import CASES
 from ..base.wording import counted, run_failed, run_notes
-from ..comparison.compare import asked_in, compare, names_for, names_of, shared_questions
+from ..comparison.compare import compare, names_for, names_of, shared_questions
 from ..comparison.match_budget import is_match, run_or_match, with_matches
 from ..comparison.pairs import Comparison, Pair
 from ..comparison.panel import MOST_MEMBERS
+from ..comparison.questions import asked_in
 from ..comparison.recommend import MARGIN
 from ..evaluation.earlier import Evaluation, earlier, imported_runs
 from ..runs.manifest import MANIFEST
@@ -168,8 +169,11 @@ def _places(folder: Path, results: Sequence[Folder]) -> list[Path]:
 
 def _failure(runs: Sequence[Evaluation]) -> str:
     """Which runs failed on at least half of their questions, in words."""
-    found = [(names_of([run])[0], run.summary.counts) for run in runs]
-    said = [run_failed(name, counts["errors"], counts["rows"]) for name, counts in found]
+    found = [(names_of([run])[0], run.summary, run.summary.counts) for run in runs]
+    said = [
+        run_failed(name, counts["errors"], counts["rows"], summary.finished)
+        for name, summary, counts in found
+    ]
     return "; ".join(filter(None, said))
 
 
@@ -251,7 +255,7 @@ def _warnings(group: RunGroup) -> list[str]:
     for name, run in zip(group.names, group.runs, strict=True):
         counts = run.summary.counts
         if group.comparison is None:
-            found += run_notes(name, counts["errors"], counts["rows"], counts["questions"])
+            found += run_notes(name, counts, run.summary.finished)
         if counts["unreadable"]:
             found.append(
                 f"{counts['unreadable']:,} of the {counted(counts['rows'], 'answer')} of {name} could not be "

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+MOST_FAILED = 0.02
+"""Above this share of failed questions a measured figure says little about the published one."""
+
+CELLS = ("published", "measured [95%]", "n", "lost", "difference", "published inside")
+
 
 @dataclass(frozen=True)
 class Line:
@@ -14,7 +19,11 @@ class Line:
     `low` and `high` are the ends of the measured one's 95% interval, over `n` questions; `difference` is
     measured less published, in points; `inside` says whether the published figure lies in that interval, or,
     where the paper only says that its figure lies `above` the published one, whether it reaches above that.
-    `why` says why nothing was measured. `run` is the folder of the row's run, `lm` whom it asked.
+    Of the `rows` that the figure is about, `errors` failed, `unreadable` have no readable answer and in
+    `truncated` a reply was cut off at a token limit; errors and unreadable answers are wrong. All four are
+    None where nothing was run. With more than 2% errors there is neither `difference` nor `inside`, and with
+    errors alone nothing was measured. `why` says why something is missing. `run` is the folder of the row's
+    run, `lm` whom it asked.
     """
 
     row: str
@@ -31,13 +40,31 @@ class Line:
     why: str | None = None
     note: str | None = None
     above: bool = False
+    rows: int | None = None
+    errors: int | None = None
+    unreadable: int | None = None
+    truncated: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return dict(vars(self))
 
     @property
-    def cells(self) -> tuple[str, str, str, str]:
-        """Published, measured with its interval, difference, and whether the first lies in the second."""
+    def failed(self) -> bool:
+        """Whether too many questions failed to hold the figure against the published one."""
+        return bool(self.rows and self.errors and self.errors / self.rows > MOST_FAILED)
+
+    @property
+    def lost(self) -> str:
+        """The failed questions in words, and the unreadable and cut-off answers where there are any."""
+        if self.errors is None:
+            return ""
+        others = {"unreadable": self.unreadable, "cut off": self.truncated}
+        words = [f"{count:,} {what}" for what, count in others.items() if count]
+        return ", ".join([f"{self.errors:,} failed", *words])
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What a table shows, in the order of `CELLS`."""
         measured = (
             f"{self.measured:.1f} [{self.low:.1f}, {self.high:.1f}]"
             if self.measured is not None
@@ -46,6 +73,8 @@ class Line:
         return (
             "" if self.published is None else f"{'above ' * self.above}{self.published:.2f}",
             measured,
+            "" if self.n is None else f"{self.n:,}",
+            self.lost,
             "" if self.difference is None else f"{self.difference:+.1f}",
             {True: "yes", False: "no", None: ""}[self.inside],
         )
@@ -55,8 +84,8 @@ class Line:
 class Reproduction:
     """A table, or some of its rows, side by side: `lines`, and the folder with all runs.
 
-    `stopped` says why rows are missing, where something ended the reproduction early; `code` is then the
-    command's exit code. `pictures` are the plots.
+    `stopped` says why figures are missing: something ended the reproduction early, or every question of a run
+    failed; `code` is the command's exit code. `pictures` are the plots.
     """
 
     name: str

@@ -12,11 +12,14 @@ from ..tracking.context import caller_place
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import TableUpload, Tracker, Upload, Uploads, existing
 from ..tracking.values import rounded
-from .lines import Line, Reproduction
+from .lines import CELLS, Line, Reproduction
 from .plan import PlannedRun, ReproductionPlan
 
 IDS = "mlflow.json"
-COLUMNS = ("row", "figure", "published", "measured", "low", "high", "n", "difference", "inside", "lm", "why")
+COLUMNS = (
+    *("row", "figure", "published", "measured", "low", "high", "n", "difference", "inside", "lm", "why"),
+    *("rows", "errors", "unreadable", "truncated"),
+)
 
 
 def start_tables(planned: ReproductionPlan) -> dict[str, Tracker]:
@@ -52,10 +55,12 @@ def table_uploads(found: Reproduction, folder: Path) -> Uploads:
 
 
 def table_metrics(lines: Sequence[Line]) -> dict[str, float]:
-    """Measured figures with their interval's ends, published ones and differences, by row and figure."""
+    """Measured figures with their interval's ends, published ones, differences and what was lost, by row and
+    figure."""
     metrics: dict[str, float] = {}
     for line in lines:
         name = f"{line.row}/{line.figure}"
+        lost = {"errors": line.errors, "unreadable": line.unreadable, "truncated": line.truncated}
         known = {
             "measured": line.measured,
             "measured_low": line.low,
@@ -63,14 +68,14 @@ def table_metrics(lines: Sequence[Line]) -> dict[str, float]:
             "published": line.published,
             "difference": line.difference,
         }
-        if line.measured is not None:
-            metrics |= {f"{what}/{name}": v for what, v in known.items() if v is not None}
+        shown = lost if line.measured is None else lost | known
+        metrics |= {f"{what}/{name}": value for what, value in shown.items() if value is not None}
     return metrics
 
 
 def table_note(found: Reproduction) -> str:
     """The table side by side, for the run's description."""
-    head = ["row", "figure", "published", "measured [95%]", "difference", "inside"]
+    head = ["row", "figure", *CELLS]
     body = [[line.row, line.figure, *line.cells] for line in found.lines]
     rows = [f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *body]]
     return "\n".join([f"**{found.name}**, published and measured, in per cent", "", *rows, "", *found.notes])

@@ -14,11 +14,17 @@ from ...modules.reading.row import ResultRow
 from ...modules.reports.deliberation import deliberation_report
 from ...optimizers.statistics.statistics import wilson
 from ..evaluation.earlier import Evaluation
+from ..runs.summary import grade_band
 
 RESAMPLES = 4_000
 _AT_ONCE = 500  # resamples held in memory
-_SUBJECTS = {"natural": "natural science", "social": "social science", "language": "language science"}
-_GRADES = {"grades_1_6": "1-6", "grades_7_12": "7-12"}
+_GROUPS = {
+    "natural": "natural science",
+    "social": "social science",
+    "language": "language science",
+    "grades_1_6": "1-6",
+    "grades_7_12": "7-12",
+}
 
 Count = tuple[float, float]
 """Hits and chances of one row."""
@@ -43,12 +49,12 @@ def measured(figure: str, run: Evaluation) -> Measured | None:
         return _score(scores["accuracy"])
     if figure in ("em", "f1"):
         return _score(scores[figure]) if figure in scores else None
-    if figure in _SUBJECTS:
-        return pooled([run], lambda _, row: _of_subject(row, _SUBJECTS[figure]))
     if figure == "improvement":
         return _improvement(run)
-    if figure in _GRADES:
-        return _score(run.summary.groups.get("grade_band", {}).get(_GRADES[figure]))
+    if figure in _GROUPS:
+        return pooled(
+            [run], lambda _, row: (float(bool(row["correct"])), 1.0) if _about(figure, row) else None
+        )
     return pooled([run], _IN_ONE[figure])
 
 
@@ -63,6 +69,18 @@ def derived(rule: str, figure: str, runs: Sequence[Evaluation]) -> Measured | No
         return _agreement(figure, runs)
     counter = _DERIVED[name]
     return pooled(runs, lambda run, row: counter(run, row, argument))
+
+
+def counts(figure: str, runs: Iterable[Evaluation]) -> dict[str, int]:
+    """How many `rows` of the runs a figure is about, and how many of these are `errors`, `unreadable` and
+    `truncated`."""
+    rows = errors = unreadable = truncated = 0
+    for row in (row for run in runs for row in run.rows if _about(figure, row)):
+        rows += 1
+        errors += row["error"] is not None
+        unreadable += row["error"] is None and row["answer"] is None
+        truncated += bool(row.get("truncated"))
+    return {"rows": rows, "errors": errors, "unreadable": unreadable, "truncated": truncated}
 
 
 def pooled(
@@ -118,10 +136,10 @@ def _score(known: Mapping[str, float] | None) -> Measured | None:
     return Measured(known["value"], known["low"], known["high"], int(known["n"]))
 
 
-def _of_subject(row: ResultRow, subject: str) -> Count | None:
-    if (row.get("meta") or {}).get("subject") != subject:
-        return None
-    return float(bool(row["correct"])), 1.0
+def _about(figure: str, row: ResultRow) -> bool:
+    """Whether a question is one of those that a figure is about: of its subject or grades, else any."""
+    meta = row.get("meta") or {}
+    return figure not in _GROUPS or _GROUPS[figure] in (meta.get("subject"), grade_band(meta))
 
 
 def _individual(run: Evaluation, row: ResultRow) -> Count | None:
@@ -205,15 +223,14 @@ _DERIVED: dict[str, Callable[[Evaluation, ResultRow, str], Count | None]] = {
     "resolved": _resolved,
     "revisions": _revisions,
 }
-FIGURES = frozenset(
-    {"accuracy", "consensus", "average", "em", "f1", "improvement", *_SUBJECTS, *_GRADES, *_IN_ONE}
-)
+FIGURES = frozenset({"accuracy", "consensus", "average", "em", "f1", "improvement", *_GROUPS, *_IN_ONE})
 RULES = frozenset({"agreement", *_DERIVED})
 
 
 def rounds(run: Evaluation) -> Iterator[tuple[str, int]]:
-    """How many questions reached consensus in round 1, 2, …, and how many never did."""
+    """How many questions reached consensus in round 1, 2, …, how many never did, and how many failed."""
     counts: dict[str, int] = defaultdict(int)
     for row in run.rows:
-        counts["never" if row["consensus_round"] is None else str(row["consensus_round"])] += 1
+        never = "never" if row["error"] is None else "failed"
+        counts[never if row["consensus_round"] is None else str(row["consensus_round"])] += 1
     yield from sorted(counts.items())

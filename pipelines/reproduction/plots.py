@@ -30,8 +30,8 @@ def plots(table: Table, lines: Sequence[Line], folders: Mapping[str, Path], out:
 
 
 def bars(title: str, lines: Sequence[Line], out: Path) -> list[Path]:
-    """Published and measured figures with intervals, a bar each; figures without either are left out."""
-    known = [line for line in lines if line.measured is not None and line.published is not None]
+    """Published and measured figures with intervals, a bar each, where there is a difference to show."""
+    known = [line for line in lines if line.difference is not None]
     pictures = []
     for part in range(0, len(known), _MOST_BARS):
         path = out / (BARS if not part else BARS.replace(".png", f"_{part // _MOST_BARS + 1}.png"))
@@ -72,7 +72,7 @@ def _step_limits(lines: Sequence[Line], out: Path) -> list[Path]:
     curves: dict[str, dict[int, dict[str, Any]]] = {}
     for line in lines:
         name, _, limit = line.row.rpartition(".")
-        if line.measured is None or line.low is None or line.high is None:
+        if line.measured is None or line.low is None or line.high is None or line.failed:
             continue
         point = curves.setdefault(name, {}).setdefault(int(limit), {"limit": int(limit)})
         point[line.figure] = {"value": line.measured / 100, "low": line.low / 100, "high": line.high / 100}

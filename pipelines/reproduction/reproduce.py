@@ -13,7 +13,7 @@ from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent
 from ..base.journal import read_object, write_json
 from ..base.request import LMs
-from ..evaluation.earlier import Evaluation, earlier
+from ..evaluation.earlier import Evaluation, all_failed, earlier
 from ..evaluation.evaluate import evaluate
 from ..programs.build import made
 from ..runs.books import open_books
@@ -26,7 +26,7 @@ from ..tracking.uploads import Tracker
 from .lines import Line, Reproduction
 from .lms import PaperLMs
 from .logged import start_tables, table_uploads
-from .measures import derived, measured
+from .measures import counts, derived, measured
 from .plan import PlannedRun, ReproductionOrder, ReproductionPlan, plan_reproduction
 from .plots import plots
 from .presets import EVERY, Figure, PublishedRow
@@ -88,14 +88,15 @@ def reproduce(
 
 
 def run(planned: ReproductionPlan, show: Show) -> Reproduction:
-    """Carry a plan out, row by row. What ends it early is in `stopped`; what is finished is shown anyway.
+    """Carry a plan out, row by row. What ends it early, or that every question of a run failed, is in
+    `stopped`; what is finished is shown anyway.
 
     Raises UserError when not even the first row could be asked.
     """
     request, selection = planned.request, planned.selection
     account = planned.account()
     folder = planned.out / selection.paper.id / selection.table.id
-    stopped, code, answered = None, 0, False
+    stopped, code, answered, failed = None, 0, False, None
     with claimed(folder), open_books(account=account):
         trackers = start_tables(planned) if request.tracking and planned.runs else {}
         try:
@@ -103,6 +104,9 @@ def run(planned: ReproductionPlan, show: Show) -> Reproduction:
                 parent = trackers.get(str(one.settings["data"]))
                 result = _evaluated(one, request, parent.run_id if parent else None, show)
                 answered = True
+                rows = result.summary.counts
+                if 0 < rows["rows"] == rows["errors"]:
+                    failed = f"{one.row.name}: {all_failed(one.folder)}"
                 if result.summary.stopped:
                     stopped = result.summary.stopped
                     break
@@ -126,12 +130,14 @@ def run(planned: ReproductionPlan, show: Show) -> Reproduction:
         chosen = {row.id for row in selection.rows}
         pictures = plots(selection.table, everything, planned.folders, folder)
         shown = [line for line in everything if line.row in chosen]
-        if stopped and not code and not any(map(_has_rows, planned.folders.values())):
-            code = 1  # a budget is an error where it leaves no result
+        if failed or (stopped and not code and not any(map(_has_rows, planned.folders.values()))):
+            code = code or 1  # a budget is an error where it leaves no result
+        status = "KILLED" if stopped else "FAILED" if failed else "FINISHED"
+        stopped = stopped or failed
         found = Reproduction(selection.table.name, planned.out, shown, planned.notes, pictures, stopped, code)
         write_json(folder / TABLE, {**found.to_dict(), "rows": [line.to_dict() for line in everything]})
         for tracker in trackers.values():
-            tracker.end(table_uploads(found, folder), "KILLED" if stopped else "FINISHED", folder)
+            tracker.end(table_uploads(found, folder), status, folder)
     return found
 
 
@@ -163,26 +169,28 @@ def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing
         return replace(
             line, why=f"{missing} of the runs it comes from are missing" if row.derive else "not run"
         )
+    names = (str(lm["name"]) for run in runs for lm in run.summary.run["lms"].values())
+    line = replace(
+        line,
+        **counts(figure.name, runs),
+        lm=", ".join(dict.fromkeys(names)),
+        run=None if row.derive else str(runs[0].folder),
+    )
+    if line.rows and line.errors == line.rows:
+        return replace(line, why="every question failed")
     value = derived(row.derive, figure.name, runs) if row.derive else measured(figure.name, runs[0])
     if value is None:
         return replace(line, why="nothing to measure it on in these questions")
     now, low, high = (100 * part for part in value[:3])
-    names = (str(lm["name"]) for run in runs for lm in run.summary.run["lms"].values())
+    line = replace(line, measured=now, low=low, high=high, n=value.n)
+    if line.failed:
+        return replace(line, why="no difference while so many questions fail: --retry-errors asks them again")
     published = figure.value
-    return replace(
-        line,
-        measured=now,
-        low=low,
-        high=high,
-        n=value.n,
-        difference=None if published is None else now - published,
-        # Published with two digits at most: one on the interval's end is not outside for its rounding.
-        inside=None
-        if published is None
-        else published <= high + 0.005 and (figure.above or low - 0.005 <= published),
-        lm=", ".join(dict.fromkeys(names)),
-        run=None if row.derive else str(runs[0].folder),
-    )
+    if published is None:
+        return line
+    # Published with two digits at most: one on the interval's end is not outside for its rounding.
+    inside = published <= high + 0.005 and (figure.above or low - 0.005 <= published)
+    return replace(line, difference=now - published, inside=inside)
 
 
 def _evaluated(one: PlannedRun, request: ReproductionOrder, parent: str | None, show: Show) -> Evaluation:

@@ -12,6 +12,9 @@ from pathlib import Path
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
 
+MANIFEST = "run.json"
+"""The file that says what a run's folder is of; see `runs.manifest`."""
+
 
 @contextmanager
 def claimed(folder: Path, advice: str = "choose another --out") -> Iterator[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...modules.reading.metrics import metric_name
+from ...modules.reading.grading import metric_name
 from ..base.wording import duration, percent, used
 
 SHOWN_ALWAYS = ("questions", "errors", "accuracy", "accuracy_excluding_errors")  # lines of every result
@@ -20,8 +20,10 @@ def result_lines(summary: Mapping[str, Any], seconds: float | None = None) -> di
         what = "every question failed" if counts["rows"] else "no question is finished"
         lines = {metric_name(summary): f"not measured: {what}"}
     right = f"{counts['correct']:,} right of " if counts["correct"] is not None else ""
-    lines["questions"] = f"{right}{counts['rows']:,}"
-    if counts["rows"] < counts["questions"]:
+    finished = summary["scores"][metric_name(summary)]["n"] if counts["rows"] else 0
+    several = f" answers to {finished:,}" if counts["rows"] > finished else ""
+    lines["questions"] = f"{right}{counts['rows']:,}{several}"
+    if finished < counts["questions"]:
         lines["questions"] += f" finished ({counts['questions']:,} asked for)"
     cut_off = f"; {counts['truncated']:,} cut off: raise --max-tokens" if counts.get("truncated") else ""
     lines["unreadable"] = f"{counts['unreadable']:,}{cut_off}"

@@ -27,10 +27,10 @@ from ..base.typed import Signed, as_read, misfit
 from ..data.load import fingerprint
 from ..lms.named import lm_identity, settings_of
 from ..lms.store import same_lms
+from .folder import MANIFEST as MANIFEST
 from .folder import claimed, unwritable
 from .rows import RESULTS
 
-MANIFEST = "run.json"
 IMPORT = "import.json"  # in a folder with the runs of an import
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
-from ...modules.reading.metrics import metric_name
+from ...modules.reading.grading import metric_name
 from ...modules.reading.row import ResultRow
 from ..base.journal import read_object
 from .manifest import MANIFEST

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ...modules.base.calls import Usage
-from ...modules.reading.metrics import ACCURACY
+from ...modules.reading.grading import ACCURACY
 from ...modules.reading.row import ResultRow, score_in
 from ...optimizers.statistics.statistics import wilson
 from ..base.display import ProgressLine

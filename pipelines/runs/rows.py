@@ -16,13 +16,14 @@ from ...modules.base.calls import UsageFields
 from ...modules.base.errors import UserError
 from ...modules.base.files import cut_torn_line, open_regular
 from ...modules.reading.answers import em_f1, read_number
-from ...modules.reading.metrics import Graded
+from ...modules.reading.grading import Graded, MetricError, Scale, grader_of, row_fault
 from ...modules.reading.question import Question
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import ResultRow, RowKey, row_key
 from ..base.html import SHOWN_ROWS, html_result, html_table
-from ..base.journal import Journal
+from ..base.journal import Journal, read_object
 from ..base.typed import Signed, as_read, misfit
 from ..base.wording import counted
+from .folder import MANIFEST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,11 +68,11 @@ _ROW = as_read(
 
 
 def row_of(
-    question: Question, prediction: dspy.Prediction, graded: Graded | str, seconds: float
+    question: Question, prediction: dspy.Prediction, graded: Graded | str, seconds: float, repeat: int = 0
 ) -> ResultRow:
     """The row of an answered question with what its metric said, or, as text, why it gave no score."""
     error = graded if isinstance(graded, str) else None
-    row = _row(question, seconds, error, prediction.usage)
+    row = _row(question, seconds, error, prediction.usage, repeat)
     row["answer"] = prediction.answer
     if not isinstance(graded, str):
         row["correct"], row["score"] = graded.correct, graded.score
@@ -89,17 +90,20 @@ def row_of(
     return row
 
 
-def error_row(question: Question, error: str, usage: UsageFields, seconds: float) -> ResultRow:
+def error_row(
+    question: Question, error: str, usage: UsageFields, seconds: float, repeat: int = 0
+) -> ResultRow:
     """The row of a question that failed: counts as wrong, shown apart."""
-    row = _row(question, seconds, error, usage)
+    row = _row(question, seconds, error, usage, repeat)
     if question.kind == "span":
         row["em"] = row["f1"] = 0.0
     return row
 
 
-def _row(question: Question, seconds: float, error: str | None, usage: UsageFields) -> ResultRow:
+def _row(question: Question, seconds: float, error: str | None, usage: UsageFields, repeat: int) -> ResultRow:
     return {
         "id": question.id,
+        "repeat": repeat,
         "kind": question.kind,
         "question": question.question,
         "choices": question.choices,
@@ -140,9 +144,9 @@ class RowFile:
         self.path = folder / RESULTS
         if retry_errors and self.path.exists():
             cut_torn_line(self.path)
-            rewrite(self.path, [row["id"] for row in read_rows(self.path) if not row["error"]])
+            rewrite(self.path, [row_key(row) for row in read_rows(self.path) if not row["error"]])
         self._journal = Journal(self.path, alone=True)
-        self.done = {row["id"] for row in read_rows(self.path)}
+        self.done: set[RowKey] = {row_key(row) for row in read_rows(self.path)}
         self.close = self._journal.close
 
     def append(self, row: ResultRow) -> None:
@@ -154,11 +158,19 @@ class RowFile:
                 f"{self.path} could not be written ({problem.strerror}): {len(self.done)} rows are kept; "
                 "make room and run the same command again"
             ) from None
-        self.done.add(row["id"])
+        self.done.add(row_key(row))
 
 
 def read_rows(path: Path) -> Iterator[ResultRow]:
-    """Rows of a results file, one at a time. Raises UserError naming file and line for a damaged one."""
+    """Rows of a results file, one at a time.
+
+    Each is checked: its shape, its score against the run's metric (see `row_fault`), and that no other row is
+    the same repeat of its question, or asks another question by its id. Raises UserError naming file and line
+    for the first that fails.
+    """
+    check = _RowCheck(path)
+    lines: dict[RowKey, int] = {}
+    questions: dict[str, int] = {}
     try:
         file = open(open_regular(path), "rb")  # noqa: SIM115
     except FileNotFoundError:
@@ -167,7 +179,26 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
         raise UserError(f"{path} cannot be read ({problem.strerror}): name another run") from None
     with file:
         for number, line in enumerate(file, start=1):
-            yield _parsed(path, number, line)
+            row = check.row(number, line)
+            first = lines.setdefault(row_key(row), number)
+            if first != number:
+                raise UserError(
+                    f"{path}, line {number}: the question {row['id']!r} has its repeat {row['repeat']} on "
+                    f"line {first}, too: keep one of the two"
+                )
+            asked = question_hash(row)
+            if questions.setdefault(row["id"], asked) != asked:
+                raise UserError(
+                    f"{path}, line {number}: the question {row['id']!r} has another text, other options or "
+                    "another gold answer than before: keep the rows of one of the two"
+                )
+            yield row
+
+
+def question_hash(row: ResultRow) -> int:
+    """A hash of all that makes a question what it is, the same in one process only."""
+    choices = frozenset((row["choices"] or {}).items())
+    return hash((row["kind"], row["question"], choices, row["gold"]))
 
 
 def row_misfit(row: Any) -> str | None:
@@ -175,17 +206,39 @@ def row_misfit(row: Any) -> str | None:
     return misfit(row, _ROW)
 
 
-def _parsed(path: Path, number: int, line: bytes) -> ResultRow:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        row = None
-    if wrong := row_misfit(row):
-        raise UserError(
-            f"{path}, line {number}, is no result row ({wrong} is not as it must be): delete the "
-            "line and run again"
-        )
-    return cast(ResultRow, row)
+class _RowCheck:
+    """What rows of a file must be, by the run that its folder describes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._run = read_object(path.parent / MANIFEST)
+        metric = (self._run or {}).get("metric")
+        self._scale, self._grader = Scale.of(metric), grader_of(metric)
+
+    def row(self, number: int, line: bytes) -> ResultRow:
+        """The row that a line holds. Raises UserError for any other line."""
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if wrong := row_misfit(row):
+            raise UserError(
+                f"{self.path}, line {number}, is no result row ({wrong} is not as it must be): delete the "
+                "line and run again"
+            )
+        row.setdefault("repeat", 0)
+        if self._run is not None:  # else nobody knows by which metric it was scored
+            measured = "imported" not in self._run
+            grader = self._grader if measured else None
+            try:
+                wrong = row_fault(row, self._scale, grader, measured=measured)
+            except MetricError as problem:
+                wrong = f"the question {row['id']!r} cannot be graded again ({problem})"
+            if wrong:
+                raise UserError(
+                    f"{self.path}, line {number}: {wrong}: restore the row, or delete the line and run again"
+                )
+        return cast(ResultRow, row)
 
 
 class Rows(Sequence[ResultRow]):
@@ -198,6 +251,7 @@ class Rows(Sequence[ResultRow]):
     def __init__(self, path: Path, keep: Any = None) -> None:
         self.path = path
         self._keep = keep  # a temporary folder lives as long as its rows
+        self._check = _RowCheck(path)
         self._starts = array("q")
         self._seen: tuple[int, ...] = ()
 
@@ -235,7 +289,7 @@ class Rows(Sequence[ResultRow]):
 
     def _row(self, file: IO[bytes], number: int) -> ResultRow:
         file.seek(self._starts[number])
-        return _parsed(self.path, number + 1, file.readline())
+        return self._check.row(number + 1, file.readline())
 
     def _places(self) -> array[int]:
         """Where each row begins, found again when the file has changed."""
@@ -247,7 +301,7 @@ class Rows(Sequence[ResultRow]):
                 for line in file:
                     starts.append(at)
                     at += len(line)
-            self._starts, self._seen = starts, seen
+            self._starts, self._seen, self._check = starts, seen, _RowCheck(self.path)
         return self._starts
 
 
@@ -257,19 +311,20 @@ def _flat(row: ResultRow) -> dict[str, Any]:
     return flat | {f"{name}.{key}": value for name, of in nested.items() for key, value in of.items()}
 
 
-def rewrite(path: Path, order: Iterable[str], *, drop: frozenset[str] = frozenset()) -> None:
-    """Put a file's rows in the questions' order, atomically and without holding them in memory."""
-    places: dict[str, tuple[int, int]] = {}
+def rewrite(path: Path, order: Iterable[RowKey]) -> None:
+    """Put those of a file's rows in this order, atomically and without holding them in memory."""
+    places: dict[RowKey, tuple[int, int]] = {}
     with open(open_regular(path), "rb") as source:
         at = 0
         for line in source:
-            places[json.loads(line)["id"]] = (at, len(line))
+            row = json.loads(line)
+            places[row["id"], row.get("repeat", 0)] = (at, len(line))
             at += len(line)
         temporary = path.with_suffix(".tmp")
         fresh = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         with open(open_regular(temporary, fresh, links=False), "wb") as target:
-            for name in order:
-                if name in places and name not in drop:
-                    source.seek(places[name][0])
-                    target.write(source.read(places[name][1]))
+            for key in order:
+                if key in places:
+                    source.seek(places[key][0])
+                    target.write(source.read(places[key][1]))
     os.replace(temporary, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ...modules.base.calls import Usage, UsageFields
-from ...modules.reading.metrics import ACCURACY, FAILURE_SCORE, metric_name
+from ...modules.reading.grading import ACCURACY, FAILURE_SCORE, metric_name
 from ...modules.reading.row import ResultRow, score_in
 from ...modules.reports.forensics import ForensicTally
+from ...optimizers.statistics.clusters import clustered_mean
 from ...optimizers.statistics.statistics import bootstrap_mean, wilson
 from ..base.html import html_result
 from ..base.wording import counted, percent
@@ -27,9 +29,10 @@ BOOTSTRAP_SEED = 0
 class Summary:
     """`summary.json`: every score as `{"value", "low", "high", "n"}` with a 95% interval.
 
-    `scores` has that of the run's metric under its name: `accuracy` and other rates, in 0 … 1, have Wilson's
-    interval, other scores a bootstrap one of their mean (and `rate`, which is False); `counts["correct"]` is
-    None for those.
+    A question counts once, by the mean over its repeats: `n` is a number of questions. `scores` has that of
+    the run's metric under its name: `accuracy` and other rates, in 0 … 1, have Wilson's interval, of repeats
+    Student's over the questions' means; other scores have a bootstrap one of their mean (and `rate`, which
+    is False); `counts["correct"]` is None for those.
     Of questions whose `meta.pair_id` names a partner, `scores["pair_accuracy"]` is the share of whole pairs
     that are right in both.
     `forensics` is what dialogues did to answers, see `modules.forensics`; empty for one agent.
@@ -71,6 +74,11 @@ class Summary:
         return self.counts.get("correct") is not None
 
     @property
+    def finished(self) -> int:
+        """How many questions have a row."""
+        return int(self.main["n"])
+
+    @property
     def lost(self) -> str:
         """What counts as wrong without being an answer, in words such as `, 2 errors`; empty for nothing."""
         errors, unreadable = self.counts["errors"], self.counts["unreadable"]
@@ -86,7 +94,7 @@ class Summary:
         if not self.counts["rows"]:
             return "Summary(no question is finished)"
         name, score = next(iter(self.scores.items()))
-        return f"Summary({name.replace('_', ' ')} {percent(score)}, n={self.counts['rows']}{self.lost})"
+        return f"Summary({name.replace('_', ' ')} {percent(score)}, n={self.finished}{self.lost})"
 
     def _repr_html_(self) -> str:
         return html_result("Summary", result_lines(self.to_dict()))
@@ -100,10 +108,11 @@ def summarise(
 ) -> Summary:
     """One pass over the rows; `report` sees each of them too.
 
-    Counts: `questions` asked for, `rows` finished, `correct`, `errors` (failed calls), `unreadable` (no
-    answer could be read) and `truncated` (a reply was cut off at a token limit). Errors and unreadable
-    answers are wrong in every score. What the protocol and its dialogues did to right and wrong answers is
-    known of accuracy alone: with another metric, `report` and `forensics` are empty.
+    Counts: `questions` asked for, `rows` finished, of which a question has one for each repeat, and of these
+    those that are `correct`, `errors` (failed calls), `unreadable` (no answer could be read) and `truncated`
+    (a reply was cut off at a token limit). Errors and unreadable answers are wrong in every score. What the
+    protocol and its dialogues did to right and wrong answers is known of accuracy alone: with another metric,
+    `report` and `forensics` are empty.
     """
     tally, forensic = _Tally(run.get("metric")), ForensicTally(run.get("program"))
     seen = tally.through(rows, forensic)
@@ -114,8 +123,8 @@ def summarise(
         scores=tally.scores(),
         counts={
             "questions": questions,
-            "rows": len(tally.scored),
-            "correct": sum(map(bool, tally.scored)) if tally.is_rate else None,
+            "rows": tally.rows,
+            "correct": tally.right if tally.is_rate else None,
             "errors": tally.errors,
             "unreadable": tally.unreadable,
             "truncated": tally.truncated,
@@ -137,11 +146,39 @@ def rate(successes: int, n: int) -> dict[str, float]:
 
 
 def mean_score(scores: Sequence[float], *, is_rate: bool) -> dict[str, float]:
-    """A share with its Wilson interval where scores are right or wrong, else a mean with a bootstrap one."""
-    if is_rate or not scores:
-        return rate(sum(map(bool, scores)), len(scores))
+    """The mean of scores, one for each question, with its 95% interval.
+
+    Wilson's where all are right or wrong; of shares right over repeats Student's, with n - 1 degrees of
+    freedom; of other scores a bootstrap one.
+    """
+    n = len(scores)
+    if not n or (is_rate and set(scores) <= {0.0, 1.0}):
+        return rate(sum(map(bool, scores)), n)
+    if is_rate and n == 1:
+        return {"value": scores[0], "low": 0.0, "high": 1.0, "n": n}
+    if is_rate:
+        mean, low, high, *_ = clustered_mean(scores, range(n))
+        return {"value": mean, "low": max(0.0, low), "high": min(1.0, high), "n": n}
     mean, low, high = bootstrap_mean(scores, seed=BOOTSTRAP_SEED)
-    return {"value": mean, "low": low, "high": high, "n": len(scores), "rate": False}
+    return {"value": mean, "low": low, "high": high, "n": n, "rate": False}
+
+
+class QuestionMeans:
+    """Values of rows, as the mean of each question over its repeats."""
+
+    def __init__(self) -> None:
+        self._questions, self._values = array("q"), array("d")
+
+    def add(self, question: int, value: float) -> None:
+        """Add the value of a row; the question is a number."""
+        self._questions.append(question)
+        self._values.append(value)
+
+    def means(self) -> list[float]:
+        """A mean for each question, in the order of their numbers."""
+        _, places, counts = np.unique(self._questions, return_inverse=True, return_counts=True)
+        means: list[float] = (np.bincount(places, weights=self._values) / counts).tolist()
+        return means
 
 
 def score_words(metric: str, score: Mapping[str, float]) -> tuple[str, str]:
@@ -156,22 +193,23 @@ class _Tally:
         known = metric or {"name": ACCURACY, "rate": True}
         self.default, self.name = not metric, str(known.get("name"))
         self._rate, self._least = known.get("rate"), known.get("low") or FAILURE_SCORE
-        self.scored: list[float] = []
-        self.em: list[float] = []
-        self.f1: list[float] = []
-        self.strict: list[bool] = []
+        self._whole = True
+        self._questions: dict[str, int] = {}
+        self._scored, self._em, self._f1, self._strict = (QuestionMeans() for _ in range(4))
         self.seconds: list[float] = []
         self.usage, self.judging = Usage(), Usage()
+        self.rows = 0
+        self.right = 0
         self.errors = 0
         self.unreadable = 0
         self.truncated = 0
-        self._pairs: dict[frozenset[str], list[float]] = {}
-        self._groups: dict[str, dict[str, list[float]]] = {}
+        self._pairs: dict[tuple[frozenset[str], int], list[float]] = {}
+        self._groups: dict[str, dict[str, QuestionMeans]] = {}
 
     @property
     def is_rate(self) -> bool:
         """Whether scores are right or wrong: said by the metric, or seen in all of them."""
-        return self._rate if self._rate is not None else set(self.scored) <= {0.0, 1.0}
+        return self._rate if self._rate is not None else self._whole
 
     def through(self, rows: Iterable[ResultRow], forensic: ForensicTally) -> Iterator[ResultRow]:
         for row in rows:
@@ -182,7 +220,11 @@ class _Tally:
 
     def _count(self, row: ResultRow) -> None:
         scored = score_in(row, self._least)
-        self.scored.append(scored)
+        question = self._questions.setdefault(row["id"], len(self._questions))
+        self._scored.add(question, scored)
+        self._whole = self._whole and scored in (0, 1)
+        self.rows += 1
+        self.right += bool(scored)
         if row["seconds"] is not None:
             self.seconds.append(row["seconds"])
         self.usage.add(Usage.of(row["usage"]))
@@ -192,45 +234,51 @@ class _Tally:
         self.unreadable += row["error"] is None and row["answer"] is None
         self.truncated += bool(row.get("truncated"))
         if row["kind"] == "span" and row["em"] is not None:
-            self.em.append(row["em"])
-            self.f1.append(row["f1"] or 0.0)
+            self._em.add(question, row["em"])
+            self._f1.add(question, row["f1"] or 0.0)
         if row["kind"] == "number":
-            self.strict.append(bool(row.get("strict")))
+            self._strict.add(question, bool(row.get("strict")))
         meta = row.get("meta") or {}
         if meta.get("pair_id") not in (None, row["id"]):
-            self._pairs.setdefault(frozenset((row["id"], str(meta["pair_id"]))), []).append(scored)
+            pair = frozenset((row["id"], str(meta["pair_id"]))), row.get("repeat", 0)
+            self._pairs.setdefault(pair, []).append(scored)
         for name in GROUPS:
-            value = _grade_band(meta) if name == "grade_band" else meta.get(name)
+            value = grade_band(meta) if name == "grade_band" else meta.get(name)
             if value is not None:
-                self._groups.setdefault(name, {}).setdefault(str(value), []).append(scored)
+                values = self._groups.setdefault(name, {})
+                values.setdefault(str(value), QuestionMeans()).add(question, scored)
 
     def scores(self) -> dict[str, dict[str, float]]:
         is_rate, scores = self.is_rate, {}
-        if self.em:
-            scores["em"] = rate(int(sum(self.em)), len(self.em))
-            mean, low, high = bootstrap_mean(self.f1, seed=BOOTSTRAP_SEED)
-            scores["f1"] = {"value": mean, "low": low, "high": high, "n": len(self.f1)}
-        if self.strict:
-            scores["accuracy_strict"] = rate(sum(self.strict), len(self.strict))
-        whole = [all(pair) for pair in self._pairs.values() if len(pair) == 2]
-        if whole and is_rate:
-            scores["pair_accuracy"] = rate(sum(whole), len(whole))
+        if em := self._em.means():
+            scores["em"] = mean_score(em, is_rate=True)
+            mean, low, high = bootstrap_mean(self._f1.means(), seed=BOOTSTRAP_SEED)
+            scores["f1"] = {"value": mean, "low": low, "high": high, "n": len(em)}
+        if strict := self._strict.means():
+            scores["accuracy_strict"] = mean_score(strict, is_rate=True)
+        whole, partners = QuestionMeans(), dict[frozenset[str], int]()
+        for (both, _), scored in self._pairs.items():
+            if len(scored) == 2:  # a pair is right in a repeat in which both of its questions are
+                whole.add(partners.setdefault(both, len(partners)), all(scored))
+        if partners and is_rate:
+            scores["pair_accuracy"] = mean_score(whole.means(), is_rate=True)
         return {
-            self.name: mean_score(self.scored, is_rate=is_rate),
+            self.name: mean_score(self._scored.means(), is_rate=is_rate),
             **{name: one for name, one in scores.items() if name != self.name},
         }
 
     def grouped(self) -> dict[str, dict[str, dict[str, float]]]:
         return {
             name: {
-                value: mean_score(scored, is_rate=self.is_rate) for value, scored in sorted(values.items())
+                value: mean_score(scored.means(), is_rate=self.is_rate)
+                for value, scored in sorted(values.items())
             }
             for name, values in self._groups.items()
             if 1 < len(values) <= MOST_GROUPS
         }
 
 
-def _grade_band(meta: Mapping[str, Any]) -> str | None:
+def grade_band(meta: Mapping[str, Any]) -> str | None:
     """The two bands that ScienceQA is reported by, for a school grade of 1 to 12."""
     grade = str(meta.get("grade", ""))
     if not grade.isdigit() or not 1 <= int(grade) <= 12:

@@ -20,7 +20,15 @@ from ..base.journal import write_json
 from ..runs.manifest import MANIFEST, save_run
 from ..runs.traces import TRACES
 from .send_traces import TraceSender, is_outage, send_traces
-from .store import artifact_location, current_store, missing_store, open_client, quiet
+from .store import (
+    ForeignStore,
+    artifact_location,
+    check_place,
+    current_store,
+    missing_store,
+    open_client,
+    quiet,
+)
 from .unsent import SAVED, TRACES_LEFT, keep_copy, note_sent, note_unsent
 from .uploads import END, Child, Content, ModelUpload, TableUpload, Tracker, Upload, Uploads
 from .values import (
@@ -122,12 +130,13 @@ class MlflowTracker(Tracker):
             how = f"`folkmoot push {place}` or the next run tracked there sends it"
         if warn and missing:
             reason = problem_line(self._problem) if self._problem else "it does not answer in time"
-            warnings.warn(
+            text = (
                 f"MLflow did not take {', '.join(missing)} ({reason}): {place} has everything, and {how} "
-                "once the store is back",
-                RuntimeWarning,
-                stacklevel=3,
+                "once the store is back"
             )
+            if isinstance(self._problem, ForeignStore):
+                text = f"the run stays in {place}: {self._problem}"
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
         for name, problem in self._faults.items() if warn else ():
             warnings.warn(
                 f"the {name} of {place} are not in MLflow because of a fault in folkmoot "
@@ -202,6 +211,7 @@ class MlflowTracker(Tracker):
             created = client.create_run(experiment, tags=tags, run_name=begun_name(self._run))
             found = list(_runs(client, experiment, query)) or [created]
         run, *others = found
+        check_place(run.info.artifact_uri)
         for other in others:  # MLflow repeats a request whose answer was lost, and so makes two
             client.delete_run(other.info.run_id)
         return str(run.info.run_id), dict(run.data.params)
@@ -215,7 +225,9 @@ class MlflowTracker(Tracker):
             return str(known.info.experiment_id)
         given = self._run.get("mlflow_experiment_id")
         if given:
-            return str(client.get_experiment(given).experiment_id)
+            experiment = client.get_experiment(given)
+            check_place(experiment.artifact_location)
+            return str(experiment.experiment_id)
         return experiment_of(client, self._run.get("mlflow_experiment") or experiment_name(self._run))
 
     def _resumed(self, client: MlflowClient) -> dict[str, str] | None:
@@ -372,6 +384,7 @@ class MlflowTracker(Tracker):
                 tags = {PARENT_TAG: parent, **holds.tags, **note}
                 known = client.create_run(experiment, tags=tags, run_name=child.name[:LONGEST_NAME])
                 made[child.tag] = known.info.run_id
+            check_place(known.info.artifact_uri)
             if known.info.status == "RUNNING":
                 _batch(client, known.info.run_id, _metrics(holds.metrics, holds.step), holds.params)
                 _log_files(client, known.info.run_id, holds.files)
@@ -415,7 +428,7 @@ def _register(client: MlflowClient, run_id: str, prompts: Mapping[str, str]) -> 
 
 
 def _run_in(client: MlflowClient, run_id: str) -> Run | None:
-    """The run of that id; None when it is gone from this store."""
+    """The run of that id; None when it is gone from this store. Raises ForeignStore."""
     from mlflow import MlflowException
 
     try:
@@ -424,7 +437,10 @@ def _run_in(client: MlflowClient, run_id: str) -> Run | None:
         if problem.error_code == "RESOURCE_DOES_NOT_EXIST":
             return None
         raise
-    return run if run.info.lifecycle_stage == "active" else None
+    if run.info.lifecycle_stage != "active":
+        return None
+    check_place(run.info.artifact_uri)
+    return run
 
 
 def _runs(client: MlflowClient, experiment: str, query: str) -> Iterator[Run]:
@@ -440,7 +456,12 @@ def attach(run_ids: Sequence[str], path: Path, seconds: float = 60.0) -> str | N
 
     A run that this store does not have is passed over if another one was found. Waits at most so long.
     """
-    done, problem = _each(run_ids, lambda client, run_id: client.log_artifact(run_id, str(path)), seconds)
+
+    def add(client: MlflowClient, run_id: str) -> None:
+        check_place(client.get_run(run_id).info.artifact_uri)
+        client.log_artifact(run_id, str(path))
+
+    done, problem = _each(run_ids, add, seconds)
     return problem if not done else None
 
 
@@ -487,7 +508,10 @@ def _each(
 
 
 def experiment_of(client: MlflowClient, name: str) -> str:
-    """The id of the experiment of that name, made if it is missing, brought back if it was deleted."""
+    """The id of the experiment of that name, made if it is missing, brought back if it was deleted.
+
+    Raises ForeignStore for one whose files would leave a folder that nobody vouches for.
+    """
     from mlflow import MlflowException
 
     found = client.get_experiment_by_name(name)
@@ -504,6 +528,7 @@ def experiment_of(client: MlflowClient, name: str) -> str:
                 raise
             found = client.get_experiment_by_name(name)  # made by another process just now
             assert found is not None
+    check_place(found.artifact_location)
     if found.lifecycle_stage != "active":
         client.restore_experiment(found.experiment_id)
     return str(found.experiment_id)

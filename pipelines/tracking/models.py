@@ -25,7 +25,7 @@ from ...modules.protocols.saved import SavedLM, saved_lm
 from ...modules.reading.question import INPUTS
 from ..lms.named import lm as make_lm
 from ..programs.saved import check_address, lm_of, saved_program
-from .store import open_client, quiet
+from .store import check_place, open_client, quiet
 
 CODE = Path(__file__).with_name("saved_model.py")
 PROGRAM = "program"
@@ -101,6 +101,7 @@ def log_program(
         program.save(folder)
         kept = None if lm is None else saved_lm(lm).model_dump(exclude_unset=True)
         model = client.create_logged_model(experiment, name=name, source_run_id=run_id, model_type="folkmoot")
+        check_place(model.artifact_location)
         # What attempts that failed have left, and the double of a request that MLflow repeated, go.
         for other in client.search_logged_models([experiment], mine):
             if other.model_id != model.model_id:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...modules.base.address import read_address
 from ..base.journal import read_object, write_json
 from ..runs.traces import TRACES, read_traces
 from .send_traces import alone, few_traces, program_in
@@ -40,7 +41,8 @@ _LOGGERS = (
 def otlp_endpoint() -> str | None:
     """Where traces go by OpenTelemetry's own variables; None where they name no endpoint, or say not to send.
 
-    Warns of a protocol other than http/protobuf, which is not spoken here.
+    Warns of a protocol other than http/protobuf, which is not spoken here. Raises UserError for what is not
+    an address.
     """
     said = os.environ.get
     endpoint = said("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -58,6 +60,7 @@ def otlp_endpoint() -> str | None:
             stacklevel=4,
         )
         return None
+    read_address(endpoint, ("http", "https"), "OTEL_EXPORTER_OTLP_ENDPOINT as http://HOST:PORT")
     return endpoint
 
 

@@ -12,8 +12,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.request import pathname2url
+from urllib.parse import urlsplit
+from urllib.request import pathname2url, url2pathname
 
+from ...modules.base.address import read_address
+from ...modules.base.errors import UserError
+from ...modules.base.fence import one_line
 from ...modules.base.files import locked
 from .values import scrubbed
 
@@ -91,6 +95,40 @@ def artifact_location(uri: str, experiment: str) -> str | None:
     return (path.parent / ARTIFACTS / (folder.strip(".") or "-")).as_uri()
 
 
+class ForeignStore(UserError):  # noqa: N818
+    """A store that lies in the working folder, and would send files out of it."""
+
+
+def check_place(location: str) -> None:
+    """Check where an experiment, run or model of the store keeps its files.
+
+    A database or `mlruns` found in the working folder may be somebody else's, and so may what it
+    says: its files stay in that folder. A store that the user named may keep files anywhere.
+    Raises ForeignStore.
+    """
+    if _is_named():
+        return
+    parts = urlsplit(location)
+    path = Path(url2pathname(parts.path if parts.scheme else location)).resolve()
+    local = parts.scheme in ("", "file") and not parts.netloc
+    if local and path.is_relative_to(Path.cwd().resolve()):
+        return
+    raise ForeignStore(
+        f"the MLflow store found here would send files to {one_line(str(scrubbed(location)))}, out of this "
+        f"folder: if you trust it, set MLFLOW_TRACKING_URI={current_store()}"
+    )
+
+
+def _is_named() -> bool:
+    """Whether the user named the store, and not by a path that leads elsewhere in every folder."""
+    named = os.environ.get("MLFLOW_TRACKING_URI", "")
+    parts = urlsplit(named)
+    scheme = parts.scheme.partition("+")[0]
+    if scheme == "sqlite":
+        return parts.path.startswith("//")
+    return scheme not in ("", "file") or parts.path.startswith("/") or named.startswith("databricks")
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep what this thread logs through MLflow, Alembic and urllib3 to itself; errors still raise."""
@@ -137,6 +175,8 @@ def _sqlite_file(uri: str) -> Path | None:
 def _check(uri: str) -> None:
     """MLflow tries ten times, for 100 seconds, to reach a database: find out first."""
     path, url = _sqlite_file(uri), _url(uri)
+    if urlsplit(uri).scheme in ("http", "https"):
+        read_address(uri, ("http", "https"), "MLFLOW_TRACKING_URI as http://HOST:PORT")
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=CONNECT_SECONDS)) as database:

@@ -76,9 +76,8 @@ class SharedAccount(Account):
             if (paid := parsed(line, ("prompt_tokens", "completion_tokens", "cost_usd"))) is not None:
                 self.spent.add(usage_of(paid))
 
-    def charge(self, usage: Usage, model: str) -> None:
-        """Keep only what the ledger lacks: whoever pays writes there, and everyone reads it."""
-        super().charge(usage.without(usage), model)
+    def _spend(self, usage: Usage) -> None:
+        """Leave it to the ledger: whoever pays writes there, and everyone reads it."""
 
 
 @dataclass

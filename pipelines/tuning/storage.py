@@ -12,6 +12,7 @@ import optuna
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
+from ...modules.base.address import read_address
 from ...modules.base.errors import UserError
 from ...modules.base.files import cut_torn_line, locked
 from . import recovery
@@ -92,13 +93,8 @@ def _journal(path: Path) -> BaseStorage:
 
 
 def _proxy(url: str) -> BaseStorage:
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port or GRPC_PORT
-    except ValueError:
-        host = None
-    if not host:
-        raise UserError(f"{safe_url(url)} is no address of a proxy: give grpc://HOST:PORT")
+    parts = read_address(url, ("grpc",), "--storage as grpc://HOST:PORT")
+    host, port = parts.hostname, parts.port or GRPC_PORT
     try:
         storage = optuna.storages.GrpcStorageProxy(host=host, port=port)
         storage.wait_server_ready(timeout=READY_SECONDS)
@@ -119,6 +115,8 @@ def _database(url: str) -> BaseStorage:
         raise UserError(f"--storage {safe_url(url)!r} is no URL: give {_FORMS}")
     engine: dict[str, Any] = {}
     if scheme.partition("+")[0] in ("postgresql", "postgres", "mysql"):
+        if not rest.startswith("/"):  # which is a socket of this machine
+            read_address(url, (scheme,), f"--storage as {_FORMS}")
         engine = {"pool_pre_ping": True, "connect_args": {"connect_timeout": int(READY_SECONDS)}}
     try:
         return RDBStorage(

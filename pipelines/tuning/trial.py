@@ -27,7 +27,7 @@ from ...modules.reading.answers import em_f1
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in
-from ..base.budget import BudgetSpent
+from ..base.budget import BudgetSpent, room_for_question
 from ..base.wording import common_error
 from ..evaluation.answering import answer_row, lms_in, useful_concurrency
 from ..lms.foreign import metering
@@ -193,7 +193,7 @@ class Scorer:
         problem = (
             f"every question failed: {why[0]}" if why and not any(s is not None for s in scores) else None
         )
-        return Scored(setting, scores, took, problem, self.job.metric.least)
+        return Scored(setting, scores, took, problem, self.job.metric.scale.least)
 
     def _rows(
         self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any], questions: int
@@ -208,7 +208,7 @@ class Scorer:
             file = held.enter_context(closing(RowFile(folder)))
             if not (folder / MANIFEST).exists():
                 save_run(folder, known)
-            waiting = [question for question in asked if question.id not in file.done]
+            waiting = [question for question in asked if (question.id, 0) not in file.done]
             if waiting:
                 held.enter_context(open_books(records=[self.job.folder / CALLS] if self.shares else []))
                 in_flight = useful_concurrency(self.job.concurrency, program, self.job.lm)
@@ -231,8 +231,9 @@ async def _answer_all(
     async def work() -> None:
         for question in waiting:
             try:
-                with tallied() as calls:
-                    row = await answer_row(program, question, metric)
+                async with room_for_question():
+                    with tallied() as calls:
+                        row = await answer_row(program, question, metric)
             except BudgetSpent as problem:
                 stopped.append(problem)
             else:

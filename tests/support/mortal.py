@@ -18,7 +18,7 @@ import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.lms.cache import CallCache
-from folkmoot.pipelines.lms.ledger import Entry, Ledger, totals
+from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, totals
 from folkmoot.pipelines.lms.store import CallStore
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
@@ -54,11 +54,11 @@ class Constant(Program):
         return prediction_of(task, "A", "fiat", [Turn("oracle", 1, "A", "so it is")])
 
 
-def deliberate(url: str, out: Path, n: int) -> Any:
+def deliberate(url: str, out: Path, n: int, **options: Any) -> Any:
     """Evaluate a small deliberation with 8 questions in flight."""
     lm = fm.lm("openai/scripted", api_base=url)
     program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=2)
-    return fm.evaluate(program, questions(n), lm=lm, out=out, tracking=False, concurrency=8)
+    return fm.evaluate(program, questions(n), lm=lm, out=out, tracking=False, concurrency=8, **options)
 
 
 def append_calls(folder: Path, first: int, last: int, step: int) -> None:
@@ -136,6 +136,20 @@ def ledger_on_a_full_disk(folder: Path) -> tuple[int, str, int, int]:
             said = str(problem)
     ledger.add(entry)
     return fitted, said, ledger.total.calls, totals(folder).calls
+
+
+def deliberate_on_a_full_disk(url: str, folder: Path) -> str:
+    """Deliberate where the ledger, by far the largest file, takes a few calls more; what was said."""
+    folder.mkdir(exist_ok=True)
+    with (folder / LEDGER).open("ab") as ledger:
+        ledger.write(b" " * 100_000 + b"\n")
+        ledger.flush()
+        with largest_file(ledger.tell() + 6000):
+            try:
+                deliberate(url, folder, 80, budget="100 calls")
+            except fm.UserError as problem:
+                return str(problem)
+    return ""
 
 
 def evaluate_on_a_full_disk(folder: Path) -> tuple[str, int, int]:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 from cli_helpers import evaluate as evaluate_command
 from cli_helpers import folkmoot, isolate, lm, ten_questions
@@ -181,6 +182,49 @@ def test_questions_that_need_no_call_are_answered_though_nothing_is_left(
     assert (result.summary.counts["rows"], result.summary.stopped) == (5, None)
 
 
+def finished_and_wasted(result: Any) -> tuple[int, int]:
+    """How many questions have a row, and how many calls belong to none."""
+    summary = result.summary
+    return summary.counts["rows"], summary.paid["calls"] - summary.usage["calls"]
+
+
+@pytest.mark.parametrize("budget", ["60 calls", "6k tokens", "0.006 USD"])
+def test_where_the_budget_is_short_questions_are_finished_before_others_begin(
+    budget: str, tmp_path: Path
+) -> None:
+    """60 calls bought 60 halves of questions of two calls, and no result."""
+    with ScriptedServer(delay=0.005) as server:
+        result = run(server, tmp_path, budget=budget)
+        rows, wasted = finished_and_wasted(result)
+        assert result.summary.stopped
+        assert (rows, wasted) == (len(server.bodies) // 2, 0)
+        assert 20 <= rows <= 30
+        again = run(server, tmp_path, budget=f"{len(server.bodies) + 40} calls")
+        assert finished_and_wasted(again) == (rows + 20, 0)
+
+
+def test_an_lm_of_somebody_else_finishes_questions_first_too() -> None:
+    lm = DummyLM([{"reasoning": "so", "explanation": "so", "answer": "A"}] * 99)
+    program = fm.Deliberation(["intuitive", "reasoner"])
+    result = fm.evaluate(program, questions(60), lm=lm, tracking=False, budget="60 calls")
+    assert finished_and_wasted(result) == (30, 0)
+
+
+def test_quick_questions_do_not_stand_for_all() -> None:
+    """Every second question takes two rounds more: those that finish first say too little of the others."""
+
+    def reply(body: dict[str, Any]) -> str:
+        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        number = int(str(body["messages"]).split("Question ")[1].split("?")[0])
+        answer = "B" if number % 2 and "explanation" in fields else "A"
+        return json.dumps({**dict.fromkeys(fields, "so"), "answer": answer})
+
+    with ScriptedServer(reply, delay=0.005) as server:
+        result = run(server, None, n=200, budget="300 calls")
+        assert len(server.bodies) == 300
+        assert finished_and_wasted(result)[1] <= 20
+
+
 def test_an_ensemble_loses_no_call_that_was_under_way(tmp_path: Path) -> None:
     with ScriptedServer(delay=0.02) as server:
         program = fm.Ensemble(["simple", "cot"])
@@ -286,15 +330,46 @@ def test_an_lm_of_somebody_else_is_counted_too(tmp_path: Path) -> None:
         fm.evaluate(fm.SingleAgent(), questions(1), lm=lm, tracking=False, budget="2 USD")
 
 
-def test_an_endpoint_that_does_not_count_tokens_ends_the_run(
-    scripted: ScriptedServer, tmp_path: Path
+@pytest.mark.parametrize("budget", ["1M tokens", "2 USD"])
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+        {"prompt_tokens": 100, "completion_tokens": 0, "total_tokens": 100},
+        {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 70},
+        {
+            "prompt_tokens": 100,
+            "completion_tokens": 20,
+            "completion_tokens_details": {"reasoning_tokens": 500},
+        },
+        {"prompt_tokens": 100, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 900}},
+    ],
+)
+def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
+    scripted: ScriptedServer, tmp_path: Path, usage: Any, budget: str
 ) -> None:
     message = {"role": "assistant", "content": '{"answer": "A"}'}
-    scripted.reply = lambda _: (200, {}, {"choices": [{"message": message, "finish_reason": "stop"}]})
-    result = run(scripted, tmp_path, concurrency=1, budget="1M tokens")
-    assert len(scripted.bodies) == 1
-    assert "did not say how many tokens" in result.summary.stopped
-    assert run(scripted, tmp_path, budget="10 min").summary.counts["rows"] == 60
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    body = {"id": "1", "object": "chat.completion", "created": 1, "model": "gpt-4.1", "choices": [choice]}
+    scripted.reply = lambda _: (200, {}, body if usage is None else {**body, "usage": usage})
+    lms = [fm.lm(name, api_base=scripted.url, price=PRICE) for name in ("openai/x", "hosted_vllm/x")]
+    lms.append(dspy.LM("openai/gpt-4.1", api_base=scripted.url, api_key="sk-none", cache=False))
+    for number, each in enumerate(lms):
+        scripted.requests.clear()
+        result = fm.evaluate(
+            fm.SingleAgent(),
+            questions(5),
+            lm=each,
+            out=tmp_path / str(number),
+            tracking=False,
+            concurrency=1,
+            budget=budget,
+        )
+        assert len(scripted.bodies) == 1
+        assert "did not say how many tokens" in result.summary.stopped
+        assert [result.summary.paid[name] for name in ("prompt_tokens", "cost_usd")] == [None, None]
+    assert run(scripted, None, n=5, budget="10 min").summary.counts["rows"] == 5
 
 
 # The command line -------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 
 KEYS = [
     "id",
+    "repeat",
     "kind",
     "answer",
     "gold",
@@ -421,25 +422,19 @@ def test_exhausted_retries_become_an_error_row(scripted: Any, monkeypatch: pytes
     assert result.accuracy == pytest.approx(1 / 3)
 
 
-def test_a_bug_in_a_program_is_shown_and_what_is_finished_is_kept(scripted: Any, tmp_path: Path) -> None:
+def test_a_bug_in_a_program_is_an_error_row_and_the_others_are_answered(
+    scripted: Any, tmp_path: Path
+) -> None:
     def act(task: Task) -> None:
         if "5" in task.question:
-            raise ZeroDivisionError("a bug")
+            raise ConnectionResetError("the tool's host hung up")
 
-    with pytest.raises(ZeroDivisionError, match="a bug") as problem:
-        run(scripted, questions(10), Constant(act), out=tmp_path, concurrency=1)
-    assert "'q5'" in "".join(problem.value.__notes__)
-    assert len(lines(tmp_path)) == 5
-    assert json.loads((tmp_path / "summary.json").read_text())["counts"]["rows"] == 5
-    assert run(scripted, questions(10), Constant(), out=tmp_path).summary.counts["rows"] == 10
-
-
-def test_a_network_problem_of_a_program_is_not_called_a_full_disk(scripted: Any, tmp_path: Path) -> None:
-    def act(task: Task) -> None:
-        raise ConnectionResetError("the tool's host hung up")
-
-    with pytest.raises(ConnectionResetError):
-        run(scripted, questions(2), Constant(act), out=tmp_path)
+    found = run(scripted, questions(10), Constant(act), out=tmp_path, concurrency=1)
+    assert [row["error"] for row in found.rows if row["error"]] == [
+        "ConnectionResetError: the tool's host hung up"
+    ]
+    again = run(scripted, questions(10), Constant(), out=tmp_path, retry_errors=True)
+    assert (again.summary.counts["rows"], again.summary.counts["errors"]) == (10, 0)
 
 
 def test_a_broken_progress_callback_does_not_hang(scripted: Any) -> None:
@@ -650,9 +645,9 @@ def test_a_temporary_folder_of_a_failed_run_is_removed(
 
     def act(task: Task) -> None:
         assert list(tmp_path.iterdir())
-        raise ZeroDivisionError
+        raise fm.UserError("there is no index: make one")
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(fm.UserError, match="no index"):
         run(scripted, questions(2), Constant(act))
     assert not list(tmp_path.iterdir())
 

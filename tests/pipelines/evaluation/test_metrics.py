@@ -180,7 +180,7 @@ def test_forms_of_metrics(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ("given", "said"),
     [
         ("contain", r"no metric 'contain' \(did you mean 'contains'\?\)"),
-        ("regex:(", "no regular expression"),
+        ("regex:(", "not a regular expression"),
         ("regex:", "needs a pattern"),
         ("regex:" + "a" * 2_000, "1 to 1,000 characters"),
         (3, "int is no metric"),

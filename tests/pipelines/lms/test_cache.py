@@ -10,6 +10,7 @@ import stat
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -318,10 +319,37 @@ def test_a_cache_that_another_process_holds_is_written_later(tmp_path: Path) -> 
     other.close()
 
 
-def test_a_folder_that_cannot_be_written_costs_only_the_cache(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+CALLS = Path("cache", "calls")
+POISONED: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
+    "no folder": lambda patch: patch.setenv("FOLKMOOT_CACHE", "file"),
+    "another user's": lambda patch: patch.setattr("os.geteuid", lambda: CALLS.stat().st_uid + 1),
+    "writable by others": lambda patch: CALLS.chmod(0o722),
+    "a linked folder": lambda patch: linked(CALLS),
+    "a linked file": lambda patch: linked(CALLS / "calls.sqlite"),
+}
+
+
+def linked(path: Path) -> None:
+    path.rename("elsewhere")
+    path.symlink_to(Path("elsewhere").absolute())
+
+
+@pytest.mark.parametrize("what", POISONED)
+def test_a_cache_that_somebody_else_may_have_filled_costs_only_calls(
+    what: str, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "file"))
-    with pytest.warns(RuntimeWarning, match="call cache"):
-        assert run(scripted, tmp_path / "a").summary.counts["rows"] == 5
+    run(scripted, tmp_path / "a")
+    POISONED[what](monkeypatch)
+    with pytest.warns(RuntimeWarning, match="call cache") as told:
+        assert run(scripted, tmp_path / "b").summary.counts["rows"] == 5
+    assert len([one for one in told if "call cache" in str(one.message)]) == 1
+    assert len(scripted.bodies) == 10
+
+
+def test_a_file_of_another_user_is_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill_cache(tmp_path, 0, 1)
+    owner = tmp_path.stat().st_uid
+    monkeypatch.setattr("os.geteuid", lambda: owner + 1)
+    with pytest.warns(RuntimeWarning, match="it belongs to another user"):
+        assert CallCache(tmp_path, 10**8).get(key(0)) is None

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mortal import Forked, deliberate, in_child, ledger_on_a_full_disk, questions
+from mortal import (
+    Forked,
+    deliberate,
+    deliberate_on_a_full_disk,
+    in_child,
+    ledger_on_a_full_disk,
+    questions,
+)
 
 import folkmoot as fm
 from folkmoot.modules.base.calls import DETAILS, Usage
@@ -116,8 +123,23 @@ def test_cached_prompts_cache_writes_and_reasoning_cost_what_the_table_says(
             {"prompt_tokens": 10, "completion_tokens": True, "prompt_tokens_details": 1},
             (10, None, None, None, None),
         ),
-        ({"prompt_tokens": 10**400, "completion_tokens": 10**12}, (None, None, None, None, None)),
-        (None, (None, None, None, None, None)),
+        *(
+            (contradictory, (None, None, None, None, None))
+            for contradictory in (
+                {"prompt_tokens": 10**400, "completion_tokens": 10**12},
+                {"prompt_tokens": 0, "completion_tokens": 0},
+                {"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 13},
+                {"prompt_tokens": 10, "completion_tokens": 4, "reasoning_tokens": 5},
+                {"prompt_tokens": 10, "completion_tokens": 4, "prompt_cache_hit_tokens": 11},
+                {
+                    "prompt_tokens": 10,
+                    "completion_tokens": 4,
+                    "cache_read_input_tokens": 6,
+                    "cache_creation_input_tokens": 5,
+                },
+                None,
+            )
+        ),
     ],
 )
 def test_providers_call_their_tokens_by_different_names(usage: Any, tokens: tuple[int | None, ...]) -> None:
@@ -285,6 +307,19 @@ def test_a_full_disk_is_said_and_later_lines_are_whole(tmp_path: Path) -> None:
     assert "ledger.jsonl could not be written" in said
     assert fitted > 0
     assert (total, held) == (fitted + 2, fitted + 1)
+
+
+def test_no_call_is_forgotten_when_the_disk_is_full(tmp_path: Path) -> None:
+    """A budget of 300 calls let 565 through: those in flight were not on the ledger."""
+    with ScriptedServer(delay=0.02) as server:
+        for _ in range(3):
+            said = in_child(deliberate_on_a_full_disk, server.url, tmp_path)
+            assert "ledger.jsonl could not be written" in said
+            assert len(server.bodies) <= totals(tmp_path).calls <= 100
+        result = deliberate(server.url, tmp_path, 80, budget="100 calls")
+        assert "100 calls" in result.summary.stopped
+        assert len(server.bodies) <= totals(tmp_path).calls == result.summary.paid["calls"] == 100
+        assert not list(tmp_path.glob(".in-flight*"))
 
 
 def test_killed_at_random_points_the_bill_stays_exact(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -207,8 +208,27 @@ def test_an_error_inside_is_a_row_with_its_sentence() -> None:
     assert "returned one, other and no 'answer'" in rows[3]["error"]
 
 
-@pytest.mark.parametrize("ending", [SystemExit(3), asyncio.CancelledError()])
-def test_what_would_end_a_process_or_task_is_an_error_row(ending: BaseException) -> None:
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise GeneratorExit("no text")
+
+
+ODD = {
+    "SystemExit 3": SystemExit(3),
+    "cancelled itself": asyncio.CancelledError(),
+    "GeneratorExit": GeneratorExit(),
+    "BaseExceptionGroup": BaseExceptionGroup("two", [GeneratorExit(), ValueError("x")]),
+    "ExceptionGroup": ExceptionGroup("two", [ValueError("x"), MuteError()]),
+    "MuteError": MuteError(),
+    "Halt": type("Halt", (BaseException,), {"__str__": MuteError.__str__})(),
+}
+"""What programs and metrics may raise, by what an error row says of it."""
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_whatever_a_program_raises_is_an_error_row(name: str) -> None:
+    ending = ODD[name]
+
     async def waiting(question: fm.Question) -> str:
         if question.id == "q1":
             raise ending
@@ -222,20 +242,57 @@ def test_what_would_end_a_process_or_task_is_an_error_row(ending: BaseException)
     for program in (waiting, leaving):
         rows = list(run(program, questions(6), lm=None, concurrency=2).rows)
         assert [row["correct"] for row in rows] == [True, False, True, True, True, True]
-        assert "SystemExit 3" in rows[1]["error"] or "cancelled itself" in rows[1]["error"]
+        assert name in rows[1]["error"]
 
 
-def test_a_metric_that_would_end_the_process_makes_error_rows() -> None:
+@pytest.mark.parametrize("name", ODD)
+def test_whatever_a_metric_raises_is_an_error_row(name: str) -> None:
     def leaving(example: Any, prediction: Any, trace: Any = None) -> bool:
-        raise SystemExit(3)
+        raise ODD[name]
 
     async def waiting(example: Any, prediction: Any, trace: Any = None) -> bool:
-        raise SystemExit(3)
+        raise ODD[name]
 
     for metric in (leaving, waiting):
         found = run(lambda question: "A", lm=None, metric=metric)
         assert found.summary.counts["errors"] == 4
-        assert "SystemExit" in found.rows[0]["error"]
+        assert name.split()[0] in found.rows[0]["error"] or "CancelledError" in found.rows[0]["error"]
+
+
+class Torn(float):
+    """A number that is none."""
+
+    def __float__(self) -> float:
+        raise BaseExceptionGroup("two", [GeneratorExit()])
+
+
+@pytest.mark.parametrize(
+    "score",
+    [10**400, -(10**400), 1e308, -1e308, float("nan"), 1.1e18, Decimal("sNaN"), Torn(), {"score": 10**400}],
+    ids=str,
+)
+def test_a_score_that_no_row_can_hold_is_an_error_row_and_the_others_are_read_again(
+    score: Any, tmp_path: Path
+) -> None:
+    def metric(example: Any, prediction: Any, trace: Any = None) -> Any:
+        return score if example.id == "q1" else 0.5
+
+    found = run(lambda question: "A", lm=None, metric=fm.Metric(metric, low=-1e18), out=tmp_path)
+    rows = list(found.rows)  # each is checked as it is read
+    assert [row["score"] for row in rows] == [0.5, None, 0.5, 0.5]
+    assert rows[1]["answer"] == "A"
+    assert "the metric metric re" in rows[1]["error"] or "raised" in rows[1]["error"]
+    assert found.summary.main["value"] == pytest.approx(-2.5e17)  # an error counts as the least
+    assert run(lambda question: "A", lm=None, metric=fm.Metric(metric, low=-1e18), out=tmp_path).rows[0]
+
+
+def test_an_interrupt_in_a_group_ends_the_run(tmp_path: Path) -> None:
+    def grouped(question: fm.Question) -> str:
+        raise BaseExceptionGroup("two", [ValueError("x"), KeyboardInterrupt()])
+
+    with pytest.raises(KeyboardInterrupt):
+        run(grouped, lm=None, concurrency=1, out=tmp_path)
+    assert json.loads((tmp_path / "summary.json").read_text())["stopped"] == "interrupted"
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -418,22 +475,6 @@ def test_a_budget_ends_a_program_that_catches_everything(server: ScriptedServer,
         assert len(server.bodies) - before <= 5
         done = run(stubborn, questions(12), lm=lm, out=out, budget="100 calls")
         assert (done.accuracy, done.summary.counts["rows"]) == (1, 12)
-
-
-@pytest.mark.parametrize("inside", [False, True])
-def test_after_what_is_no_exception_everything_goes_on(inside: bool) -> None:
-    class Halt(BaseException):
-        pass
-
-    async def waiting(question: fm.Question) -> str:
-        raise Halt
-
-    def halting(question: fm.Question) -> str:
-        raise Halt
-
-    with pytest.raises(Halt):
-        run(waiting if inside else halting, lm=None)
-    assert run(lambda question: "A", lm=None).accuracy is not None
 
 
 def test_it_works_inside_a_running_loop(server: ScriptedServer) -> None:

@@ -26,6 +26,7 @@ from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.programs.seats import LMOptions
 from folkmoot.pipelines.reproduction.lines import Line
 from folkmoot.pipelines.reproduction.lms import PaperLMs, by_model
+from folkmoot.pipelines.reproduction.logged import table_metrics
 from folkmoot.pipelines.reproduction.measures import FIGURES, RULES, derived, measured, ratio
 from folkmoot.pipelines.reproduction.plan import ReproductionOrder, plan_reproduction
 from folkmoot.pipelines.reproduction.presets import FOLDER, PublishedRow, models, papers, select
@@ -665,6 +666,59 @@ def test_the_table_shows_published_and_measured_side_by_side(home: Path, scripte
     assert "Not the paper's model: Mistral-7B by openai/scripted." in done.stderr
 
 
+def failing(body: dict[str, Any]) -> Any:
+    """Who answers at once is always refused; of those who reason one is, one says nothing, one is cut off."""
+    number = int(re.findall(r"validation (\d+) so", body["messages"][-1]["content"])[-1])
+    if "reasoning" not in body["response_format"]["json_schema"]["schema"]["properties"] or number == 3:
+        return 400, {}, {"error": {"message": "too hot"}}
+    message = {"role": "assistant", "content": "" if number == 4 else first_option(body)}
+    choice = {"index": 0, "message": message, "finish_reason": "length" if number == 5 else "stop"}
+    return 200, {}, {"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 5}}
+
+
+def test_failures_are_counted_in_every_line_and_never_shown_as_measurements(
+    home: Path, scripted: ScriptedServer
+) -> None:
+    scripted.reply = failing
+    spec, words = "agents-of-commonsense/table-1/mistral-7b", ["--out", "out"]
+    done = reproduce(scripted, spec, *words, "--json")
+    assert done.exit_code == 1
+    assert "table-1/mistral-7b.simple: every question failed, because" in done.stderr.splitlines()[-1]
+    assert "too hot" in done.stderr.splitlines()[-1]
+    assert done.stderr.count("every question failed") == 1
+    table = json.loads(Path("out/agents-of-commonsense/table-1/table.json").read_text())
+    for rows in (json.loads(done.stdout)["rows"], table["rows"]):
+        simple, cot = (
+            next(row for row in rows if row["row"] == f"mistral-7b.{way}") for way in ("simple", "cot")
+        )
+        lost = ("rows", "errors", "unreadable", "truncated")
+        assert [simple[name] for name in lost] == [12, 12, 0, 0]
+        assert [simple[name] for name in ("measured", "low", "n", "difference", "inside")] == [None] * 5
+        assert simple["why"] == "every question failed"
+        assert [cot[name] for name in lost] == [12, 1, 1, 1]
+        assert (cot["n"], cot["difference"], cot["inside"]) == (12, None, None)
+        assert cot["low"] < cot["measured"] < cot["high"]
+    assert table["plots"] == []
+    shown = reproduce(scripted, spec, *words)
+    assert "1 failed, 1 unreadable, 1 cut off" in shown.stdout
+    assert "mistral-7b.cot: no difference while so many questions fail" in shown.stdout
+    scripted.reply = first_option
+    again = reproduce(scripted, spec, *words, "--retry-errors", "--json")
+    assert again.exit_code == 0
+    found = json.loads(again.stdout)
+    assert [(row["errors"], row["difference"] is None) for row in found["rows"]] == [(0, False)] * 2
+    assert [Path(path).name for path in found["plots"]] == ["published_and_measured.png"]
+
+
+def test_up_to_two_percent_of_failures_leave_a_difference() -> None:
+    lines = [Line("row", "accuracy", 71.4, 70, 60, 80, 100, rows=100, errors=errors) for errors in (2, 3)]
+    assert [line.failed for line in lines] == [False, True]
+    metrics = table_metrics([Line("row", "accuracy", 71.4, rows=5, errors=5, unreadable=0, truncated=0)])
+    assert metrics == {
+        f"{name}/row/accuracy": n for name, n in (("errors", 5), ("unreadable", 0), ("truncated", 0))
+    }
+
+
 def test_rows_that_differ_in_nothing_share_a_run(home: Path, scripted: ScriptedServer) -> None:
     done = reproduce(scripted, "agents-of-commonsense/table-1", "--limit", 3, "--out", "out", "--json")
     found = json.loads(done.stdout)
@@ -1038,6 +1092,7 @@ def test_a_table_is_an_mlflow_run_with_its_rows_under_it(
     assert len(children) == 2
     assert parent.data.metrics["published/mistral-7b.simple/accuracy"] == 71.42
     assert parent.data.metrics["measured/mistral-7b.simple/accuracy"] == 50
+    assert parent.data.metrics["errors/mistral-7b.simple/accuracy"] == 0
     assert parent.data.metrics["difference/mistral-7b.simple/accuracy"] == pytest.approx(-21.42)
     assert "| mistral-7b.cot | accuracy | 70.27 |" in parent.data.tags["mlflow.note.content"]
     names = {item.path for item in client.list_artifacts(parent.info.run_id)}

@@ -7,12 +7,13 @@ import json
 import re
 import shutil
 import socket
+import sqlite3
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from folkmoot.modules.agents.transcript import Task, Turn
+from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.modules.reading.question import Question
 from folkmoot.modules.reports.deliberation import deliberation_report
@@ -36,7 +38,7 @@ from folkmoot.pipelines.plots.protocols import Drawing, plot_of
 from folkmoot.pipelines.runs.progress import Progress
 from folkmoot.pipelines.runs.summary import Summary, summarise
 from folkmoot.pipelines.tracking import mlflow_sink as tracking
-from folkmoot.pipelines.tracking.store import store_uri
+from folkmoot.pipelines.tracking.store import check_place, store_uri
 from folkmoot.pipelines.tracking.tracker import start_tracking
 from folkmoot.pipelines.tracking.uploads import Tracker, Upload
 from folkmoot.pipelines.tracking.values import experiment_name, params_of, run_name, scrubbed, valid_name
@@ -316,6 +318,56 @@ def test_a_deleted_experiment_comes_back(here: Path) -> None:
     assert found is not None
     MlflowClient().delete_experiment(found.experiment_id)
     assert track(here / "out", a_run()) in [run.info.run_id for run in stored()]
+
+
+MOVED = "UPDATE experiments SET artifact_location = '{}' WHERE name = 'toy'"
+ELSEWHERE: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
+    "experiment": (MOVED, lambda run: {}),
+    "experiment by its id": (MOVED, lambda run: {"mlflow_experiment_id": run.info.experiment_id}),
+    "experiment of the run above": (MOVED, lambda run: {"mlflow_parent_id": run.info.run_id}),
+    "run above": ("UPDATE runs SET artifact_uri = '{}'", lambda run: {"mlflow_parent_id": run.info.run_id}),
+    "run that goes on": (
+        "UPDATE runs SET artifact_uri = '{}'",
+        lambda run: {"mlflow_run_id": run.info.run_id},
+    ),
+    "new run": (
+        "CREATE TRIGGER t AFTER INSERT ON runs BEGIN UPDATE runs SET artifact_uri = '{}'; END",
+        lambda run: {},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ELSEWHERE)
+def test_a_store_found_in_the_folder_sends_nothing_out_of_it(
+    here: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    track(here / "out", a_run())
+    (run,) = stored()
+    outside, (doctor, named_by) = tmp_path_factory.mktemp("outside"), ELSEWHERE[what]
+    with closing(sqlite3.connect("mlflow.db")) as database:
+        database.execute(doctor.format(outside))
+        database.commit()
+    track_badly(here / "out", f"the run stays in .*out: .* files to {outside}", a_run(**named_by(run)))
+    assert tracking.attach([run.info.run_id], here / "out" / "run.json") is None or "runs SET" in doctor
+    assert not list(outside.iterdir())
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{here}/mlflow.db")  # as the warning says
+    track(here / "out", a_run(**named_by(run)))
+    assert list(outside.iterdir()) or "runs SET" in doctor  # MLflow remembers where a run's files went
+
+
+@pytest.mark.parametrize("place", ["http://h/x", "s3://x", "file://h/{0}", "{0}/../x", "file://{0}/%2e%2e/x"])
+@pytest.mark.parametrize("named", ["", "sqlite:///mlflow.db", "mlruns", "file:mlruns"])
+def test_a_place_elsewhere_takes_a_store_with_a_full_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, named: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", named)
+    check_place((tmp_path / "mlruns").as_uri())
+    with pytest.raises(UserError, match="MLFLOW_TRACKING_URI="):
+        check_place(place.format(tmp_path))
+    for named in (f"sqlite:///{tmp_path}/mlflow.db", "http://h", str(tmp_path), "databricks"):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", named)
+        check_place(place.format(tmp_path))
 
 
 def test_stopping_ends_the_run(here: Path) -> None:

@@ -1,0 +1,42 @@
+"""The address of a server, which one function reads wherever a user gives one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from urllib.parse import SplitResult, urlsplit
+
+from .errors import UserError
+from .fence import one_line
+
+_PRINTED = re.compile(r"[!-\[\]-~]*")  # ASCII without space, backslash and control characters
+_LIKE_A_HOST = re.compile(r"(?:localhost|\[.*\]|[\w-]+(?:\.[\w-]+)+)(?::\d*)?", re.IGNORECASE)
+
+
+def read_address(address: str, schemes: Collection[str], wanted: str) -> SplitResult:
+    """The parts of an address of one of these schemes.
+
+    URL parsers drop or keep a tab, a space or a backslash each in their own way, and people take
+    what stands before an @ for the host: such an address would be checked as one host and reached
+    as another.
+
+    Raises UserError, which ends with what is `wanted`, for such an address, for one of another
+    scheme, and for one without a host or with a port that cannot be.
+    """
+    try:
+        parts = urlsplit(address)
+        user, _, place = parts.netloc.rpartition("@")
+        usable = (
+            _PRINTED.fullmatch(address)
+            and parts.scheme in schemes
+            and parts.hostname
+            and parts.port != 0
+            and "@" not in user
+            and not _LIKE_A_HOST.fullmatch(user)
+        )
+    except ValueError:
+        usable, place = None, ""
+    if not usable:
+        shown = f"{parts.scheme}://{one_line(place)}" if place else "what is given"
+        raise UserError(f"{shown} is not an address that can be used: give {wanted}")
+    return parts

@@ -1,0 +1,208 @@
+"""Graders that have a name, what a score may be, and whether a row's score follows from its answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import regex
+
+from ..base.errors import UserError
+from .answers import Kind, em_f1, score
+from .row import ResultRow, score_in
+
+ACCURACY = "accuracy"
+
+FAILURE_SCORE = 0.0
+"""What counts for a question without an answer where a metric has no lowest score, as in `dspy.Evaluate`."""
+
+MOST_SCORE = 1e18
+"""No score is further from 0: sums of larger ones could leave the numbers that there are."""
+
+REGEX = "regex:"
+MOST_PATTERN = 1_000  # characters
+REGEX_SECONDS = 0.25
+
+Grader = Callable[[str, str, Kind, Mapping[str, str] | None], bool | float]
+"""Scores an answer against the gold answer, by the question's kind and options."""
+
+
+class MetricError(UserError):
+    """A metric gave no score; where questions have rows, this one's is an error that says so."""
+
+
+class Graded(NamedTuple):
+    """What a metric says of an answer: its score, whether it is right (None: a score only), and feedback."""
+
+    score: float
+    correct: bool | None
+    feedback: str | None = None
+
+
+class Scale(NamedTuple):
+    """What the scores of a metric can be: from `low` to `high` (None: no such end).
+
+    With `rate` True each is right (1) or wrong (0), with False a number, and with None either.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    rate: bool | None = None
+
+    @classmethod
+    def of(cls, metric: Mapping[str, Any] | None) -> Scale:
+        """The scale of a metric as `run.json` describes it; None is accuracy."""
+        return cls(*map(metric.get, cls._fields)) if metric else cls(0.0, 1.0, True)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return (
+            -MOST_SCORE if self.low is None else self.low,
+            MOST_SCORE if self.high is None else self.high,
+        )
+
+    @property
+    def least(self) -> float:
+        """What a question without an answer scores."""
+        return FAILURE_SCORE if self.low is None else self.low
+
+    def fault(self, value: float) -> str:
+        """What is wrong with a score, to be read right after it; empty for one that can be."""
+        low, high = self.ends
+        if not low <= value <= high:  # also for NaN
+            return f", outside {low:g} to {high:g}"
+        if value < self.least:
+            return (
+                f", less than a question without an answer scores ({self.least:g}): say what its least is "
+                "by fm.Metric(function, low=…)"
+            )
+        return ": it is to be right (1) or wrong (0)" if self.rate and value not in (0, 1) else ""
+
+
+def metric_name(run: Mapping[str, Any]) -> str:
+    """What the scores of a run are called, from its description."""
+    return str((run.get("metric") or {}).get("name") or ACCURACY)
+
+
+# Graders with a name ---------------------------------------------------------------------------------
+
+
+def _accuracy(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> bool:
+    return score(answer, gold, kind, choices).correct
+
+
+def _em(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> float:
+    if kind in ("span", "open"):
+        return em_f1(answer, gold)[0]
+    return float(_accuracy(answer, gold, kind, choices))
+
+
+def _f1(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> float:
+    if kind in ("span", "open"):
+        return em_f1(answer, gold)[1]
+    return float(_accuracy(answer, gold, kind, choices))
+
+
+def _exact(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> bool:
+    return answer.strip() == gold.strip()
+
+
+def _contains(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> bool:
+    said, wanted = (" ".join(one.casefold().split()) for one in (answer, gold))
+    return wanted in said
+
+
+GRADERS: dict[str, Grader] = {
+    ACCURACY: _accuracy,
+    "em": _em,
+    "exact": _exact,
+    "contains": _contains,
+    "f1": _f1,
+}
+
+
+def regex_grader(pattern: str) -> Grader:
+    """Whether a pattern is found in the answer. Raises UserError for one that is none."""
+    if not pattern or len(pattern) > MOST_PATTERN:
+        raise UserError(f"the metric regex: needs a pattern of 1 to {MOST_PATTERN:,} characters behind it")
+    try:
+        compiled = regex.compile(pattern)
+    except regex.error as problem:
+        raise UserError(
+            f"the metric regex:{pattern} is not a regular expression ({problem}): fix it"
+        ) from None
+
+    def found(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> bool:
+        try:
+            return compiled.search(answer, timeout=REGEX_SECONDS) is not None
+        except TimeoutError:
+            raise MetricError(
+                f"the metric regex:{pattern} took more than {REGEX_SECONDS:g} s on an answer: make it simpler"
+            ) from None
+
+    return found
+
+
+def grader_of(metric: Mapping[str, Any] | None) -> Grader | None:
+    """What grades as a metric that `run.json` describes; None for a judge or a function of somebody's own,
+    which is not imported for that. Raises UserError for a pattern that is none."""
+    spec = metric.get("spec") if metric else ACCURACY
+    if isinstance(spec, str) and spec.startswith(REGEX):
+        return regex_grader(spec.removeprefix(REGEX))
+    return GRADERS.get(str(spec))
+
+
+# Rows graded again -----------------------------------------------------------------------------------
+
+
+def row_fault(row: ResultRow, scale: Scale, grader: Grader | None, *, measured: bool = True) -> str | None:
+    """Why the score of a row cannot be, in words that follow on its file and line; None for one that can.
+
+    Args:
+        row: a row of the right shape.
+        scale: what the scores of its run can be.
+        grader: grades the answer again; None where nothing can.
+        measured: False of a row whose score somebody else gave: it does not have to follow from the answer.
+    """
+    answer, gold, given = row["answer"], row["gold"], row.get("score")
+    if row["error"] is not None:
+        if row["correct"] or given is not None:
+            return f"{_called(row)} has a score and an error"
+    elif row["correct"] is None and given is None:
+        return f"{_called(row)} has no score"
+    else:
+        value = score_in(row)
+        if wrong := scale.fault(value):
+            return f"the score of {_called(row)} is {value:g}{wrong}"
+        if row["correct"] not in (None, value):
+            return f"{_called(row)} scores {value:g} and is called {'right' if row['correct'] else 'wrong'}"
+        if measured:
+            expected = value if grader is None and answer is not None else scale.least
+            if grader is not None and answer is not None:
+                if gold is None:
+                    return f"{_called(row)} has no gold answer that its score could come from"
+                try:
+                    expected = float(grader(answer, gold, row["kind"], row["choices"]))
+                except ValueError as problem:  # such as a gold answer that is none of the options
+                    return f"{_called(row)} cannot be graded ({problem})"
+            if not math.isclose(value, expected, abs_tol=1e-9):
+                return (
+                    f"{_called(row)} scores {value:g}, but its answer {_shown(answer)} (gold answer "
+                    f"{_shown(gold)}) scores {expected:g}"
+                )
+    if measured and row["kind"] == "span" and row["em"] is not None:
+        em, f1 = em_f1(answer, gold or "")
+        if row["em"] != em or not math.isclose(row["f1"] or 0.0, f1, abs_tol=1e-9):
+            return f"`em` and `f1` of {_called(row)} are not those of its answer"
+    return None
+
+
+def _called(row: ResultRow) -> str:
+    return f"the question {_shown(row['id'])}"
+
+
+def _shown(text: str | None) -> str:
+    if text is None:
+        return "(none)"
+    return repr(text if len(text) <= 60 else f"{text[:59]}…")

@@ -1,0 +1,125 @@
+"""What a comparison keeps of each question of a run: its score, the mean over repeats, and what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+from ...modules.base.calls import CUT_OFF, Usage, plus
+from ...modules.reading.answers import normalise_span
+from ...modules.reading.grading import FAILURE_SCORE
+from ...modules.reading.row import ResultRow, score_in
+from ..evaluation.earlier import Evaluation
+from ..runs.rows import question_hash
+
+FREE = object()
+
+
+class Vote(NamedTuple):
+    """An answer as it votes: what it says (FREE where no two would be the same), and whether it is right."""
+
+    said: Hashable
+    right: bool
+
+
+class Answered(NamedTuple):
+    """What a run made of a question, summed over its repeats.
+
+    With 100,000 questions, whole rows would fill the memory. `asked` is the hash of all that makes the
+    question what it is. `unread` answers were cut off or could not be read, and `unread_total` is the sum of
+    their scores.
+    """
+
+    repeats: int
+    total: float
+    f1_total: float | None
+    failed: int
+    unreadable: int
+    cut_off: int
+    unread: int
+    unread_total: float
+    usage: Usage
+    seconds: float | None
+    asked: int
+    cluster: Hashable
+    votes: tuple[Vote, ...]
+
+    @property
+    def score(self) -> float:
+        return self.total / self.repeats
+
+    @property
+    def f1(self) -> float | None:
+        return None if self.f1_total is None else self.f1_total / self.repeats
+
+    def if_unread(self, score: float) -> float:
+        """The score of the question if each unread answer had this one."""
+        return (self.total - self.unread_total + self.unread * score) / self.repeats
+
+    def with_repeat(self, other: Answered) -> Answered:
+        """The same question with another of its repeats."""
+        usage = Usage()
+        usage.add(self.usage)
+        usage.add(other.usage)
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
+        return self._replace(
+            f1_total=plus(self.f1_total, other.f1_total),
+            usage=usage,
+            seconds=plus(self.seconds, other.seconds),
+            **sums,
+        )
+
+
+_SUMS = ("repeats", "total", "failed", "unreadable", "cut_off", "unread", "unread_total", "votes")
+
+
+def answered_in(run: Evaluation, field: str | None = None, *, votes: bool = False) -> dict[str, Answered]:
+    """What a run made of each of its questions, by id: its rows, each question once.
+
+    `field` of `meta` says to which cluster a question belongs. Answers are kept where they are to have
+    `votes`.
+    """
+    least = (run.summary.run.get("metric") or {}).get("low") or FAILURE_SCORE
+    found: dict[str, Answered] = {}
+    for row in run.rows:
+        one, known = _answered(row, field, least, votes), found.get(row["id"])
+        found[row["id"]] = one if known is None else known.with_repeat(one)
+    return found
+
+
+def asked_in(run: Evaluation) -> dict[str, int]:
+    """A hash of all that makes a question what it is, by its id."""
+    return {row["id"]: question_hash(row) for row in run.rows}
+
+
+def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> Answered:
+    score, failed = score_in(row, least), row["error"] is not None
+    ended: Any = row.get("truncated") or row.get("finish_reason") in CUT_OFF
+    cut_off = not failed and bool(ended or row["usage"].get("truncated_calls"))
+    unreadable = not failed and row["answer"] is None
+    unread = unreadable or cut_off
+    return Answered(
+        repeats=1,
+        total=score,
+        f1_total=row.get("f1") if row["kind"] == "span" else None,
+        failed=int(failed),
+        unreadable=int(unreadable),
+        cut_off=int(cut_off),
+        unread=int(unread),
+        unread_total=score if unread else 0.0,
+        usage=Usage.of(row["usage"]),
+        seconds=row["seconds"],
+        asked=question_hash(row),
+        cluster=(row.get("meta") or {}).get(field) if field else None,
+        votes=(_vote(row, score),) if votes else (),
+    )
+
+
+def _vote(row: ResultRow, score: float) -> Vote:
+    """What an answer counts as in a vote: spans that differ in articles, signs and case are one."""
+    answer: Hashable = row["answer"]
+    if row["kind"] == "open":
+        answer = FREE
+    elif row["kind"] == "span" and row["answer"] is not None:
+        answer = normalise_span(row["answer"]) or answer
+    return Vote(answer, bool(score))
