@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -366,6 +367,13 @@ def pairs_of(given: Pairs, option: str, form: str, example: str) -> dict[str, st
             )
         found[key] = value
     return found
+
+
+def pairs_text(given: Pairs) -> list[str]:
+    """The pairs of an option as the command line has them."""
+    if isinstance(given, Mapping):
+        return [f"{key}={json.dumps(value, default=str)}" for key, value in given.items()]
+    return list(given or ())
 
 
 def split_items(values: str | Iterable[Any] | None) -> list[Any]:

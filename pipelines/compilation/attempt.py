@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import dspy
@@ -17,11 +16,10 @@ from ...modules.base.errors import UserError, said_by
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.grading import Graded
-from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...optimizers.prompts.candidates import Candidates, PromptCandidate, candidate_row, prompts_of
 from ...optimizers.prompts.metric import OptimizerMetric
-from ...optimizers.prompts.optimizers import Bench, PromptOptimizer
+from ...optimizers.prompts.optimizers import Bench
 from ...optimizers.prompts.proposer import ProposalAdapter, Proposer
 from ...optimizers.prompts.student import CallControl, Halted, Student
 from ..base.budget import Account, BudgetSpent
@@ -33,15 +31,16 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.foreign import metering
 from ..lms.ledger import totals
-from ..runs.books import Books
 from ..runs.progress import Progress, evaluation_line
-from ..tracking.uploads import ModelUpload, Tracker
+from ..tracking.run import Run
+from ..tracking.uploads import ModelUpload
 from .budget import first_share, kept_back, without_reserve
 from .logged import candidates_of, compilation_uploads
-from .outcome import Compilation, compared, summed, verdict_on
+from .outcome import COMPILE, PROGRAM, Compilation, compared, summed, verdict_on
+from .plan import CompilationPlan
 from .record import CANDIDATES, PROMPTS, Lines, Proposals, logged, prompts_page
 
-COMPILE, PROGRAM, BEFORE, AFTER = "compile.json", "program", "before", "after"
+BEFORE, AFTER = "before", "after"
 
 
 @dataclass
@@ -79,29 +78,14 @@ def _parts(state: Compiling) -> Iterator[str]:
 
 
 @dataclass
-class Work:
+class Attempt:
     """One attempt at a compilation, from the comparison before to the one after.
 
-    `about` is what `compile.json` says of it, but for the result; `whole` has the training questions by id
-    with all that a metric may look at, which no LM is shown.
+    `under_way` is the open run; its `about` is what `compile.json` says of it, but for the result.
     """
 
-    program: Program
-    learn: list[Question]
-    select: list[Question]
-    validation: list[Question]
-    lm: Any
-    task_lm: Any
-    prompt_lm: Any
-    metric: Metric
-    whole: Mapping[str, Question]
-    chosen: PromptOptimizer
-    about: dict[str, Any]
-    folder: Path
-    books: Books
-    tracker: Tracker
-    concurrency: int
-    tracking: bool
+    plan: CompilationPlan
+    under_way: Run
     progress: Callable[[Compiling], None]
     began: float
     stopped: str | None = None
@@ -110,6 +94,9 @@ class Work:
     after: Evaluation | None = None
 
     def __post_init__(self) -> None:
+        self.program, self.metric, self.chosen = self.plan.program, self.plan.metric, self.plan.chosen
+        self.folder, self.books = self.under_way.folder, self.under_way.books
+        self.about, self.tracker = self.under_way.about, self.under_way.tracker
         self.usage = Usage()
         self._lock = threading.Lock()
         self._rows: list[dict[str, Any]] = []
@@ -124,7 +111,7 @@ class Work:
             closing(Lines(self.folder / CANDIDATES, "key")) as self._lines,
             closing(Proposals(self.folder)) as proposals,
         ):
-            self.candidates = Candidates(given, self.select, lambda one: self._found(one, True))
+            self.candidates = Candidates(given, self.plan.select, lambda one: self._found(one, True))
             try:
                 self._compare_and_optimize(given, proposals)
             except (KeyboardInterrupt, UserError) as problem:
@@ -177,7 +164,7 @@ class Work:
 
         Of what came out each candidate has a folder: with a larger budget another one may win.
         """
-        if not self.validation:
+        if not self.plan.validation:
             return None
         state = Compiling(phase, usage=self.usage)
 
@@ -191,13 +178,13 @@ class Work:
         with self._within():
             return evaluate(
                 program,
-                self.validation,
-                lm=self.lm,
+                self.plan.validation,
+                lm=self.plan.lm,
                 metric=self.metric,
-                concurrency=self.concurrency,
+                concurrency=self.plan.request.concurrency,
                 out=self.folder / phase / candidate,
                 cache=self.books.cache is not None,
-                tracking=self.tracking,
+                tracking=self.plan.request.tracking,
                 parent=self.tracker.run_id,
                 settings={**self.about["settings"], **same, **named},
                 progress=show,
@@ -220,27 +207,30 @@ class Work:
         seats = {id(seat.predict): name for name, seat in student.program.seats().items()}
         names = {name: seats.get(id(one), name) for name, one in student.named_predictors()}
 
+        # With all that a metric may look at, which no LM is shown.
+        whole = {question.id: question for question in self.plan.train}
+
         def grade(gold: Question, *told: Any) -> Graded:
             with control.working(), asking(seat=METRIC):  # a metric that gives no score ends the compilation
-                return self.metric.grade_now(self.whole[gold.id], *told)
+                return self.metric.grade_now(whole[gold.id], *told)
 
         metric = OptimizerMetric(self._scored, names, None if self.metric.default else grade)
-        threads = max(1, useful_concurrency(self.concurrency, given, self.lm))
+        threads = max(1, useful_concurrency(self.plan.request.concurrency, given, self.plan.lm))
         bench = Bench(
             student=student,
-            learn=self.learn,
-            select=self.select,
+            learn=self.plan.learn,
+            select=self.plan.select,
             metric=metric,
-            proposer=Proposer(self.prompt_lm, control, proposals),
+            proposer=Proposer(self.plan.prompt_lm, control, proposals),
             settings=self.chosen.presets[self.about["preset"]],
             threads=threads,
             seed=self.about["seed"],
         )
-        score = dspy.Evaluate(devset=self.select, metric=metric, num_threads=threads)
+        score = dspy.Evaluate(devset=self.plan.select, metric=metric, num_threads=threads)
         self._show()
-        lms = [*lms_in(student.program, self.lm), self.task_lm, self.prompt_lm]
+        lms = [*lms_in(student.program, self.plan.lm), self.plan.task_lm, self.plan.prompt_lm]
         settings = dspy.context(
-            lm=self.task_lm,
+            lm=self.plan.task_lm,
             adapter=ProposalAdapter(given),
             disable_history=True,
             trace=None,
@@ -347,9 +337,9 @@ class Work:
         status = "FINISHED" if self.stopped is None or found else "KILLED"
         uploads, model = (
             compilation_uploads(result, self._rows, about, changed),
-            None if isinstance(program, Foreign) else ModelUpload(program, lm=self.lm),
+            None if isinstance(program, Foreign) else ModelUpload(program, lm=self.plan.lm),
         )
-        self.tracker.end(uploads, status, self.folder, model)
+        self.under_way.end(uploads, status, model)
         result.mlflow_run_id = self.tracker.run_id
         program.compilation = result
         return program

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypedDict
 
 from ...modules.base.calls import UsageFields
 from ...modules.reading.grading import ACCURACY
 from ..base.html import html_result
+from ..base.journal import read_object
 from ..base.wording import counted, duration, percent, used
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
 from ..evaluation.earlier import Evaluation
+
+COMPILE, PROGRAM = "compile.json", "program"
 
 
 class SelectionScores(TypedDict):
@@ -70,8 +73,21 @@ class Compilation:
         return self.mlflow_run_id
 
     def to_dict(self) -> dict[str, Any]:
-        known = {key: value for key, value in vars(self).items() if key != "keep"}
-        return {**known, "folder": str(self.folder)}
+        known = {key: value for key, value in vars(self).items() if key not in ("keep", "folder")}
+        return {"out": str(self.folder), **known}
+
+    @property
+    def empty(self) -> bool:
+        """Whether no candidate has a score."""
+        return self.selection["winner"] is None
+
+    def lines(self, *, quiet: bool = False) -> dict[str, str]:
+        """The figures that are worth a line each, and where the result is."""
+        lines = compiled_lines(self.to_dict())
+        if quiet:
+            return {"verdict": lines["verdict"]}
+        lines |= {"program": f"{self.folder}/{PROGRAM}", "prompts": f"{self.folder}/prompts.md"}
+        return lines | ({"look at it": "folkmoot ui"} if self.mlflow_run_id else {})
 
     def __repr__(self) -> str:
         return f"Compilation({self.optimizer} {self.preset}: {self.verdict})"
@@ -176,3 +192,12 @@ def summed(evaluation: Evaluation | None) -> HeldOut | None:
         return None
     summary = evaluation.summary
     return {"scores": summary.scores, "counts": summary.counts, "usage": summary.usage}
+
+
+def compilation_in(folder: Path | None) -> Compilation | None:
+    """How the last attempt at a compilation in a folder went; None where none has ended."""
+    result = None if folder is None else (read_object(folder / COMPILE) or {}).get("result")
+    if folder is None or not isinstance(result, dict):
+        return None
+    known = {one.name for one in fields(Compilation)}
+    return Compilation(folder=folder, **{name: value for name, value in result.items() if name in known})

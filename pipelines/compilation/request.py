@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from typer import Option
+from typing_extensions import Doc
 
 from ..base.completion import OPTIMIZERS, completed_optimizers
 from ..base.request import (
+    AnyLM,
+    AnyQuestions,
     Columned,
     JudgeLM,
     LMs,
     ProgramSpec,
+    ProgressOption,
     Scored,
     Spending,
     TrainSplit,
@@ -24,7 +29,7 @@ from ..base.request import (
 )
 
 
-@dataclass(kw_only=True)
+@dataclass
 class CompileRequest(Columned, LMs, Spending):
     """Improve a program's prompts, and say on held-out questions what that gained.
 
@@ -38,8 +43,20 @@ class CompileRequest(Columned, LMs, Spending):
     )
 
     program: ProgramSpec
-    train: Annotated[str | None, source("Questions that the optimizer learns from.")] = None
-    validation: Annotated[str | None, source("Held-out questions, to compare before and after on.")] = None
+    train: Annotated[
+        AnyQuestions,
+        str | None,
+        source(
+            "Labelled questions, all that the optimizer sees: half of them are learned from, the others "
+            "choose between candidates (of an optimizer that only rewrites instructions by score: all choose)."
+        ),
+    ] = None
+    validation: Annotated[
+        AnyQuestions | None,
+        str | None,
+        source("Held-out questions, on which the given program and the result are compared."),
+    ] = None
+    _: KW_ONLY
     metric: Scored = None
     judge_lm: JudgeLM = None
     optimizer: Annotated[
@@ -47,7 +64,11 @@ class CompileRequest(Columned, LMs, Spending):
         Option(metavar="NAME", help=f"{', '.join(OPTIMIZERS)}.", autocompletion=completed_optimizers),
     ] = "mipro"
     preset: Annotated[str, Option(metavar="light|medium|heavy", help="How much is tried.")] = "light"
-    out: Annotated[Path | None, folder("Folder of the result; the same command resumes it.")] = None
+    out: Annotated[
+        str | Path | None,
+        Path | None,
+        folder("Folder of the result; the same command resumes it. In Python by default a temporary one."),
+    ] = None
     train_split: TrainSplit = None
     train_limit: Annotated[int | None, sampled("training")] = None
     validation_split: Annotated[
@@ -56,9 +77,13 @@ class CompileRequest(Columned, LMs, Spending):
     validation_limit: Annotated[int | None, sampled("held-out")] = None
     seed: Annotated[int, Option(min=0, help="Of the samples, the split and the optimizer's draws.")] = 0
     prompt_lm: Annotated[
-        str | None, Option(metavar="NAME", help="LM that proposes instructions. Default: that of --lm.")
+        AnyLM | None,
+        str | None,
+        Option(metavar="NAME", help="LM that proposes instructions. Default: that of the seats."),
     ] = None
     prompt_api_base: Annotated[
-        str | None, Option(metavar="URL", help="Its address, where that is not --api-base.")
+        str | None, Option(metavar="URL", help="Its address, where that is not the others'.")
     ] = None
     tracking: Annotated[bool, tracked()] = True
+    settings: Annotated[Mapping[str, Any] | None, Doc("what to note beside the run (data, split, …).")] = None
+    progress: ProgressOption = None

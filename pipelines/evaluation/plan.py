@@ -22,6 +22,7 @@ from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
 from ..base.budget import ACCOUNTS, Account
 from ..base.journal import as_json
+from ..base.request import pairs_text
 from ..base.wording import counted
 from ..data import load as data
 from ..lms.foreign import billed_as
@@ -298,8 +299,7 @@ def _settings(
         where = (str(request.questions), request.split, request.limit, request.seed)
         settings |= data.recorded(questions, *where)
     if request.columns or request.kind:  # what it takes to read the same questions again
-        columns = [f"{key}={column}" for key, column in (request.column_names() or {}).items()]
-        settings |= {"columns": columns, "kind": request.kind}
+        settings |= {"columns": pairs_text(request.columns), "kind": request.kind}
     if request.budget or request.price:
         settings |= {"budget": request.budget and str(request.budget), "prices": request.price}
     if train:

@@ -1,0 +1,329 @@
+"""Plans a compilation: reads and checks all input, and says what it is going to take."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypedDict
+
+from ...modules.agents.adapter import profile_of
+from ...modules.agents.judge import JudgeMetric
+from ...modules.base.errors import UserError, checked_whole
+from ...modules.protocols.foreign import Foreign
+from ...modules.protocols.program import Program
+from ...modules.protocols.saved import hashes, predictors_of
+from ...modules.reading.metrics import Metric, check_metric
+from ...modules.reading.question import Question
+from ...optimizers.prompts.optimizers import PromptOptimizer, optimizer_of
+from ..base.journal import as_json
+from ..base.request import pairs_text
+from ..base.wording import counted
+from ..data import load as data
+from ..evaluation.answering import seat_engines
+from ..evaluation.check import check_concurrency, check_train, noted
+from ..evaluation.forecast import UNKNOWN, Forecast, account_of, forecast, forecast_lines
+from ..evaluation.judging import metric_given
+from ..lms.foreign import billed_as
+from ..lms.named import lm_identity
+from ..programs.resolve import parse_sets, program_given, program_of
+from ..programs.seats import Seating
+from ..runs.manifest import as_begun, lms_of, made_with
+from .outcome import COMPILE
+from .request import CompileRequest
+
+MOST_QUESTIONS = {"light": 100, "medium": 300, "heavy": 1000}
+"""The most training questions that are learned from, and the most that candidates are chosen by."""
+
+_MISSING = {
+    "train": "name the questions that the optimizer is to learn from",
+    "validation": "name held-out questions, on which before and after are compared",
+    "out": "name the folder that the result is kept in",
+}
+
+
+class Work(TypedDict):
+    """What a compilation takes at most; None of a program whose calls nobody knows before it has run."""
+
+    summary: str
+    learn: int
+    select: int
+    proposals: int
+    optimizer_calls: int
+    comparison_calls: int
+    calls: list[int] | None
+    smallest_difference: tuple[float, float] | None
+
+
+@dataclass
+class CompilationPlan:
+    """A compilation that is checked; no LM has been called.
+
+    `task_lm` is the one of a program's seats that DSPy's optimizers run with, `learn` and `select` are the
+    parts of `train`.
+    """
+
+    request: CompileRequest
+    program: Program
+    lm: Any
+    task_lm: Any
+    prompt_lm: Any
+    metric: Metric
+    chosen: PromptOptimizer
+    train: list[Question]
+    validation: list[Question]
+    learn: list[Question]
+    select: list[Question]
+    out: Path | None
+    settings: dict[str, Any]
+    warnings: list[str]
+
+    @property
+    def title(self) -> str:
+        return str(self.settings.get("program_spec") or self.program.describe()["program"])
+
+    @property
+    def engines(self) -> list[Any]:
+        """What all LMs are billed as."""
+        judge = [billed_as(self.metric.lm)] if isinstance(self.metric, JudgeMetric) else []
+        return [*seat_engines(self.program, self.lm), billed_as(self.prompt_lm), *judge]
+
+    def about(self) -> dict[str, Any]:
+        """What `compile.json` says of it, but for the result."""
+        request, prompt_lm = self.request, self.prompt_lm
+        proposer = lm_identity(prompt_lm) or {"name": prompt_lm.model}
+        described: dict[str, Any] = as_json(
+            {
+                "program": self.program.describe(),
+                **hashes(self.program),
+                "lms": lms_of(self.program, self.lm),
+                "prompt_lm": proposer if self.chosen.proposes else None,
+                "metric": self.metric.identity(),
+                "train_fingerprint": data.fingerprint(self.train),
+                "validation_fingerprint": data.fingerprint(self.validation) if self.validation else None,
+                **request.named("optimizer", "preset", "seed"),
+                "questions": {
+                    "learn": len(self.learn),
+                    "select": len(self.select),
+                    "validation": len(self.validation),
+                },
+                "settings": self.settings,
+                **made_with(),
+            }
+        )
+        return described
+
+    @cached_property
+    def forecast(self) -> Forecast | None:
+        """What one evaluation on the held-out questions takes and shows; None without any."""
+        if not self.validation:
+            return None
+        return forecast(self.program, self.validation, self.lm, concurrency=self.request.concurrency)
+
+    @cached_property
+    def work(self) -> Work:
+        runs, proposals = self._most_work
+        each = self.program.most_turns()
+        compared = 2 * each * len(self.validation)
+        least = self.forecast.calls if self.forecast else None
+        return Work(
+            summary=self.chosen.summary,
+            learn=len(self.learn),
+            select=len(self.select),
+            proposals=proposals,
+            optimizer_calls=runs * each + proposals,
+            comparison_calls=compared,
+            calls=[2 * least[0], compared + runs * each + proposals] if least else None,
+            smallest_difference=self.forecast.smallest_difference if self.forecast else None,
+        )
+
+    @property
+    def _most_work(self) -> tuple[int, int]:
+        """The most runs of the program that the optimizer makes, and the most proposals."""
+        runs, proposals = self.chosen.most_work(
+            self.request.preset,
+            learn=len(self.learn),
+            select=len(self.select),
+            predictors=len(self.program.predictors()),
+        )
+        return runs + 2 * len(self.select), proposals  # the given program and the result are scored, too
+
+    @property
+    def cost(self) -> tuple[float, float] | None:
+        cost = self.forecast.cost_usd if self.forecast else None
+        if cost is None:
+            return None
+        scale = (self._most_work[0] + 2 * len(self.validation)) / len(self.validation)
+        return cost[0] * scale, cost[1] * scale
+
+    def lines(self) -> list[str]:
+        work, request = self.work, self.request
+        calls = UNKNOWN
+        if work["calls"] is not None:
+            calls = (
+                f"at most {work['calls'][1]:,} calls: {work['comparison_calls']:,} to compare before and "
+                f"after, {work['optimizer_calls']:,} by the optimizer, {work['proposals']:,} of them "
+                "proposals; equal requests are paid for once"
+            )
+        shows = []
+        if self.forecast:
+            shows = forecast_lines(self.forecast, None, is_rate=self.metric.rate is True)[-1:]
+        return [
+            f"{counted(len(self.train), 'training question')} ({work['learn']:,} to learn from, "
+            f"{work['select']:,} to select by), {len(self.validation):,} held out",
+            f"program {self.title}; {request.optimizer} ({request.preset}): {work['summary']}",
+            calls,
+            *([f"budget: {request.budget}"] if request.budget else []),
+            *shows,
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        about = {"program": self.title, **self.request.named("optimizer", "preset", "budget")}
+        return {"out": str(self.out), **about, "settings": self.settings, "plan": self.work}
+
+
+def plan_compilation(request: CompileRequest, *, stored: bool = False) -> CompilationPlan:
+    """Read and check all input. Raises UserError before any LM is called.
+
+    `stored` asks for all that a result needs that is kept: a folder, and held-out questions.
+    """
+    for option, missing in _MISSING.items() if stored else ():
+        if getattr(request, option) is None:
+            raise UserError(f"--{option} is missing: {missing}")
+    chosen = optimizer_of(request.optimizer, request.preset)
+    out = None if request.out is None else Path(request.out).expanduser()
+    seating = Seating(request)
+    given: Any = request.program
+    if isinstance(given, str | Path):
+        given = program_of(given, parse_sets(request.sets), make_lm=seating.make)
+    program = as_begun(program_given(given, request.input_fields()), out, COMPILE)
+    checked_whole("the seed", request.seed, 0)
+    how: Any = {"columns": request.column_names(), "kind": request.kind}
+    limits = (request.train_split, request.train_limit, request.seed)
+    train, train_split = data.load_part(request.train, "train", *limits, **how)
+    validation: list[Question] = []
+    split_of_validation = request.validation_split
+    if request.validation is not None:
+        limits = (request.validation_split, request.validation_limit, request.seed)
+        validation, split_of_validation = data.load_part(request.validation, "validation", *limits, **how)
+    judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
+    metric = metric_given(request.metric, judge_lm)
+    warnings = noted(program, [*train, *validation])
+    warnings += check_input(program, train, validation, chosen, request.concurrency)
+    for questions in (train, validation):
+        check_metric(metric, questions)
+    asked = [program.example(question) for question in train] if isinstance(program, Foreign) else train
+    learn, select = split(asked, chosen, request.preset, request.seed)
+    program, lm = seating.seat(program)
+    lms_of(program, lm)  # refused here where a seat has no LM
+    task_lm = lm or next(seat.predict.lm for seat in program.seats().values())
+    plan = CompilationPlan(
+        request=request,
+        program=program,
+        lm=lm,
+        task_lm=task_lm,
+        prompt_lm=_prompt_lm(request, seating) or task_lm,
+        metric=metric,
+        chosen=chosen,
+        train=train,
+        validation=validation,
+        learn=learn,
+        select=select,
+        out=out,
+        settings=_settings(request, train_split, split_of_validation),
+        warnings=warnings + advice(program, chosen, lm),
+    )
+    account_of(request.budget, plan.engines, *([out] if out is not None else []))  # refused now, if at all
+    return plan
+
+
+def _settings(request: CompileRequest, train: str | None, validation: str | None) -> dict[str, Any]:
+    """What the run notes of how it was asked for."""
+    named = {
+        "program_spec": request.program,
+        "data": request.validation,
+        "train": request.train,
+    }
+    settings: dict[str, Any] = {
+        name: str(value) for name, value in named.items() if isinstance(value, str | Path)
+    }
+    if "data" in settings:
+        settings |= {"split": validation, "limit": request.validation_limit}
+    if "train" in settings:
+        settings |= {"train_split": train, "train_limit": request.train_limit}
+    settings |= {"sets": pairs_text(request.sets)} if request.sets else {}
+    settings |= {"columns": pairs_text(request.columns)} if request.columns else {}
+    settings |= {"budget": str(request.budget)} if request.budget else {}
+    return {**settings, **(request.settings or {})}
+
+
+def _prompt_lm(request: CompileRequest, seating: Seating) -> Any:
+    """The LM that proposes instructions; None for that of the seats."""
+    if request.prompt_lm is None:
+        if request.prompt_api_base is not None:
+            raise UserError("--prompt-api-base is given without --prompt-lm: name the LM behind it")
+        return None
+    where: Any = {} if request.prompt_api_base is None else {"api_base": request.prompt_api_base}
+    return seating.make(request.prompt_lm, **where)
+
+
+def split(
+    train: Sequence[Question], chosen: PromptOptimizer, preset: str, seed: int
+) -> tuple[list[Question], list[Question]]:
+    """The questions to learn from and those to select by, drawn by the seed; no question is both."""
+    order = [Question(question, meta={}) for question in train]
+    random.Random(seed).shuffle(order)
+    most = MOST_QUESTIONS[preset]
+    if not chosen.learns:
+        return [], order[:most]
+    half = len(order) // 2
+    return order[:half][:most], order[half:][:most]
+
+
+def check_input(
+    program: Program,
+    train: Sequence[Question],
+    validation: Sequence[Question],
+    chosen: PromptOptimizer,
+    concurrency: int,
+) -> list[str]:
+    """Warnings about the input. Raises UserError for what cannot be used, before anything is spent."""
+    if isinstance(program, Foreign):
+        if chosen.name == "knn":
+            raise UserError(
+                "knn chooses demonstrations anew for each question, which folkmoot's programs alone can do: "
+                "choose another optimizer"
+            )
+        if not predictors_of(program):
+            raise UserError(
+                f"{program.own_name} has no prompts to improve: give a dspy.Module with predictors"
+            )
+    check_concurrency(concurrency)
+    least = 2 if chosen.learns else 1
+    if len(train) < least:
+        raise UserError(
+            f"{chosen.name} needs at least {least} training questions, and there are {len(train)}: give more"
+        )
+    for questions in (train, validation):
+        data.check_labelled(questions)
+        data.check_contexts(questions)
+        data.check_ids(questions)
+    return check_train(train, validation)
+
+
+def advice(program: Program, chosen: PromptOptimizer, lm: Any) -> list[str]:
+    """A warning where the LM is shown nothing of what the optimizer changes."""
+    if not chosen.instructs:
+        return []
+    plain = {
+        used.model
+        for seat in program.seats().values()
+        for used in [seat.predict.lm or lm]
+        if (profile := profile_of(used)) is not None and profile.layout == "plain"
+    }
+    if not plain:
+        return []
+    rest = "only its demonstrations count" if chosen.demonstrates else "it cannot change any answer"
+    return [f"{', '.join(sorted(plain))} is asked without instructions, which {chosen.name} writes: {rest}"]
