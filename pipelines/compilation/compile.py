@@ -43,8 +43,8 @@ def compile(request: CompileRequest) -> Any:
     """Let an optimizer improve instructions and demonstrations; the program that was given stays as it is.
 
     The metric chooses and compares candidates. What it says of an answer with a trace decides whether that
-    may be shown as a demonstration (a number: from 0.8 up), and what it says to GEPA's five arguments may have
-    `feedback`. Without one it is accuracy, of spans their F1.
+    may be shown as a demonstration (a number: from 0.8 up), and what it says to GEPA's five arguments may
+    have `feedback`. Without one it is accuracy, of spans their F1.
 
     Returns a new program, or a module of the class that was given, with the result as its `compilation`.
     When the budget is spent, that is the best so far, and `compilation.stopped` says so. The same call with

@@ -48,7 +48,8 @@ class CompileRequest(Columned, LMs, Spending):
         str | None,
         source(
             "Labelled questions, all that the optimizer sees: half of them are learned from, the others "
-            "choose between candidates (of an optimizer that only rewrites instructions by score: all choose)."
+            "choose between candidates (of an optimizer that only rewrites instructions by score: all "
+            "choose)."
         ),
     ] = None
     validation: Annotated[

@@ -34,11 +34,9 @@ from ..runs.folder import unwritable
 from ..runs.manifest import lms_of
 from .network import check_networks, halves
 from .recovery import Crew
+from .request import SCORE
 from .space import TuneSpace, made_lm
 from .storage import open_storage, safe_url
-
-SCORE = "score"
-"""As an objective: what the study's metric gives, whatever its name."""
 
 SINCE = 2  # the version of what programs do by default
 SEARCH_SHARE = 0.8

@@ -9,37 +9,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import optuna
-from optuna.pruners import BasePruner
-from optuna.samplers import BaseSampler
-from optuna.trial import FrozenTrial
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
-from ..base.budget import Budget, BudgetSpent
+from ..base.budget import BudgetSpent
 from ..base.display import ProgressLine, displayed
 from ..base.html import html_result
 from ..base.journal import as_json, read_object, write_json
+from ..base.request import entry
 from ..comparison.compare import compare
 from ..data import load as data
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
-from ..evaluation.judging import metric_given
 from ..lms.ledger import totals
-from ..lms.named import lm as make
-from ..lms.named import lm_given
 from ..programs.networks import Unanswered
-from ..programs.resolve import MakeLM
 from ..runs.books import open_books
 from ..runs.folder import out_folder
 from ..runs.manifest import lms_of, made_with, versions
 from ..tracking.context import caller_place
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import ModelUpload, Tracker
-from .job import SCORE, Job
+from .job import Job
 from .logged import study_uploads, trials_of
 from .network import training_calls
+from .plan import StudyPlan, plan_study
 from .report import (
     TrialEntry,
     best_of,
@@ -51,18 +46,17 @@ from .report import (
     study_lines,
     trials_table,
 )
-from .space import TuneSpace
+from .request import TuneRequest
 from .storage import safe_url
 from .trial import Scorer
 from .worker import work
 from .workers import INTERRUPTED, in_processes
-from .yaml_space import space_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 STUDY, WINNER, VALIDATION, TRACKED = "study.json", "winner", "validation", "mlflow.json"
-NAME = "folkmoot"
+SHOWN_ALWAYS = ("winner", "on validation", "the default there", "result")
 
 
 @dataclass(frozen=True)
@@ -109,6 +103,33 @@ class Study:
         return self.winner
 
     @property
+    def stopped(self) -> str | None:
+        """Why it ended early, or has no winner; None where neither is so."""
+        stopped: str | None = self.report["stopped"]
+        return stopped or (self.report["verdict"] if self.empty else None)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no trial has finished."""
+        return self.report["best"] is None
+
+    def lines(self, *, quiet: bool = False) -> dict[str, str]:
+        """What was found, a line each, and where the winner is."""
+        lines = study_lines(self.to_dict())
+        if quiet or self.empty:
+            return {name: line for name, line in lines.items() if name in SHOWN_ALWAYS}
+        lines["saved in"] = f"{self.folder / WINNER}"
+        return lines | ({"look at it": "folkmoot ui"} if self.run_id else {})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report without the table of trials and the space, which `study.json` has; `calls_made` counts
+        all that were paid, also for the validation."""
+        without = ("table", "space", "versions")
+        kept = {name: value for name, value in self.report.items() if name not in without}
+        calls = {"calls_made": kept["paid"]["calls"], "calls_saved": kept["calls"]["saved"]}
+        return {"out": str(self.folder), **kept, **calls}
+
+    @property
     def trials(self) -> list[TrialEntry]:
         return list(self.report["table"])
 
@@ -127,130 +148,34 @@ class Study:
         return f"Study({self.name}: {self.report['verdict']})"
 
     def _repr_html_(self) -> str:
-        lines = study_lines(self.report) | {"folder": str(self.folder)}
+        lines = self.lines() | {"folder": str(self.folder)}
         return html_result(f"Study {self.name}", lines, trials_table(self.report))
 
 
-def tune(
-    space: str | Path | Mapping[str, Any] | TuneSpace,
-    train: Sequence[Question],
-    validation: Sequence[Question],
-    *,
-    lm: Any = None,
-    trials: int = 50,
-    metric: Any = None,
-    judge_lm: Any = None,
-    objectives: Sequence[str] = (SCORE,),
-    sampler: str | BaseSampler | None = None,
-    pruner: BasePruner | None = None,
-    callbacks: Sequence[Callable[[optuna.Study, FrozenTrial], None]] = (),
-    seed: int = 0,
-    out: str | Path | None = None,
-    storage: str | None = None,
-    study: str | optuna.Study = NAME,
-    workers: int = 1,
-    budget: str | Budget | None = None,
-    concurrency: int = 64,
-    cache: bool = True,
-    tracking: bool = True,
-    register: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    make_lm: MakeLM = make,
-    progress: bool | Callable[[StudyProgress], None] | None = None,
-) -> Study:
+@entry(TuneRequest)
+def tune(request: TuneRequest) -> Study:
     """Search a protocol's settings on training questions, and evaluate the winner once on others.
 
-    Args:
-        space: what `space_of` takes: a protocol's name, a short spec that fixes a part, a YAML file, or what
-            such a file holds.
-        train: labelled questions that every trial is scored on; the hopeless are stopped early. In a space
-            with strategy networks to train, one half of them, drawn by the seed, teaches networks, and trials
-            are scored on the other.
-        validation: labelled questions for the winner and the default alone; none of them is in `train`.
-        lm: the LM of every seat that has none of its own; None takes DSPy's configured one.
-        trials: settings to try; those that a finished run answers without a call are extra.
-        metric: how answers are scored, as `evaluate` takes it; `judge_lm` is the LM that grades, for `judge`.
-        objectives: `score`, which is the metric's (with its name, such as `accuracy`, it is the same), or
-            `f1` of span questions, and any of `cost`, `latency`, `calls`, `tokens` to be made small. With
-            `latency`, trials share no calls: an answer that is not asked for again takes no time.
-        sampler: `tpe` (the default), `nsga2`, `gp`, `random` or `grid`, or one of Optuna's objects.
-        pruner: one of Optuna's, which stops trials of a single objective in place of the paired test.
-        callbacks: called with study and trial after each trial, as Optuna does; they may `study.stop()`.
-        seed: of the sampler and of the order of the questions.
-        out: folder of the study; the same call with the same folder goes on. None uses a temporary one.
-        storage: URL of a database or of Optuna's gRPC proxy, where other machines join with the same
-            `study`; None is a file in `out`.
-        study: the study's name in the storage; or a study of yours, whose sampler, pruner and storage are
-            then used, in this process, and whose earlier trials stay as they are.
-        workers: processes on this machine.
-        budget: ceilings such as `"2 USD, 500 calls"` on all that this folder pays; a fifth is kept for the
-            validation. Other machines have budgets of their own.
-        register: name under which the winner enters the model registry.
-        progress: as in `evaluate`; a function is called now and then.
+    A budget holds for all that this folder pays; a fifth is kept for the validation. Other machines have
+    budgets of their own. The same call with the same folder goes on.
 
     Raises:
         UserError: bad space, questions, objectives or budget, another study in the folder or storage, an LM
             that cannot be used. What was finished is kept.
         KeyboardInterrupt: likewise, after the report so far has been written.
     """
-    own = None if isinstance(study, str) else study
-    if isinstance(own, optuna.Study):
-        for what, given, has in (("sampler", sampler, own.sampler), ("pruner", pruner, own.pruner)):
-            if given not in (None, has):
-                raise UserError(
-                    f"the study has a {what} of its own ({type(has).__name__}): leave out {what}=, or make "
-                    "the study with the other"
-                )
-        sampler, pruner = own.sampler, own.pruner
-    job = Job(
-        space=space if isinstance(space, TuneSpace) else space_of(space, make_lm=make_lm),
-        train=data.listed(train, "train"),
-        lm=lm_given(lm),
-        metric=metric_given(metric, judge_lm),
-        objectives=[objectives] if isinstance(objectives, str) else list(objectives),
-        folder=Path(),
-        storage=storage,
-        study=own.study_name if isinstance(own, optuna.Study) else str(study),
-        own=own,
-        trials=trials,
-        sampler="tpe" if sampler is None else sampler,
-        pruner=pruner,
-        callbacks=list(callbacks),
-        seed=seed,
-        budget=budget if budget is None or isinstance(budget, Budget) else Budget.parse(budget),
-        concurrency=concurrency,
-        cache=cache,
-        settings=dict(settings or {}),
-    )
-    held_out = data.listed(validation, "validation")
-    return run_study(
-        job.checked(held_out, workers),
-        held_out,
-        out,
-        workers=workers,
-        tracking=tracking,
-        register=register,
-        progress=progress,
-    )
+    return tune_as_planned(plan_study(request))
 
 
-def run_study(
-    job: Job,
-    validation: Sequence[Question],
-    out: str | Path | None,
-    *,
-    workers: int,
-    tracking: bool,
-    register: str | None,
-    progress: bool | Callable[[StudyProgress], None] | None,
-) -> Study:
-    """Do what `tune` does, of a study that is checked."""
-    with out_folder(out) as (folder, keep), displayed(progress, "tune", tuning_line) as tell:
+def tune_as_planned(plan: StudyPlan) -> Study:
+    """Do what was planned."""
+    request, job, validation = plan.request, plan.job, plan.validation
+    with out_folder(plan.out) as (folder, keep), displayed(request.progress, "tune", tuning_line) as tell:
         job = replace(job, folder=folder)
         job.account()  # refused now rather than after a trial
         study, crew = job.opened()
         tracker, run = Tracker(), dict[str, Any]()
-        if tracking:
+        if request.tracking:
             run = _described(job, validation)
             known = {"key": uuid.uuid4().hex} | (read_object(folder / TRACKED) or {})
             write_json(folder / TRACKED, known)  # the key finds a run whose id was not noted
@@ -269,7 +194,7 @@ def run_study(
 
         try:
             watch()
-            ended = in_processes(workers, work, job, watch) if workers > 1 else []
+            ended = in_processes(request.workers, work, job, watch) if request.workers > 1 else []
             if wrong := next((one.problem for one in ended if one.problem), None):
                 raise UserError(wrong)
             stopped = next((one.stopped for one in ended if one.stopped), None)
@@ -284,7 +209,7 @@ def run_study(
         result = _finish(job, study, validation, stopped, problem is None, tracker, keep)
         winner = None
         if result.winner is not None:
-            winner = ModelUpload(result.winner, name="winner", lm=job.lm, registered=register)
+            winner = ModelUpload(result.winner, name="winner", lm=job.lm, registered=request.register)
         found = problem is None and stopped != INTERRUPTED and result.winner is not None
         status = "FINISHED" if found or not result.report["stopped"] else "KILLED"
         tracker.end(study_uploads(result.report, job, run), status, folder, winner)
@@ -294,6 +219,14 @@ def run_study(
         if problem is not None:
             raise problem
         return result
+
+
+def study_in(folder: Path | None) -> Study | None:
+    """The study that a folder holds, as its report says; None where it has none."""
+    report = None if folder is None else read_object(folder / STUDY)
+    if folder is None or report is None or "best" not in report:
+        return None
+    return Study(folder, str(report.get("study")), report, None)
 
 
 def _finish(

@@ -1,0 +1,207 @@
+"""Plans a study: reads and checks all input, and says what it is going to take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import optuna
+
+from ...modules.base.errors import UserError
+from ...modules.reading.question import Question
+from ..base.budget import Budget
+from ..base.request import pairs_text, split_items
+from ..data import load as data
+from ..evaluation.forecast import Forecast, forecast, forecast_lines
+from ..evaluation.judging import metric_given
+from ..lms.named import lm_given
+from ..programs.resolve import parse_sets
+from ..programs.seats import EVERY, Seating, parse_prices
+from .job import Job
+from .network import most_turns
+from .request import TuneRequest
+from .space import TuneSpace
+from .storage import is_local, safe_url
+from .yaml_space import space_of
+
+
+@dataclass
+class StudyPlan:
+    """A study that is checked; no LM has been called.
+
+    `most_turns` are the most calls that a question takes, and that training a network can ask of one.
+    """
+
+    request: TuneRequest
+    job: Job
+    validation: list[Question]
+    forecast: Forecast
+    most_turns: tuple[int, int]
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        return self.job.space.where
+
+    @property
+    def out(self) -> Path | None:
+        return None if self.request.out is None else Path(self.request.out).expanduser()
+
+    @property
+    def most_training(self) -> int:
+        """The most calls of one training."""
+        return self.most_turns[1] * len(self.job.questions[1])
+
+    @property
+    def most_calls(self) -> int:
+        scored, _ = self.job.questions
+        calls = self.most_turns[0] * (len(scored) * self.job.trials + 2 * len(self.validation))
+        return calls + self.most_training * (self.job.trials + 1)  # the default may be no trial
+
+    @property
+    def cost(self) -> tuple[float, float] | None:
+        """USD of all trials, from and to; None where a price is unknown."""
+        cost = self.forecast.cost_usd
+        if cost is None:
+            return None
+        turns = (self.forecast.calls or (0, 0))[1]  # a training asks as the trial does, for as much a call
+        times = (1 + (self.most_training / turns if turns else 0.0)) * self.job.trials
+        return cost[0] * times, cost[1] * times
+
+    def to_dict(self) -> dict[str, Any]:
+        known = ("trials", "sampler", "seed", "out", "study", "workers", "budget", "concurrency", "cache")
+        training = {"most_training_calls": self.most_training} if self.job.questions[1] else {}
+        return {
+            **{name: str(getattr(self.request, name)) for name in known},
+            "objectives": str(self.job.objectives),
+            "storage": safe_url(self.job.storage),
+            "most_calls": self.most_calls,
+            **training,
+            "default_trial": self.forecast.to_dict(),
+            "space": self.job.space.to_dict(),
+        }
+
+    def lines(self) -> list[str]:
+        """The plan in words."""
+        job, (scored, learnt) = self.job, self.job.questions
+        _, estimated, *_, shows = forecast_lines(self.forecast, None, is_rate=job.metric.rate is True)
+        found = [
+            f"{job.trials} trials by {job.sampler_name} for {', '.join(job.objectives)}; {len(scored):,} "
+            f"questions each, {len(self.validation):,} others for the winner and the default",
+            f"at most {self.most_calls:,} calls, if no two trials shared one and none was stopped early",
+            f"a trial of the default: {estimated}",
+            shows,
+        ]
+        if learnt:
+            most = f"at most {self.most_training:,} calls a setting"
+            found.insert(1, f"{len(learnt):,} more to train networks on: {most}")
+        if self.request.budget:
+            held = "" if is_local(job.storage) else "; machines that join have budgets of their own"
+            found.append(f"budget: {self.request.budget}, a fifth of it kept for the validation{held}")
+        return found
+
+
+def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
+    """Read and check all input. Raises UserError before any LM is called.
+
+    `stored` asks for a folder.
+    """
+    if stored and request.out is None:
+        raise UserError("--out is missing: name the folder that the study is kept in")
+    if request.register and not request.tracking:
+        raise UserError("--register needs MLflow: drop --no-track")
+    seating = Seating(replace(request, progress=None))  # which worker processes get
+    if seating.replays is not None:
+        raise UserError("a recorded run cannot answer what a study asks: name an LM instead of replay/DIR")
+    space = request.space
+    if not isinstance(space, TuneSpace):
+        space = space_of(space, parse_sets(request.sets), lms=_seats(seating), make_lm=seating.make)
+    lm = lm_given(None) if EVERY not in seating.seated else seating.make(seating.seated[EVERY])
+    _check_prices(seating, space, lm)
+    how: Any = {"columns": request.column_names(), "kind": request.kind}
+    train = data.listed(request.train, "train", split=request.train_split, limit=request.train_limit, **how)
+    validation = data.listed(
+        request.validation,
+        "validation",
+        split=request.validation_split,
+        limit=request.validation_limit,
+        **how,
+    )
+    judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
+    own = None if isinstance(request.study, str) else request.study
+    budget = request.budget
+    job = Job(
+        space=space,
+        train=train,
+        lm=lm,
+        metric=metric_given(request.metric, judge_lm),
+        objectives=split_items(request.objectives),
+        folder=Path() if request.out is None else Path(request.out).expanduser(),
+        study=own.study_name if isinstance(own, optuna.Study) else str(request.study),
+        own=own,
+        budget=budget if budget is None or isinstance(budget, Budget) else Budget.parse(budget),
+        callbacks=list(request.callbacks),
+        settings=_settings(request),
+        **_optuna_objects(request),
+        **request.named("storage", "trials", "seed", "concurrency", "cache"),
+    ).checked(validation, request.workers)
+    _, default = space.default()
+    one = forecast(default, job.questions[0], job.lm, concurrency=job.concurrency)
+    return StudyPlan(request, job, validation, one, most_turns(space))
+
+
+def _seats(seating: Seating) -> dict[str, Any]:
+    """The LMs of seats that have one of their own, as a space takes them."""
+    names, bases = seating.seated, seating.addresses
+    seats: dict[str, Any] = {}
+    for seat in (name for name in {**names, **bases} if name != EVERY):
+        name = names.get(seat, names.get(EVERY))
+        seats[seat] = {"name": name, "api_base": bases[seat]} if seat in bases else name
+    return seats
+
+
+def _check_prices(seating: Seating, space: TuneSpace, lm: Any) -> None:
+    used = [*([lm.model] if lm is not None else [])]
+    used += [str(one) for branch in space.branches for one in branch.lms.values()]
+    for name in parse_prices(seating.asked("price")):
+        if not any(name in one for one in used):
+            raise UserError(f"--price names {name!r}, which is not an LM of this study: correct it")
+
+
+def _optuna_objects(request: TuneRequest) -> Mapping[str, Any]:
+    """Sampler and pruner: those of a study of the user's, where she passes one."""
+    sampler, pruner, own = request.sampler, request.pruner, request.study
+    if isinstance(own, optuna.Study):
+        default = TuneRequest.sampler
+        for what, given, has in (
+            ("sampler", None if sampler == default else sampler, own.sampler),
+            ("pruner", pruner, own.pruner),
+        ):
+            if given not in (None, has):
+                raise UserError(
+                    f"the study has a {what} of its own ({type(has).__name__}): leave out {what}=, or make "
+                    "the study with the other"
+                )
+        sampler, pruner = own.sampler, own.pruner
+    return {"sampler": "tpe" if sampler is None else sampler, "pruner": pruner}
+
+
+def _settings(request: TuneRequest) -> dict[str, Any]:
+    """What the study notes of how it was asked for."""
+    settings: dict[str, Any] = {"command": "tune"}
+    for name, source, split, limit in (
+        ("data", request.train, "split", "limit"),
+        ("validation", request.validation, "validation_split", "validation_limit"),
+    ):
+        if isinstance(source, str | Path):
+            part = "train" if name == "data" else "validation"
+            settings |= {name: str(source), split: getattr(request, f"{part}_split")}
+            settings[limit] = getattr(request, f"{part}_limit")
+    if request.columns or request.kind:
+        settings |= {"columns": pairs_text(request.columns), "kind": request.kind}
+    if isinstance(request.space, str | Path):
+        settings |= {"space": str(request.space), "sets": pairs_text(request.sets)}
+    settings |= {"budget": str(request.budget)} if request.budget else {}
+    return {**settings, **(request.settings or {})}
