@@ -211,6 +211,11 @@ ProgressOption = Annotated[
 ]
 
 
+def share_of_points(given: str | float) -> float:
+    """Read what the command line gives in points, such as `2`, as a share, 0.02."""
+    return float(given) / 100 if isinstance(given, str) else given
+
+
 # Groups of options -------------------------------------------------------------------------------------
 
 

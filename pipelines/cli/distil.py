@@ -2,59 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.table import Table
 
-from ...modules.base.errors import UserError
-from ..base.display import ProgressLine
-from ..base.wording import counted, percent, points
-from ..comparison.match_budget import lm_of_run, questions_of
-from ..distillation.distil import DistillationPlan, distil_as_planned, plan_distil
+from ..base.wording import percent, points
+from ..distillation.distil import Distilled, distil_as_planned
+from ..distillation.plan import DistillationPlan, plan_distil
 from ..distillation.request import DistilRequest
-from ..distillation.team import endpoint_of
-from ..evaluation.earlier import earlier
-from ..programs.resolve import program_of
-from ..programs.seats import Seating
-from ..runs.progress import Progress, evaluation_line
-from .guard import STOPPED, resumable
+from .life import live
 from .options import Planned
-from .show import confirm, console, drawing, finish, plain_table
+from .show import console, plain_table
 
 
-def distil(options: DistilRequest, view: Planned) -> None:
-    if not 0 < options.margin < 100:
-        raise UserError(f"--margin is {options.margin:g}: give points of accuracy, such as 2")
-    lms = Seating(options)
-    matched = earlier(options.run)
-    plan = plan_distil(
-        matched,
-        questions_of(matched, options.data),
-        margin=options.margin / 100,
-        lm=lm_of_run(matched, lms, "a single agent", other=True),
-        team=None if options.team is None else program_of(options.team, make_lm=lms.make),
-        out=options.out,
-        seed=options.seed,
-        make_lm=lms.make,
-    )
-    document = {"out": str(plan.out), "most_calls": plan.most_calls, **plan.report.to_dict()}
-    confirm(options, view, plan_lines(plan, options.budget), lambda: document)
+def distil(request: DistilRequest, view: Planned) -> None:
+    request.progress = view.progress
 
-    def under_way(state: tuple[str, Progress]) -> ProgressLine:
-        return evaluation_line(*state)
-
-    with resumable(), drawing(view, "distil", under_way) as progress:
-        found = distil_as_planned(
-            plan,
-            tracking=options.tracking,
-            progress=lambda label, state: progress((label, state)),
-            **options.named("budget", "concurrency", "cache"),
-        )
-    report = found.report
-
-    def show() -> None:
-        out = console()
+    def show(found: Distilled) -> None:
+        report, out = found.report, console()
         if not view.quiet:
             out.print(candidate_table(report))
             if report["programs"] is not None:
@@ -66,22 +32,15 @@ def distil(options: DistilRequest, view: Planned) -> None:
         if not view.quiet and not report["stopped"]:
             out.print(f"programs and figures: {found.folder}", soft_wrap=True)
 
-    failed = report["stopped"] and not report["candidates"]
-    finish(view, {"out": str(found.folder), **report}, show, code=STOPPED if failed else 0)
+    live(request, view, plan_distil(request), _distilled, _nothing_left, show)
 
 
-def plan_lines(plan: DistillationPlan, budget: Any) -> list[str]:
-    """The plan in words, with what the user must know before it runs."""
-    parts = plan.parts
-    return [
-        f"team: {plan.report.name} ({plan.run.folder}); its recorded answers count, it is not asked",
-        f"{counted(len(plan.candidates), 'candidate')} on {counted(len(parts.selection), 'question')}, the "
-        "last test on "
-        f"{len(parts.held_out):,} others; {len(parts.shown)} shown as demonstrations",
-        f"at most {counted(plan.most_calls, 'call')} to {', '.join(endpoint_of(lm)[1] for lm in plan.lms)}",
-        *([f"budget: {budget}"] if budget else []),
-        *(f"Note: {note}" for note in plan.report.notes),
-    ]
+def _distilled(plan: DistillationPlan, show: Callable[[Distilled], None]) -> Distilled:
+    return distil_as_planned(plan)
+
+
+def _nothing_left(plan: DistillationPlan) -> None:
+    """A search that was interrupted has no result yet."""
 
 
 def candidate_table(report: Mapping[str, Any]) -> Table:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from typer import Argument, Option
 
 from ..base.request import (
+    AnyQuestions,
     Cache,
     Concurrency,
     MaxTokens,
     Priced,
+    ProgressOption,
     Seats,
     Spending,
     Temperature,
     folder,
-    source,
+    share_of_points,
     tracked,
 )
 
 
-@dataclass(kw_only=True)
+@dataclass
 class DistilRequest(Seats, Spending):
     """Find the cheapest single agent that is as good as a team, and learn when the team is worth asking.
 
@@ -33,13 +35,36 @@ class DistilRequest(Seats, Spending):
     example: ClassVar[str] = "distil runs/talk --margin 2 --out runs/distil"
     own_defaults: ClassVar[tuple[str, ...]] = ("lm", "api_base")
 
-    run: Annotated[str, Argument(metavar="RUN", help="Folder that evaluate wrote for the team.")]
+    run: Annotated[
+        Any, str, Argument(metavar="RUN", help="Folder that evaluate wrote for the team, or its result.")
+    ]
+    questions: Annotated[
+        AnyQuestions | None,
+        str | None,
+        Option("--data", metavar="NAME|FILE", help="The run's questions. Default: as it notes."),
+    ] = None
+    _: KW_ONLY
     margin: Annotated[
-        float, Option(metavar="POINTS", help="How much less accurate still counts as as good.")
-    ] = 2.0
-    data: Annotated[str | None, source("The run's questions. Default: as it notes.")] = None
-    team: Annotated[str | None, Option(metavar="PROGRAM", help="The team. Default: as the run notes.")] = None
-    out: Annotated[Path | None, folder("Folder to write. Default: distil in the run's.")] = None
+        float,
+        Option(
+            metavar="POINTS",
+            parser=share_of_points,
+            show_default="2",
+            help="How much less accurate still counts as as good: in points, in Python as a share (0.02).",
+        ),
+    ] = 0.02
+    team: Annotated[
+        Any,
+        str | None,
+        Option(
+            metavar="PROGRAM",
+            help="The team, where the run does not say how to build it again (changed prompts). Default: as "
+            "the run notes.",
+        ),
+    ] = None
+    out: Annotated[
+        str | Path | None, Path | None, folder("Folder to write. Default: distil in the run's.")
+    ] = None
     seed: Annotated[int, Option(help="Of the split and of cross-validation.")] = 0
     temperature: Temperature = None
     max_tokens: MaxTokens = None
@@ -47,3 +72,4 @@ class DistilRequest(Seats, Spending):
     price: Priced = None
     cache: Cache = True
     tracking: Annotated[bool, tracked("", "Log to MLflow.")] = True
+    progress: ProgressOption = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ..base.budget import Account, Budget
 from ..runs.books import Books, open_books
@@ -64,6 +65,9 @@ def running(
     cache: bool | None = None,
     budget: str | Budget | None = None,
     account: Account | None = None,
+    parts: bool = False,
+    replayed: Path | None = None,
+    spent: Usage | None = None,
 ) -> Iterator[Run]:
     """Open a run: its folder, for this process alone, and the books of every call in the block.
 
@@ -73,7 +77,8 @@ def running(
         out: the folder; None makes a temporary one.
         engines: what the LMs are billed as that a budget is to hold for.
         records: further folders that get every call; the run's own is one, too.
-        lms, cache, budget, account: as for `open_books`.
+        lms, cache, budget, account, replayed, spent: as for `open_books`.
+        parts: whether the run is made of runs that keep their own books, and keeps none.
 
     If the block fails, the tracked run ends as failed, or as killed where the user stopped it. Raises
     UserError for a folder of another run, one that cannot be written, and a budget that cannot be held.
@@ -82,8 +87,10 @@ def running(
         out_folder(out) as (folder, keep),
         kind.opened(folder, about),
         open_books(
-            folder,
-            records=(folder, *map(Path, records)),
+            None if parts else folder,
+            records=() if parts else (folder, *map(Path, records)),
+            replayed=replayed,
+            spent=spent,
             lms=lms,
             cache=cache,
             budget=budget,
