@@ -30,7 +30,9 @@ from folkmoot.optimizers.statistics.noninferiority import (
     score_limits,
 )
 from folkmoot.pipelines.distillation import logged as distil_logged
-from folkmoot.pipelines.distillation.distil import Distilled, plan_distil
+from folkmoot.pipelines.distillation.distil import Distilled
+from folkmoot.pipelines.distillation.plan import plan_distil
+from folkmoot.pipelines.distillation.request import DistilRequest
 from folkmoot.pipelines.lms.ledger import totals
 from folkmoot.pipelines.testing.server import Reply, ScriptedServer
 
@@ -334,7 +336,7 @@ def test_the_margin_decides(scripted: ScriptedServer) -> None:
 
 def test_too_few_questions_are_named_before_anything_is_asked(scripted: ScriptedServer) -> None:
     team = Team(scripted, world(alone_cot), n=40)
-    plan = plan_distil(team.run, team.questions, margin=0.02, lm=team.lm, out="found")
+    plan = plan_distil(DistilRequest(team.run, team.questions, margin=0.02, lm=team.lm, out="found"))
     assert plan.report.notes == [
         "The last test has 20 of the run's questions, too few to show a margin of 2 points even if the two "
         "programs are right on the very same ones: for that it takes 133, so 266 in the run, and more the "
@@ -409,7 +411,7 @@ def test_the_lm_of_every_seat_is_a_candidate_alone(scripted: ScriptedServer) -> 
     assert [note for note in found.report["notes"] if "prices" in note] == [
         "Not all their prices are known, so tokens or calls count, whatever the LM: give --price."
     ]
-    plan = plan_distil(run, team.questions, margin=0.15, lm=team.lm, team=program, out="again")
+    plan = plan_distil(DistilRequest(run, team.questions, margin=0.15, lm=team.lm, team=program, out="again"))
     assert [lm.model for lm in plan.lms] == ["openai/scripted", "openai/strong"]
     tried = {one["name"]: one for one in found.report["candidates"]}
     assert {name: one["lm"] for name, one in tried.items() if "lm" in one} == {
@@ -613,7 +615,7 @@ def test_a_run_of_very_few_questions_is_refused(scripted: ScriptedServer) -> Non
 def test_failed_questions_are_left_out(scripted: ScriptedServer) -> None:
     team = Team(scripted, world(alone_cot), n=40)
     lines = [json.loads(line) for line in Path("team/results.jsonl").read_text().splitlines()]
-    lines[3] |= {"error": "no answer", "answer": None, "correct": False, "transcript": []}
+    lines[3] |= {"error": "no answer", "answer": None, "correct": False, "score": None, "transcript": []}
     Path("team/results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = team.distil(0.2, run="team")
     assert found.report["notes"] == ["1 question that failed in team is left out."]
@@ -753,7 +755,7 @@ def test_what_the_command_refuses(talk: ScriptedServer) -> None:
     write(Path("other.jsonl"), *rows(5))
     refused = {
         ("nowhere",): "no folder nowhere",
-        ("talk", "--margin", "0"): "--margin is 0: give points",
+        ("talk", "--margin", "0"): "the margin is 0.0: give a share",
         ("talk", "--lm", "judge=openai/x"): "a single agent has one seat",
         ("talk", "--team", "single:cot"): "the team given is not the program of talk",
         ("talk", "--data", "other.jsonl"): "no longer gives the questions",
