@@ -50,7 +50,7 @@ class Outcome(Protocol):
     def empty(self) -> bool:
         """Whether nothing usable came out."""
 
-    def lines(self, *, quiet: bool = False) -> dict[str, str]:
+    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """The figures that are worth a line each."""
 
     def to_dict(self) -> dict[str, Any]:

@@ -47,7 +47,7 @@ COMMANDS = {
     "compile": Command(CompileRequest, of.Confirmed),
     "report": Command(of.ReportRequest, of.Quietly),
     "train": Command(TrainRequest, of.Confirmed),
-    "reproduce": Command(ReproduceRequest, of.Confirmed),
+    "reproduce": Command(ReproduceRequest, of.ReproduceView),
     "distil": Command(DistilRequest, of.Planned),
     "tune": Command(TuneRequest, of.Confirmed),
     "import": Command(of.ImportRequest, of.View),

@@ -39,7 +39,7 @@ def live(
     shown: list[OutcomeType] = []
 
     def lines(outcome: OutcomeType) -> None:
-        show_result(console(), plan.title, outcome.lines(quiet=view.quiet))
+        show_result(console(), plan.title, outcome.in_words(quiet=view.quiet))
 
     def once(outcome: OutcomeType) -> None:
         if not shown:

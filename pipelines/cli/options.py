@@ -64,6 +64,15 @@ class EvaluateView(Confirmed):
 
 
 @dataclass(kw_only=True)
+class ReproduceView(Confirmed):
+    """What only the command line has of `reproduce`."""
+
+    show_list: Annotated[
+        bool, Option("--list", help="Show papers and tables, or the rows of PAPER or PAPER/TABLE.")
+    ] = False
+
+
+@dataclass(kw_only=True)
 class AskRequest(LMs):
     """Ask a program one question and show the dialogue."""
 

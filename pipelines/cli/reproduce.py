@@ -2,82 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from rich.console import Console
 from rich.table import Table
 
-from ...modules.base.errors import UserError
-from ..base.wording import duration
 from ..reproduction.lines import CELLS, Reproduction
 from ..reproduction.listing import RowInfo, TableInfo, listing
-from ..reproduction.lms import PaperLMs
-from ..reproduction.plan import ReproductionOrder, ReproductionPlan, plan_reproduction
+from ..reproduction.plan import ReproductionPlan, plan_reproduction, range_words
 from ..reproduction.presets import models
-from ..reproduction.reproduce import run
+from ..reproduction.reproduce import reproduce_as_planned, reproduced_so_far
 from ..reproduction.request import ReproduceRequest
-from .options import Confirmed
-from .show import confirm, console, evaluating, finish
+from .life import live
+from .options import ReproduceView
+from .show import console, finish
 
 
-def reproduce(options: ReproduceRequest, view: Confirmed) -> None:
-    if options.show_list:
-        tables = listing(options.spec)
-        finish(view, {"tables": [table.to_dict() for table in tables]}, lambda: _list(options.spec, tables))
+def reproduce(request: ReproduceRequest, view: ReproduceView) -> None:
+    if view.show_list:
+        tables = listing(request.spec)
+        finish(view, {"tables": [table.to_dict() for table in tables]}, lambda: _list(request.spec, tables))
         return
-    if options.spec is None:
-        raise UserError(
-            "name what to reproduce, such as agents-of-commonsense/table-2; --list shows what there is"
-        )
-    lms = PaperLMs(options, keyless=view.dry_run)
-    names = ("spec", "limit", "out", "environment", "embedding", "prompts", "concurrency")
-    more = ("retry_errors", "budget", "cache", "tracking")
-    planned = plan_reproduction(ReproductionOrder(lms=lms, **options.named(*names, *more)))
-    confirm(options, view, plan_lines(planned), planned.to_dict, planned.total["cost_usd"])
-    done = run(planned, lambda label: evaluating(view, label))
-    finish(view, done.to_dict(), lambda: _show(options, view, done, planned), done.stopped, done.code)
+    request.progress = view.progress
+    plan = plan_reproduction(request, keyless=view.dry_run)
+    live(request, view, plan, _reproduced, _left, lambda done: _show(view, done, plan))
 
 
-def plan_lines(planned: ReproductionPlan) -> list[str | Table]:
-    """A line a run: questions, calls, tokens, cost, time, and the difference that its sample can show."""
-    table = Table("run", "questions", "calls", "tokens", "cost", "time", "shows from")
-    for one in planned.runs:
-        expected = one.forecast
-        left = (
-            f"{expected['left']:,} of {expected['questions']:,}"
-            if expected["left"] < expected["questions"]
-            else expected["questions"]
-        )
-        low, high = (100 * end for end in expected["smallest_difference"])
-        shows = f"{low:.1f}{f' to {high:.1f}' if high > low else ''} points" if low < 100 else "nothing"
-        table.add_row(f"{one.row.table}/{one.row.id}", str(left), *_amounts(expected), shows)
-    if len(planned.runs) > 1:
-        table.add_section()
-        table.add_row(f"{len(planned.runs)} runs", "", *_amounts(planned.total), "")
-    budget = [f"budget: {planned.request.budget}"] if planned.request.budget else []
-    return [*([table] if planned.runs else []), *planned.notes, *budget]
+def _reproduced(plan: ReproductionPlan, show: Callable[[Reproduction], None]) -> Reproduction:
+    return reproduce_as_planned(plan)
 
 
-def _amounts(expected: dict[str, Any]) -> list[str]:
-    tokens = [
-        prompt + said
-        for prompt, said in zip(expected["prompt_tokens"], expected["completion_tokens"], strict=True)
-    ]
-    cost = (
-        "unknown"
-        if expected["cost_usd"] is None
-        else f"{expected['cost_usd'][0]:.2f} to {expected['cost_usd'][1]:.2f} USD"
-    )
-    time = "unknown" if expected["seconds"] is None else " to ".join(map(duration, expected["seconds"]))
-    return [_range(expected["calls"]), _range(tokens), cost, time]
+def _left(plan: ReproductionPlan) -> Reproduction | None:
+    return reproduced_so_far(plan) if plan.begun else None
 
 
-def _range(ends: Any) -> str:
-    low, high = ends
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _show(options: ReproduceRequest, view: Confirmed, found: Reproduction, planned: ReproductionPlan) -> None:
+def _show(view: ReproduceView, found: Reproduction, planned: ReproductionPlan) -> None:
     """The figures side by side, then where everything is."""
     out = console()
     table = Table("row", "figure", *CELLS)
@@ -94,7 +53,7 @@ def _show(options: ReproduceRequest, view: Confirmed, found: Reproduction, plann
     for picture in found.pictures:
         out.print(f"plot: {picture}", soft_wrap=True)
     out.print(f"runs: {found.out / planned.selection.paper.id}", soft_wrap=True)
-    if options.tracking:
+    if planned.request.tracking:
         out.print("look at it: folkmoot ui")
 
 
@@ -112,7 +71,7 @@ def _list_tables(out: Console, tables: list[TableInfo]) -> None:
         missing = dict.fromkeys(name for row in info.rows for name in row.missing)
         calls = [row.calls for row in info.rows if row.calls is not None]
         here = "missing: " + ", ".join(missing) if missing else "yes" if names else ""
-        called = _range((min(low for low, _ in calls), max(high for _, high in calls))) if calls else ""
+        called = range_words((min(low for low, _ in calls), max(high for _, high in calls))) if calls else ""
         shown.add_row(info.table.name, info.table.title, str(len(info.rows)), ", ".join(names), called, here)
     out.print(shown)
     out.print("--list PAPER/TABLE shows the rows of one; folkmoot datasets says where data comes from")
@@ -131,7 +90,7 @@ def _list_rows(out: Console, info: TableInfo) -> None:
             _program(row),
             lms,
             "" if row.questions is None else f"{row.questions:,}",
-            "" if row.calls is None else _range(row.calls),
+            "" if row.calls is None else range_words(row.calls),
             "missing: " + ", ".join(row.missing) if row.missing else "yes" if row.data else "",
         )
     out.print(shown)

@@ -81,7 +81,7 @@ class Compilation:
         """Whether no candidate has a score."""
         return self.selection["winner"] is None
 
-    def lines(self, *, quiet: bool = False) -> dict[str, str]:
+    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """The figures that are worth a line each, and where the result is."""
         lines = compiled_lines(self.to_dict())
         if quiet:

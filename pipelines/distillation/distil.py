@@ -88,7 +88,7 @@ class Distilled:
         """Whether the search was stopped before any candidate had answered."""
         return bool(self.stopped and not self.report["candidates"])
 
-    def lines(self, *, quiet: bool = False) -> dict[str, str]:
+    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """What came out, a line each."""
         return {"keep": self.keep, "verdict": " ".join(self.report["sentences"][: 1 if quiet else None])}
 

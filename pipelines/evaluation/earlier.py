@@ -77,7 +77,7 @@ class Evaluation:
         """Whether no question is finished, or every one has failed."""
         return bool(self.summary.counts["rows"] == self.summary.counts["errors"])
 
-    def lines(self, *, quiet: bool = False) -> dict[str, str]:
+    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """The figures that are worth a line each, and where the rows are."""
         lines = result_lines(self.summary.to_dict(), self.seconds)
         if quiet:
@@ -128,7 +128,7 @@ class Evaluation:
         return f"Evaluation({name}{percent(self.summary.main)}, {n})"
 
     def _repr_html_(self) -> str:
-        lines = self.lines() | {"folder": str(self.folder)}
+        lines = self.in_words() | {"folder": str(self.folder)}
         return html_result(f"Evaluation of {run_name(self.summary.run)}", lines, self.rows._repr_html_())
 
 

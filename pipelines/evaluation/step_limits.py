@@ -71,7 +71,7 @@ class StepLimits:
     def empty(self) -> bool:
         return not self.points
 
-    def lines(self, *, quiet: bool = False) -> dict[str, str]:
+    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         lines = {
             f"{point['limit']} steps": f"EM {percent(point['em'])}, F1 {percent(point['f1'])}"
             for point in self.points

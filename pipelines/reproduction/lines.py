@@ -85,7 +85,7 @@ class Reproduction:
     """A table, or some of its rows, side by side: `lines`, and the folder with all runs.
 
     `stopped` says why figures are missing: something ended the reproduction early, or every question of a run
-    failed; `code` is the command's exit code. `pictures` are the plots.
+    failed; `empty` that nothing usable came out. `pictures` are the plots.
     """
 
     name: str
@@ -94,7 +94,11 @@ class Reproduction:
     notes: list[str]
     pictures: list[Path]
     stopped: str | None = None
-    code: int = 0
+    empty: bool = False
+
+    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
+        """A line per figure."""
+        return {f"{line.row}, {line.figure}": "; ".join(line.cells) for line in self.lines}
 
     def to_dict(self) -> dict[str, Any]:
         return {

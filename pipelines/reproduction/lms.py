@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 
 from ...modules.base.errors import UserError, did_you_mean
-from ..base.request import LMs, SharedByLMs
+from ..base.request import LMs, SharedByLMs, pairs_text, split_items
 from ..programs.seats import Seating
 from .presets import EVERY, Preset, models
+from .request import ReproduceRequest
 
 
 @dataclass
 class PaperLMs:
     """The LMs of a reproduction: options whose `lm` and `api_base` are by a paper's models, not by seats."""
 
-    given: Any = field(default_factory=LMs)
+    request: ReproduceRequest
     keyless: bool = False
 
     def __post_init__(self) -> None:
-        self._names = by_model(self.given.lm or (), "--lm")
-        self._bases = by_model(self.given.api_base or (), "--api-base")
+        self._names = by_model(_lm_options(self.request.lm), "--lm")
+        self._bases = by_model(split_items(self.request.api_base), "--api-base")
 
     def name(self, model: str) -> str:
         """The LM that a paper's model is asked as. Raises UserError where nothing stands in for it."""
@@ -44,8 +44,8 @@ class PaperLMs:
             if base is not None and not seats[seat].startswith(("local/", "replay/")):
                 bases[seat] = base
         used = set(seats.values())
-        shared = {one.name: getattr(self.given, one.name) for one in fields(SharedByLMs) if one.init}
-        shared["price"] = [one for one in self.given.price or () if one.rpartition("=")[0] in used]
+        shared = {one.name: getattr(self.request, one.name) for one in fields(SharedByLMs) if one.init}
+        shared["price"] = [one for one in pairs_text(self.request.price) if one.rpartition("=")[0] in used]
         lms = [_option(seat, name) for seat, name in seats.items()]
         addresses = [_option(seat, base) for seat, base in bases.items()]
         return Seating(LMs(lm=lms, api_base=addresses, **shared), keyless=self.keyless)
@@ -61,7 +61,7 @@ class PaperLMs:
                         f"{', '.join(sorted(asked))}"
                     )
         used = {self.name(model) for model in asked}
-        for price in self.given.price or ():
+        for price in pairs_text(self.request.price):
             if price.rpartition("=")[0] not in used:
                 raise UserError(
                     f"--price {price!r} is of no LM of these rows: they are {', '.join(sorted(used))}"
@@ -94,6 +94,13 @@ class PaperLMs:
                 )
                 break
         return notes
+
+
+def _lm_options(given: str | Sequence[str] | Mapping[str, str] | None) -> list[str]:
+    """The LMs of a request as the command line has them: `[MODEL=]NAME`."""
+    if isinstance(given, Mapping):
+        return [name if model == EVERY else f"{model}={name}" for model, name in given.items()]
+    return [given] if isinstance(given, str) else list(given or ())
 
 
 def by_model(values: Sequence[str], option: str) -> dict[str, str]:

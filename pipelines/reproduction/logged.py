@@ -84,11 +84,7 @@ def table_note(found: Reproduction) -> str:
 def _described(planned: ReproductionPlan, source: str, runs: list[PlannedRun], run_id: Any) -> dict[str, Any]:
     """What a table is of, as trackers take it."""
     table = planned.selection.table
-    lms = {
-        model: {"name": planned.request.lms.name(model)}
-        for run in runs
-        for model in run.preset.models.values()
-    }
+    lms = {model: {"name": planned.lms.name(model)} for run in runs for model in run.preset.models.values()}
     return {
         "program": {"program": "reproduction", "paper": table.paper, "table": table.id},
         "program_hash": "",

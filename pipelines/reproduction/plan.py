@@ -9,22 +9,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.table import Table
+
 from ...modules.agents.own_prompts import meant_for, prompts_given
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ..base.budget import Account, open_account
 from ..base.journal import read_object
+from ..base.wording import duration
 from ..data import load as data
-from ..evaluation.answering import CONCURRENCY, seat_engines
+from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train
 from ..evaluation.forecast import forecast, left_of
 from ..lms.ledger import totals
 from ..programs.networks import default_embedding
 from ..programs.resolve import program_of
 from ..runs.manifest import MANIFEST, RunFolder, as_begun, lms_of, open_run
+from ..runs.rows import RESULTS
 from .lms import PaperLMs
 from .presets import Paper, Preset, PublishedRow, Sample, Selection, identity, select
+from .request import ReproduceRequest
 
 if TYPE_CHECKING:
     from ...modules.network.config import NetworkConfig
@@ -36,24 +41,6 @@ TRAINING_CALLS = "training"
 _TRAINED = RunFolder(
     "run", "training.json", {"lms": "its LM differs", "data_fingerprint": "its data differs"}
 )
-
-
-@dataclass
-class ReproductionOrder:
-    """A reproduction as a user asks for it: `spec` is PAPER/TABLE[/ROW]."""
-
-    spec: str
-    lms: PaperLMs = field(default_factory=PaperLMs)
-    limit: int | None = None
-    out: Path | None = None
-    environment: str | None = None
-    embedding: str | None = None
-    prompts: str | Path | Mapping[str, str] | None = None
-    concurrency: int = CONCURRENCY
-    retry_errors: bool = False
-    budget: str | None = None
-    cache: bool = True
-    tracking: bool = True
 
 
 @dataclass
@@ -91,7 +78,8 @@ class PlannedRun:
 class ReproductionPlan:
     """A reproduction that is checked. `folders` has the folder of the run of every row of the paper."""
 
-    request: ReproductionOrder
+    request: ReproduceRequest
+    lms: PaperLMs
     selection: Selection
     runs: list[PlannedRun]
     folders: dict[str, Path]
@@ -113,6 +101,35 @@ class ReproductionPlan:
                 spent.add(totals(folder))
         return open_account(self.request.budget, [one for run in self.runs for one in run.engines], spent)
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the table."""
+        return self.out / self.selection.paper.id / self.selection.table.id
+
+    @property
+    def begun(self) -> bool:
+        """Whether any run of the paper has a row in the folder."""
+        return any(map(has_rows, self.folders.values()))
+
+    @property
+    def title(self) -> str:
+        return self.selection.table.name
+
+    @property
+    def warnings(self) -> list[str]:
+        return []
+
+    @property
+    def cost(self) -> tuple[float, float] | None:
+        cost = self.total["cost_usd"]
+        return None if cost is None else (cost[0], cost[1])
+
+    def lines(self) -> list[Any]:
+        """A line per run: questions, calls, tokens, cost, time, and the difference that its sample shows."""
+        table = plan_table(self) if self.runs else None
+        budget = [f"budget: {self.request.budget}"] if self.request.budget else []
+        return [*([table] if table else []), *self.notes, *budget]
+
     def to_dict(self) -> dict[str, Any]:
         rows = [
             {
@@ -133,23 +150,31 @@ class ReproductionPlan:
         }
 
 
-def plan_reproduction(request: ReproductionOrder) -> ReproductionPlan:
-    """Read and check everything. Raises UserError before any LM is called."""
+def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> ReproductionPlan:
+    """Read and check everything. Raises UserError before any LM is called.
+
+    `keyless` is for plans that are not carried out: an LM without a key is no error then.
+    """
+    if request.spec is None:
+        raise UserError(
+            "name what to reproduce, such as agents-of-commonsense/table-2; --list shows what there is"
+        )
+    lms = PaperLMs(request, keyless)
     selection = select(request.spec)
     paper = selection.paper
     wanted = _wanted(selection)
     if request.limit is not None and request.limit < 1:
         raise UserError(f"--limit is {request.limit}: give a number of questions from 1 up")
     presets = [row.preset for row in wanted if row.preset is not None]
-    request.lms.check(presets)
+    lms.check(presets)
     if request.environment and not any("environment" in preset.program for preset in presets):
         raise UserError(
             "--environment is for rows whose agents look things up, and none of these does: drop it"
         )
-    out = request.out or _default_out(paper, request)
-    owners = _owners(paper, request.lms)
+    out = Path(request.out) if request.out else _default_out(paper, request)
+    owners = _owners(paper, lms)
     folders = {name: out / owner.paper / owner.table / owner.id for name, owner in owners.items()}
-    made = _Maker(request, prompts_given(request.prompts))
+    made = _Maker(request, lms, prompts_given(request.prompts))
     runs: dict[Path, PlannedRun] = {}
     for row in wanted:
         folder = folders[row.name]
@@ -158,7 +183,7 @@ def plan_reproduction(request: ReproductionOrder) -> ReproductionPlan:
     for seat in made.prompts.keys() - made.used:
         raise UserError(f"prompts: no run of {request.spec} has a seat {seat!r}: correct it, or drop it")
     notes = _notes(selection, request, presets, made)
-    planned = ReproductionPlan(request, selection, list(runs.values()), folders, out, notes)
+    planned = ReproductionPlan(request, lms, selection, list(runs.values()), folders, out, notes)
     planned.account()  # refused now rather than after a question
     return planned
 
@@ -166,20 +191,20 @@ def plan_reproduction(request: ReproductionOrder) -> ReproductionPlan:
 class _Maker:
     """Makes runs; equal samples of questions are read once."""
 
-    def __init__(self, request: ReproductionOrder, prompts: Mapping[str, str]) -> None:
-        self.request, self.prompts = request, prompts
+    def __init__(self, request: ReproduceRequest, lms: PaperLMs, prompts: Mapping[str, str]) -> None:
+        self.request, self.lms, self.prompts = request, lms, prompts
         self.used: set[str] = set()
         self.samples: dict[tuple[Any, ...], list[Question]] = {}
         self.warnings: dict[str, None] = {}
         self.short: dict[str, None] = {}
 
     def run(self, row: PublishedRow, folder: Path) -> PlannedRun:
-        preset, request = row.preset, self.request
+        preset = row.preset
         assert preset is not None
         questions = self.questions(preset.data)
         training = self.training(preset, questions)
         program = as_begun(self.program(preset, training, read_object(folder / MANIFEST) or {}), folder)
-        program, lm = request.lms.options(preset).seat(program)
+        program, lm = self.lms.options(preset).seat(program)
         settings = self.settings(row, preset, questions, training)
         run = PlannedRun(row, preset, program, lm, questions, folder, settings, training)
         if training is None:
@@ -325,21 +350,20 @@ def _owners(paper: Paper, lms: PaperLMs) -> dict[str, PublishedRow]:
     return found
 
 
-def _default_out(paper: Paper, request: ReproductionOrder) -> Path:
+def _default_out(paper: Paper, request: ReproduceRequest) -> Path:
     """One folder for each choice of LMs and limit: a later table of the paper finds the runs it shares."""
-    lms = request.lms.given
-    known = [lms.lm, lms.api_base, request.limit, request.environment, request.embedding]
-    known += [lms.max_tokens, lms.answer_form]
+    known = [request.lm, request.api_base, request.limit, request.environment, request.embedding]
+    known += [request.max_tokens, request.answer_form]
     known += [json.dumps(prompts, sort_keys=True)] if (prompts := prompts_given(request.prompts)) else []
     digest = hashlib.sha256(json.dumps(known, default=str).encode()).hexdigest()
     return RUNS / f"reproduce-{paper.id}-{digest[:8]}"
 
 
 def _notes(
-    selection: Selection, request: ReproductionOrder, presets: Sequence[Preset], made: _Maker
+    selection: Selection, request: ReproduceRequest, presets: Sequence[Preset], made: _Maker
 ) -> list[str]:
     found = [note for note in (selection.paper.note, selection.table.note) if note]
-    found += request.lms.notes(presets)
+    found += made.lms.notes(presets)
     if request.environment:
         found.append(
             f"Looked up in {request.environment} instead of Wikipedia: what is not there cannot be found."
@@ -349,3 +373,46 @@ def _notes(
     if request.limit is not None:
         found.append(f"At most {request.limit:,} questions a row, drawn with the row's seed.")
     return [" ".join(note.split()) for note in (*found, *made.short, *made.warnings)]
+
+
+def plan_table(planned: ReproductionPlan) -> Table:
+    """A line per run, and one for all."""
+    table = Table("run", "questions", "calls", "tokens", "cost", "time", "shows from")
+    for one in planned.runs:
+        expected = one.forecast
+        left = (
+            f"{expected['left']:,} of {expected['questions']:,}"
+            if expected["left"] < expected["questions"]
+            else expected["questions"]
+        )
+        low, high = (100 * end for end in expected["smallest_difference"])
+        shows = f"{low:.1f}{f' to {high:.1f}' if high > low else ''} points" if low < 100 else "nothing"
+        table.add_row(f"{one.row.table}/{one.row.id}", str(left), *_amounts(expected), shows)
+    if len(planned.runs) > 1:
+        table.add_section()
+        table.add_row(f"{len(planned.runs)} runs", "", *_amounts(planned.total), "")
+    return table
+
+
+def _amounts(expected: dict[str, Any]) -> list[str]:
+    tokens = [
+        prompt + said
+        for prompt, said in zip(expected["prompt_tokens"], expected["completion_tokens"], strict=True)
+    ]
+    cost = (
+        "unknown"
+        if expected["cost_usd"] is None
+        else f"{expected['cost_usd'][0]:.2f} to {expected['cost_usd'][1]:.2f} USD"
+    )
+    time = "unknown" if expected["seconds"] is None else " to ".join(map(duration, expected["seconds"]))
+    return [range_words(expected["calls"]), range_words(tokens), cost, time]
+
+
+def range_words(ends: Any) -> str:
+    low, high = ends
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def has_rows(folder: Path) -> bool:
+    results = folder / RESULTS
+    return (folder / MANIFEST).exists() and results.exists() and results.stat().st_size > 0

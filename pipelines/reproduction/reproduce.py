@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,132 +11,93 @@ from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent
 from ..base.journal import read_object, write_json
-from ..base.request import LMs
-from ..evaluation.earlier import Evaluation, all_failed, earlier
+from ..base.request import entry
+from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
 from ..programs.build import made
 from ..runs.books import open_books
 from ..runs.folder import claimed
-from ..runs.manifest import MANIFEST
-from ..runs.progress import Progress
-from ..runs.rows import RESULTS
 from ..runs.summary import SUMMARY
 from ..tracking.uploads import Tracker
 from .lines import Line, Reproduction
-from .lms import PaperLMs
 from .logged import start_tables, table_uploads
 from .measures import counts, derived, measured
-from .plan import PlannedRun, ReproductionOrder, ReproductionPlan, plan_reproduction
+from .plan import PlannedRun, ReproductionPlan, has_rows, plan_reproduction
 from .plots import plots
-from .presets import EVERY, Figure, PublishedRow
+from .presets import Figure, PublishedRow
+from .request import ReproduceRequest
 
 TABLE = "table.json"
-Show = Callable[[str], AbstractContextManager[Callable[[Any], None]]]
 
 
-def reproduce(
-    spec: str,
-    *,
-    lm: str | Mapping[str, str] | None = None,
-    api_base: str | None = None,
-    limit: int | None = None,
-    out: str | Path | None = None,
-    environment: str | None = None,
-    embedding: str | None = None,
-    prompts: str | Path | Mapping[str, str] | None = None,
-    concurrency: int = 64,
-    retry_errors: bool = False,
-    budget: str | None = None,
-    cache: bool = True,
-    tracking: bool = True,
-) -> Reproduction:
-    """PlannedRun rows of a published table and compare.
+@entry(ReproduceRequest)
+def reproduce(request: ReproduceRequest) -> Reproduction:
+    """Run rows of a published table, and put what was measured beside what was published.
 
-    Args:
-        spec: `PAPER/TABLE` or `PAPER/TABLE/ROW`, such as `agents-of-commonsense/table-2/EX2_gpt`.
-        lm: an LM's name for all of the paper's models, or model → name; None takes what each is called today.
-        api_base: address of an OpenAI-compatible endpoint for all LMs.
-        limit: at most so many questions a row, drawn with the row's seed.
-        out: folder with a sub-folder for each run. The same call with the same folder resumes.
-        environment: where agents look things up, instead of the live Wikipedia; as `program_of` takes it.
-        embedding: sentence embeddings of strategy networks.
-        prompts: seat → instructions, or a YAML file that says so, in place of folkmoot's own wording.
-        concurrency, retry_errors, cache, tracking: as for `evaluate`.
-        budget: ceilings for all rows together, over all resumptions of the folder.
+    The folder gets a sub-folder for each run; the same call with the same folder resumes. A budget holds for
+    all rows together. What ends it early, or that every question of a run failed, is in `stopped`; what is
+    finished is shown anyway.
 
-    Raises UserError for anything that is not right, before any LM is called where it can be known then.
+    Raises:
+        UserError: anything that is not right, before any LM is called where it can be known then; also when
+            not even the first row could be asked.
+        KeyboardInterrupt: after the table so far has been written.
     """
-    by_model = {EVERY: lm} if isinstance(lm, str) else lm or {}
-    named = [name if model == EVERY else f"{model}={name}" for model, name in by_model.items()]
-    bases = [] if api_base is None else [api_base]
-    request = ReproductionOrder(
-        spec=spec,
-        lms=PaperLMs(LMs(lm=named, api_base=bases, concurrency=concurrency)),
-        limit=limit,
-        out=None if out is None else Path(out),
-        environment=environment,
-        embedding=embedding,
-        prompts=prompts,
-        concurrency=concurrency,
-        retry_errors=retry_errors,
-        budget=budget,
-        cache=cache,
-        tracking=tracking,
-    )
-    return run(plan_reproduction(request), _silent)
+    return reproduce_as_planned(plan_reproduction(request))
 
 
-def run(planned: ReproductionPlan, show: Show) -> Reproduction:
-    """Carry a plan out, row by row. What ends it early, or that every question of a run failed, is in
-    `stopped`; what is finished is shown anyway.
-
-    Raises UserError when not even the first row could be asked.
-    """
-    request, selection = planned.request, planned.selection
-    account = planned.account()
-    folder = planned.out / selection.paper.id / selection.table.id
-    stopped, code, answered, failed = None, 0, False, None
-    with claimed(folder), open_books(account=account):
+def reproduce_as_planned(planned: ReproductionPlan) -> Reproduction:
+    """Do what was planned, row by row."""
+    request = planned.request
+    stopped, answered, failed = None, False, None
+    interrupt: KeyboardInterrupt | None = None
+    with claimed(planned.folder), open_books(account=planned.account()):
         trackers = start_tables(planned) if request.tracking and planned.runs else {}
         try:
             for one in planned.runs:
                 parent = trackers.get(str(one.settings["data"]))
-                result = _evaluated(one, request, parent.run_id if parent else None, show)
+                result = _evaluated(one, request, parent.run_id if parent else None)
                 answered = True
-                rows = result.summary.counts
-                if 0 < rows["rows"] == rows["errors"]:
-                    failed = f"{one.row.name}: {all_failed(one.folder)}"
+                if result.empty and result.summary.counts["rows"]:
+                    failed = f"{one.row.name}: {result.stopped}"
                 if result.summary.stopped:
                     stopped = result.summary.stopped
                     break
         except BudgetSpent as problem:
             stopped = str(problem)
-        except KeyboardInterrupt:
-            stopped, code = (
-                f"interrupted: what is finished is kept in {planned.out}; the same command goes on",
-                130,
-            )
+        except KeyboardInterrupt as problem:
+            stopped, interrupt = "interrupted", problem
         except UserError as problem:
-            kept = any(_has_rows(one.folder) for one in planned.runs)
+            kept = planned.begun
             if not answered and (isinstance(problem, FatalCallError) or not kept):
                 _stop(trackers)
                 raise
-            stopped, code = str(problem), 1
+            stopped = failed = str(problem)
         except BaseException:
             _stop(trackers)
             raise
-        everything = lines(planned, selection.table.rows.values())
-        chosen = {row.id for row in selection.rows}
-        pictures = plots(selection.table, everything, planned.folders, folder)
-        shown = [line for line in everything if line.row in chosen]
-        if failed or (stopped and not code and not any(map(_has_rows, planned.folders.values()))):
-            code = code or 1  # a budget is an error where it leaves no result
+        found = reproduced_so_far(planned, stopped or failed, failed is not None)
         status = "KILLED" if stopped else "FAILED" if failed else "FINISHED"
-        stopped = stopped or failed
-        found = Reproduction(selection.table.name, planned.out, shown, planned.notes, pictures, stopped, code)
-        write_json(folder / TABLE, {**found.to_dict(), "rows": [line.to_dict() for line in everything]})
         for tracker in trackers.values():
-            tracker.end(table_uploads(found, folder), status, folder)
+            tracker.end(table_uploads(found, planned.folder), status, planned.folder)
+        if interrupt is not None:
+            raise interrupt
+    return found
+
+
+def reproduced_so_far(
+    planned: ReproductionPlan, stopped: str | None = None, failed: bool = False
+) -> Reproduction:
+    """The table as far as the runs in the folder measure it, which is written and drawn, too."""
+    selection, folder = planned.selection, planned.folder
+    everything = lines(planned, selection.table.rows.values())
+    chosen = {row.id for row in selection.rows}
+    shown = [line for line in everything if line.row in chosen]
+    # A budget is an error where it leaves no result.
+    empty = failed or bool(stopped and not planned.begun)
+    pictures = plots(selection.table, everything, planned.folders, folder)
+    found = Reproduction(selection.table.name, planned.out, shown, planned.notes, pictures, stopped, empty)
+    write_json(folder / TABLE, {**found.to_dict(), "rows": [line.to_dict() for line in everything]})
     return found
 
 
@@ -148,7 +108,7 @@ def lines(planned: ReproductionPlan, rows: Iterable[PublishedRow]) -> list[Line]
     def run_of(row: PublishedRow) -> Evaluation | None:
         folder = planned.folders.get(row.name)
         if folder is not None and folder not in opened:
-            opened[folder] = earlier(folder) if _has_rows(folder) else None
+            opened[folder] = earlier(folder) if has_rows(folder) else None
         return opened[folder] if folder is not None else None
 
     found: list[Line] = []
@@ -193,23 +153,22 @@ def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing
     return replace(line, difference=now - published, inside=inside)
 
 
-def _evaluated(one: PlannedRun, request: ReproductionOrder, parent: str | None, show: Show) -> Evaluation:
+def _evaluated(one: PlannedRun, request: ReproduceRequest, parent: str | None) -> Evaluation:
     shared: dict[str, Any] = {"lm": one.lm, "cache": request.cache, "tracking": request.tracking}
     if one.training is not None and not (one.folder / SUMMARY).exists():
         from ..training.live import live
 
-        with show(f"{one.row.table}/{one.row.id}: training") as told:
-            live(
-                one.program,
-                one.training.questions,
-                one.training.settings,
-                one.folder,
-                preset=one.training.preset,
-                given=one.training.given,
-                data=one.training.source,
-                parent=parent,
-                **shared,
-            )
+        live(
+            one.program,
+            one.training.questions,
+            one.training.settings,
+            one.folder,
+            preset=one.training.preset,
+            given=one.training.given,
+            data=one.training.source,
+            parent=parent,
+            **shared,
+        )
     elif one.training is not None:
         trained = made(
             str(one.folder), "network", {"folder": str(one.folder), "embedding": request.embedding}
@@ -219,30 +178,19 @@ def _evaluated(one: PlannedRun, request: ReproductionOrder, parent: str | None, 
         one.program = trained
     training = read_object(one.folder / "training.json") if one.training is not None else None
     linked = {"training_run": training["mlflow_run_id"]} if training else {}
-    with show(f"{one.row.table}/{one.row.id}") as told:
-        return evaluate(
-            one.program,
-            one.questions,
-            out=one.folder,
-            concurrency=request.concurrency,
-            retry_errors=request.retry_errors,
-            parent=parent,
-            settings={**one.settings, **linked},
-            progress=told,
-            **shared,
-        )
-
-
-def _has_rows(folder: Path) -> bool:
-    results = folder / RESULTS
-    return (folder / MANIFEST).exists() and results.exists() and results.stat().st_size > 0
+    return evaluate(
+        one.program,
+        one.questions,
+        out=one.folder,
+        concurrency=request.concurrency,
+        retry_errors=request.retry_errors,
+        parent=parent,
+        settings={**one.settings, **linked},
+        progress=request.progress,
+        **shared,
+    )
 
 
 def _stop(trackers: Mapping[str, Tracker]) -> None:
     for tracker in trackers.values():
         tracker.stop("FAILED")
-
-
-@contextmanager
-def _silent(label: str) -> Iterator[Callable[[Progress], None]]:
-    yield lambda state: None

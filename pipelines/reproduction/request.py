@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from typer import Argument, Option
 
-from ..base.request import RetryErrors, SharedByLMs, Spending, folder, tracked
+from ..base.request import ProgressOption, RetryErrors, SharedByLMs, Spending, folder, tracked
 
 
-@dataclass(kw_only=True)
+@dataclass
 class ReproduceRequest(SharedByLMs, Spending):
     """Run rows of a published table again, and show published | measured with its interval | difference.
 
@@ -24,29 +25,35 @@ class ReproduceRequest(SharedByLMs, Spending):
     own_defaults: ClassVar[tuple[str, ...]] = ("lm", "api_base")
 
     spec: Annotated[
-        str | None, Argument(metavar="PAPER/TABLE[/ROW]", help="What to run; --list shows what there is.")
+        str | None,
+        Argument(
+            metavar="PAPER/TABLE[/ROW]",
+            help="What to run, such as agents-of-commonsense/table-2/EX2_gpt; --list shows what there is.",
+        ),
     ] = None
-    show_list: Annotated[
-        bool, Option("--list", help="Show papers and tables, or the rows of PAPER or PAPER/TABLE.")
-    ] = False
+    _: KW_ONLY
     lm: Annotated[
+        str | Sequence[str] | Mapping[str, str] | None,
         list[str],
         Option(
             "--lm",
             metavar="[MODEL=]NAME",
             help="LM for all models, or for one model of the paper. Default: what each is called today.",
         ),
-    ] = field(default_factory=list)
+    ] = None
     api_base: Annotated[
+        str | Sequence[str] | None,
         list[str],
         Option("--api-base", metavar="[MODEL=]URL", help="Address of an OpenAI-compatible endpoint."),
-    ] = field(default_factory=list)
+    ] = None
     limit: Annotated[
         int | None, Option(help="At most so many questions a row, drawn with the row's seed.")
     ] = None
-    out: Annotated[Path | None, folder("Folder of all runs. Default: one under runs/ that it resumes.")] = (
-        None
-    )
+    out: Annotated[
+        str | Path | None,
+        Path | None,
+        folder("Folder of all runs. Default: one under runs/ that it resumes."),
+    ] = None
     environment: Annotated[
         str | None,
         Option(
@@ -58,8 +65,10 @@ class ReproduceRequest(SharedByLMs, Spending):
         str | None, Option(metavar="MODEL|DIR", help="Sentence embeddings of strategy networks.")
     ] = None
     prompts: Annotated[
+        str | Path | Mapping[str, str] | None,
         str | None,
         Option(metavar="FILE", help="YAML of seats and instructions, instead of folkmoot's wording."),
     ] = None
     retry_errors: RetryErrors = False
     tracking: Annotated[bool, tracked("the runs")] = True
+    progress: ProgressOption = None

@@ -113,7 +113,7 @@ class Study:
         """Whether no trial has finished."""
         return self.report["best"] is None
 
-    def lines(self, *, quiet: bool = False) -> dict[str, str]:
+    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """What was found, a line each, and where the winner is."""
         lines = study_lines(self.to_dict())
         if quiet or self.empty:
@@ -148,7 +148,7 @@ class Study:
         return f"Study({self.name}: {self.report['verdict']})"
 
     def _repr_html_(self) -> str:
-        lines = self.lines() | {"folder": str(self.folder)}
+        lines = self.in_words() | {"folder": str(self.folder)}
         return html_result(f"Study {self.name}", lines, trials_table(self.report))
 
 

@@ -110,7 +110,13 @@ def test_an_error_is_one_line_and_libraries_stay_off_standard_output(app: typer.
     assert result.stdout == ""
 
 
-FUNCTIONS = {"evaluate": fm.evaluate, "compile": fm.compile, "tune": fm.tune, "distil": fm.distil}
+FUNCTIONS = {
+    "evaluate": fm.evaluate,
+    "compile": fm.compile,
+    "tune": fm.tune,
+    "distil": fm.distil,
+    "reproduce": fm.reproduce,
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -30,11 +30,12 @@ from wire_children import answers_with_few_files, asks_anthropic, ten_calls_at_o
 import folkmoot as fm
 from folkmoot.modules.base.calls import CallError
 from folkmoot.modules.base.connections import back_off, seconds_to_wait
+from folkmoot.pipelines.base.request import LMs
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms import limits
 from folkmoot.pipelines.lms.endpoint import rate_limit_pause
 from folkmoot.pipelines.lms.ledger import Ledger, read_ledger, totals
-from folkmoot.pipelines.programs.seats import LMOptions
+from folkmoot.pipelines.programs.seats import Seating
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
 GOOD = {
@@ -611,7 +612,7 @@ def test_the_command_lines_settings(scripted: ScriptedServer) -> None:
     for_some = ["judge.reasoning_effort=high", "judge.seed=4", 'reasoner.extra_body={"min_p": 0.1}']
     known: dict[str, Any] = {"lm": ["openai/x"], "api_base": [scripted.url], "timeout": 7.5}
     program = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=1)
-    rest = LMOptions(**known, lm_set=[*for_all, *for_some]).seat(program)
+    program, rest = Seating(LMs(**known, lm_set=[*for_all, *for_some])).seat(program)
     seats = {name: seat.predict.lm or rest for name, seat in program.seats().items()}
     assert {name: lm.engine.engine.settings for name, lm in seats.items()} == {
         "intuitive": {"reasoning_effort": "low"},
@@ -626,7 +627,7 @@ def test_the_command_lines_settings(scripted: ScriptedServer) -> None:
     assert {lm.engine.engine.endpoint.timeout for lm in seats.values()} == {7.5}
     for wrong in ("low", "reasoning_efort=low", "nobody.reasoning_effort=low", "seed"):
         with pytest.raises(fm.UserError):
-            LMOptions(**known, lm_set=[wrong]).seat(program)
+            Seating(LMs(**known, lm_set=[wrong])).seat(program)
 
 
 # LiteLLM ----------------------------------------------------------------------------------------------

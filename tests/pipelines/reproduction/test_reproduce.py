@@ -23,14 +23,14 @@ from folkmoot.modules.network.config import PAPER_STRATEGIES, NetworkConfig
 from folkmoot.optimizers.policy.settings import PRESETS, TrainingSettings
 from folkmoot.pipelines.data import catalogue
 from folkmoot.pipelines.programs.resolve import program_of
-from folkmoot.pipelines.programs.seats import LMOptions
 from folkmoot.pipelines.reproduction.lines import Line
 from folkmoot.pipelines.reproduction.lms import PaperLMs, by_model
 from folkmoot.pipelines.reproduction.logged import table_metrics
 from folkmoot.pipelines.reproduction.measures import FIGURES, RULES, derived, measured, ratio
-from folkmoot.pipelines.reproduction.plan import ReproductionOrder, plan_reproduction
+from folkmoot.pipelines.reproduction.plan import plan_reproduction
 from folkmoot.pipelines.reproduction.presets import FOLDER, PublishedRow, models, papers, select
 from folkmoot.pipelines.reproduction.reproduce import lines
+from folkmoot.pipelines.reproduction.request import ReproduceRequest
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
 ALL_ROWS = [row for paper in papers().values() for row in paper.rows()]
@@ -440,7 +440,7 @@ def test_an_unknown_paper_table_or_row_is_named(spec: str, said: str) -> None:
 def seats(spec: str, *names: str) -> dict[str, str]:
     preset = select(spec).rows[0].preset
     assert preset is not None
-    return PaperLMs(LMOptions(names)).seats(preset)
+    return PaperLMs(ReproduceRequest(spec, lm=names)).seats(preset)
 
 
 def test_one_lm_for_all_and_one_for_a_model() -> None:
@@ -953,7 +953,7 @@ def test_ctrl_c_keeps_and_shows_what_is_finished(
     monkeypatch.setattr(module, "evaluate", interrupted)
     done = reproduce(scripted, spec, *words)
     assert done.exit_code == 130
-    assert "the same command goes on" in done.stderr
+    assert "the same command takes it up again" in done.stderr
     assert [(line["n"], line["why"]) for line in json.loads(done.stdout)["rows"]] == [
         (2, None),
         (None, "not run"),
@@ -1112,9 +1112,10 @@ def test_reproduce_in_python_and_the_table_on_disk(home: Path, scripted: Scripte
     assert kept["mistral-7b.cot"]["measured"] == 50
     assert kept["qwen2.5-14b.simple"]["why"] == "not run"
     planned = plan_reproduction(
-        ReproductionOrder(
+        ReproduceRequest(
             spec,
-            PaperLMs(LMOptions(["Mistral-7B=openai/scripted"], [scripted.url])),
+            lm=["Mistral-7B=openai/scripted"],
+            api_base=[scripted.url],
             limit=12,
             out=Path("out"),
         )
