@@ -71,7 +71,7 @@ class Recommendation:
 
     `unbeaten` are all that nothing is shown to beat, the cheapest first, and `leader` is the one most often
     right. `front` has the recommended program and each cheaper one that is shown to beat all that are cheaper
-    still, by price. QuestionPrices are in `unit` per question, None where not known.
+    still, by price. Prices are in `unit` per question, None where not known.
     """
 
     run: str
