@@ -43,10 +43,9 @@ def compare(options: CompareOptions) -> None:
 
     def show() -> None:
         if options.quiet:
-            for pair in found:
-                console().print(pair.verdict, soft_wrap=True)
+            console().print(found.headline, soft_wrap=True)
         else:
-            report(console(), found, options.show)
+            report(console(), found, options.show, options.pairs)
 
     finish(options, found.to_dict(), show)
 
@@ -149,14 +148,15 @@ def _same_folder(one: str, other: str) -> bool:
     return Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
 
 
-def report(out: Console, found: Comparison, most: int) -> None:
-    """Tables of scores and of prices, a verdict for each pair, and some questions on which they part."""
+def report(out: Console, found: Comparison, most: int, pairs: bool) -> None:
+    """Tables of scores and of prices, the verdict, and some questions on which runs part; with `pairs` the
+    verdict on each pair, too."""
     out.print(_scores(found))
     out.print()
     out.print(_prices(found))
     out.print()
-    for said in found.said:
-        out.print(said, soft_wrap=True)
+    for sentence in dict.fromkeys([*found.said, *((pair.verdict for pair in found) if pairs else ())]):
+        out.print(sentence, soft_wrap=True)
     for note in found.notes:
         out.print(f"Note: {note}", soft_wrap=True)
     for pair in found.against:

@@ -352,9 +352,6 @@ class EvaluateOptions(Columned, LMs, Confirmed):
 class Tested(Options):
     """How runs are tested against each other."""
 
-    margin: Annotated[
-        float, Option(help="Points of accuracy that a cheaper program may lose and still be recommended.")
-    ] = 2.0
     cluster: Annotated[
         Text,
         Option(
@@ -371,10 +368,7 @@ class Tested(Options):
 
     def tested(self) -> dict[str, Any]:
         """The arguments of `compare` and `report`."""
-        if not 0 <= self.margin < 100:
-            raise UserError(f"--margin is {self.margin:g}: give points of accuracy, such as 2")
-        about = {"seed": self.seed, "exact": self.exact, "cluster": self.cluster, "panel": self.panel}
-        return {**about, "margin": self.margin / 100}
+        return {"seed": self.seed, "exact": self.exact, "cluster": self.cluster, "panel": self.panel}
 
 
 @dataclass(kw_only=True)
@@ -410,6 +404,7 @@ class CompareOptions(Seats, Tested, Quietly):
         Place, folder("Folder of what --match-budget runs. Default: match-budget in the run's.")
     ] = None
     show: Annotated[int, Option(min=0, help="Show so many questions on which a pair parts.")] = 5
+    pairs: Annotated[bool, Option("--pairs", help="Also show the verdict on every pair of runs.")] = False
     concurrency: Concurrency = 64
 
 
