@@ -31,7 +31,7 @@ from ..reading.answers import read_vote
 from ..reading.question import INPUTS, Question
 from .declaration import Protocol
 from .program import Program, SeatTurns, distinct
-from .saved import predictors_of
+from .saved import check_kept, predictors_of
 
 MODULE, STATE = "module.json", "state.json"
 """Files of a saved module: which one it is, and what DSPy's `load` reads."""
@@ -158,13 +158,15 @@ class Foreign(Program):
         """Write the module into a folder, for `fm.load_program`: which class it is, and its state as DSPy has
         it, in `state.json`, without LMs. A path that ends in `.json` gets that state alone.
 
-        Raises UserError for a callable, for pickle, and a folder that cannot be written.
+        Raises UserError for a callable, for pickle, a part that DSPy's state would leave out, and a folder
+        that cannot be written.
         """
         place = Path(path)
         if not isinstance(self.module, dspy.Module):
             raise UserError(f"{self._name} is code, which is not saved: name it as module:function")
         if save_program or modules_to_serialize or place.suffix in (".pkl", ".pickle"):
             raise UserError("pickle could run anything and is not written: save('folder/') writes JSON")
+        check_kept(self.module)
         state = {**without_lms(self.module.dump_state()), "metadata": {"dependency_versions": versions()}}
         text = json.dumps(state, indent=1, ensure_ascii=False, default=str) + "\n"
         try:
