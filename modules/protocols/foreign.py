@@ -26,6 +26,7 @@ from ..agents.seat import Seat
 from ..base.calls import CARRIED, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
+from ..base.saved_file import MAX_BYTES
 from ..base.sync import ends_alone, in_thread, run_sync
 from ..reading.answers import read_vote
 from ..reading.question import INPUTS, Question
@@ -173,6 +174,11 @@ class Foreign(Program):
             if place.suffix == ".json":
                 write_whole(place, text, sync=True)
                 return
+            if len(text) > MAX_BYTES:
+                raise UserError(
+                    f"the state of {self._name} takes {len(text):,} bytes, and a saved program has "
+                    f"{MAX_BYTES:,} at most: save its network alone, with network.save('folder/')"
+                )
             place.mkdir(parents=True, exist_ok=True)
             write_whole(place / STATE, text, sync=True)
             known = {"format": 1, "signature": _simple_signature(self.module), **self.describe()}

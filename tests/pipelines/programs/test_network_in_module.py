@@ -16,6 +16,7 @@ from dspy.predict.parameter import Parameter
 from outcome_tables import WORDS, planted, words_of
 
 import folkmoot as fm
+from folkmoot.modules.protocols import foreign
 from folkmoot.modules.protocols.program import Program
 from folkmoot.pipelines.programs.resolve import program_given, program_of
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -175,6 +176,13 @@ def test_what_dspy_would_leave_out_is_not_saved(trained: fm.StrategyNetwork, tmp
     assert not (tmp_path / "module").exists()
     ensemble.save("folder")  # which keeps it
     check_same(fm.load_program("folder", embedding=words_of).members[0], trained)
+
+
+def test_a_state_that_no_folder_could_give_back_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, "MAX_BYTES", 1000)
+    with pytest.raises(fm.UserError, match="and a saved program has 1,000 at most"):
+        program_given(Careful()).save("module")
+    assert not Path("module").exists()
 
 
 def test_a_network_alone_is_saved_and_loaded_by_either_way(trained: fm.StrategyNetwork, lm: Any) -> None:
