@@ -125,8 +125,14 @@ def _build(where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_l
         )
     if "environment" in parameters:
         parameters["environment"] = environment_of(parameters["environment"])
+    seated = _seat_lms(where, lms, make_lm)
+    if "folder" in protocol.fixed:  # the name of a saved program's protocol before its folder
+        prompts = parameters.pop("prompts", None)
+        program = saved_program(parameters.pop("folder"), sets=parameters, lms=seated, make_lm=make_lm)
+        program.word(prompts)
+        return program
     program = made(where, found.name, parameters)
-    program.assign(_seat_lms(where, lms, make_lm))
+    program.assign(seated)
     return program
 
 

@@ -24,7 +24,7 @@ from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restor
 from ..base.journal import read_object
 from ..base.settings import settings as read_settings
 from ..lms.named import lm
-from .build import MakeLM, embedder, environment_of, made, takes
+from .build import MakeLM, environment_of, made
 
 LEARNED = re.compile(r"[0-9a-f]{16}")
 RESULTS_OF: dict[str, tuple[str, str | None]] = {
@@ -40,6 +40,7 @@ def load_program(
     *,
     lms: Mapping[str, Any] | None = None,
     environment: Any = None,
+    embedding: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
 ) -> Any:
     """The program that `program.save(folder)` wrote, or the module of your own that `fm.compile` did.
@@ -50,13 +51,15 @@ def load_program(
             seat whose LM had an address of its own needs one here, or by OPENAI_BASE_URL.
         environment: where agents look things up, in place of what was saved: an environment or its text
             form, such as `corpus:PATH`. Needed where the saved one exists in Python alone.
+        embedding: what embeds a strategy network's questions, as `fm.train` takes it. Needed where that was a
+            function, or a model in a folder.
         protocols: protocols of your own by the name that their `describe()` gives.
 
     Warns when it was saved with other versions of what writes the prompts. Raises UserError, and loads
     nothing, for what is no folder or a file that is damaged, newer, of an unknown
     protocol, or not plainly a saved program.
     """
-    found = saved_program(folder, lms=lms, environment=environment, protocols=protocols)
+    found = saved_program(folder, lms=lms, environment=environment, embedding=embedding, protocols=protocols)
     return found.module if isinstance(found, Foreign) else found
 
 
@@ -66,6 +69,7 @@ def saved_program(
     sets: Mapping[str, Any] | None = None,
     lms: Mapping[str, Any] | None = None,
     environment: Any = None,
+    embedding: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
     make_lm: MakeLM = lm,
 ) -> Program:
@@ -85,16 +89,10 @@ def saved_program(
         raise UserError(f"there is no folder {folder}: name one that program.save wrote")
     changed = dict(sets or {})
     environment = changed.pop("environment", environment)
-    if _is_training(place):
-        own = takes(PROTOCOLS["network"])
-        known: dict[str, Any] = {key: changed.pop(key) for key in own if key in changed and key != "folder"}
-        if changed:
-            raise UserError(f"a trained network has no parameter {min(changed)!r} to set: train another")
-        network = made(str(place), "network", {"folder": str(place), **known})
-        network.assign(lms)
-        return network
+    embedding = changed.pop("embedding", embedding)
     if (place / MODULE).is_file():
-        return saved_module(place, {**changed, **({"lms": lms} if lms else {})})
+        changed |= {"lms": lms or None, "environment": environment, "embedding": embedding}
+        return saved_module(place, {key: one for key, one in changed.items() if one is not None})
     saved = read_saved(place)
     where = str(place / FILE)
     prompts = {name for known in PROTOCOLS.values() for name in ("prompts", *known.holds, *known.fixed)}
@@ -104,14 +102,16 @@ def saved_program(
             f"{fixed[0]} cannot be set on the saved program {folder}: its prompts belong to what it was"
         )
     try:
-        builder = _Builder(place, saved, environment, protocols or {})
+        builder = _Builder(place, saved, environment, embedding, protocols or {})
         program = builder.build({**saved.program, **changed}, place)
     except RecursionError:
         raise UserError(f"{where} is nested too deeply: save the program again") from None
     if environment is not None and not builder.used:
         raise UserError(f"the program in {folder} looks nothing up: drop the environment")
+    if embedding is not None and not builder.embeds:
+        raise UserError(f"the program in {folder} has no strategy network: drop the embedding")
     try:
-        restore(program, saved, where, sampling="sampling" not in changed)
+        restore(program, saved, place, sampling="sampling" not in changed)
     except UserError:
         if not changed:
             raise
@@ -135,7 +135,7 @@ def program_folder(folder: Path) -> Path:
     """Where the program is in what a command wrote: the result of a compilation or study, what a distillation
     says to keep; the folder itself, if it holds one. Raises UserError where there is none yet.
     """
-    if (folder / FILE).exists() or (folder / "network.json").exists():
+    if (folder / FILE).exists():
         return folder
     for file, (command, place) in RESULTS_OF.items():
         if not (folder / file).is_file():
@@ -200,11 +200,13 @@ class _Builder:
         folder: Path,
         saved: SavedProgram,
         environment: Any,
+        embedding: Any,
         protocols: Mapping[str, Callable[..., Program]],
     ) -> None:
         self.folder, self.where = folder, str(folder / FILE)
         self.saved, self.protocols = saved, protocols
         self.given, self.used = environment, False
+        self.embedding, self.embeds = embedding, False
         self.opened: dict[str, Any] = {}
 
     def build(self, described: Mapping[str, Any], place: Path) -> Program:
@@ -216,9 +218,10 @@ class _Builder:
         if not isinstance(name, str):
             raise UserError(f"{self.where} does not say which protocol it is: save the program again")
         protocol = None if name in self.protocols else PROTOCOLS.find(name)
-        if protocol is not None and protocol.restored is not None:
-            restored: Program = protocol.restored(place, fields, self.where, embedder)
-            return restored
+        if protocol is not None and "folder" in protocol.fixed:  # which says more than `describe()`
+            fields = {key: value for key, value in fields.items() if key not in protocol.fixed}
+            fields |= {"folder": str(place), "embedding": self.embedding}
+            self.embeds = True
         for key, value in fields.items():
             if _is_program(value):
                 fields[key] = self._inner(value)
@@ -282,13 +285,6 @@ class _Builder:
 
 def _is_program(value: Any) -> bool:
     return isinstance(value, Mapping) and "program" in value
-
-
-def _is_training(folder: Path) -> bool:
-    """Whether a folder is what `folkmoot train` left, in this version or an earlier one."""
-    if not (folder / "network.json").is_file():
-        return False
-    return not (folder / FILE).is_file() or "format" not in read_document(folder)
 
 
 def _same(found: Any, wanted: Any, elsewhere: bool) -> bool:

@@ -15,7 +15,7 @@ from ..base.journal import read_object, write_json
 from ..evaluation.check import all_failed
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
-from ..programs.build import made
+from ..programs.saved import saved_program
 from ..programs.seats import LMOptions
 from ..runs.books import open_books
 from ..runs.folder import claimed
@@ -212,9 +212,7 @@ def _evaluated(one: Run, request: Request, parent: str | None, show: Show) -> Ev
                 **shared,
             )
     elif one.training is not None:
-        trained = made(
-            str(one.folder), "network", {"folder": str(one.folder), "embedding": request.embedding}
-        )
+        trained = saved_program(one.folder, embedding=request.embedding)
         for name, seat in trained.seats().items():
             seat.predict.lm = one.program.seats()[name].predict.lm
         one.program = trained
