@@ -79,7 +79,7 @@ def compared(options: CompareOptions) -> Comparison:
 
 def _check(options: CompareOptions) -> list[Any]:
     """The runs, with those of an import in place of its folder."""
-    for name in ("data", "lm", "api_base", "out"):
+    for name in ("data", "lm", "api_base", "metric", "out"):
         if options.given(name) and not options.match_budget:
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} says how to run a baseline, but none is asked for: add --match-budget")
@@ -114,8 +114,7 @@ def _matched(
             run,
             questions,
             lm=lms,
-            out=options.out,
-            concurrency=options.concurrency,
+            **options.named("metric", "out", "concurrency"),
             progress=progress,
             told=matched,
         )

@@ -380,7 +380,7 @@ class CompareOptions(Seats, Tested, Quietly):
     """
 
     example = "compare runs/cot runs/talk --match-budget"
-    own_defaults = ("lm", "api_base")
+    own_defaults = ("lm", "api_base", "metric")
 
     runs: Runs
     names: RunNames = field(default_factory=list)
@@ -400,6 +400,10 @@ class CompareOptions(Seats, Tested, Quietly):
         ),
     ] = False
     data: Annotated[Text, source("Questions for --match-budget. Default: as the run notes.")] = None
+    metric: Annotated[
+        Text,
+        Option(metavar="NAME", help="For --match-budget of runs scored by your own module:function: that."),
+    ] = None
     out: Annotated[
         Place, folder("Folder of what --match-budget runs. Default: match-budget in the run's.")
     ] = None

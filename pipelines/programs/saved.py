@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean, said_by
+from ...modules.base.registry import names_from
 from ...modules.base.saved_file import FILE, read_document
 from ...modules.protocols.foreign import MODULE, STATE, Foreign
 from ...modules.protocols.program import Program
@@ -32,7 +34,6 @@ RESULTS_OF: dict[str, tuple[str, str | None]] = {
     "study.json": ("tune", "winner"),
     "distil.json": ("distil", None),  # what to keep is in it
 }
-WIKIPEDIA = re.compile(r"wikipedia:(?:[a-z0-9-]+\.)*wikipedia\.org(?:/[\w./-]*)?", re.IGNORECASE)
 
 
 def load_program(
@@ -92,7 +93,8 @@ def saved_program(
     embedding = changed.pop("embedding", embedding)
     if (place / MODULE).is_file():
         changed |= {"lms": lms or None, "environment": environment, "embedding": embedding}
-        return saved_module(place, {key: one for key, one in changed.items() if one is not None})
+        changed = {key: one for key, one in changed.items() if one is not None}
+        return saved_module(place, changed, protocols or {})
     saved = read_saved(place)
     where = str(place / FILE)
     prompts = {name for known in PROTOCOLS.values() for name in ("prompts", *known.holds, *known.fixed)}
@@ -151,35 +153,46 @@ def program_folder(folder: Path) -> Path:
     return folder
 
 
-def saved_module(folder: Path, changed: Mapping[str, Any]) -> Foreign:
+def saved_module(
+    folder: Path, changed: Mapping[str, Any], protocols: Mapping[str, Callable[..., Any]]
+) -> Foreign:
     """A user's own module that `fm.compile` or `Foreign.save` wrote, made again and with its prompts.
 
-    Raises UserError for one that cannot be made here, and says how it can be loaded.
+    Args:
+        changed: may name the module's class as `program`.
+        protocols: classes by the names that the folder has for them.
+
+    Raises UserError for a module that cannot be made here, and says how it can be loaded.
     """
     known, state = read_document(folder, MODULE), read_document(folder, STATE)
-    name = str(known.get("spec") or known.get("class"))
-    if changed:
-        raise UserError(f"the module in {folder} has no {min(changed)!r} to set: load it in Python")
+    name, others = str(known.get("spec") or known.get("class")), {*changed} - {"program"}
+    if others:
+        raise UserError(f"the module in {folder} has no {min(others)!r} to set: load it in Python")
     try:
-        module = _module(name, known.get("signature"))
+        protocol = PROTOCOLS.spec(str(changed["program"])) if changed else None
+        module = protocol.thing.make() if protocol else _module(name, known.get("signature"), protocols)
         module.load_state({key: value for key, value in state.items() if key != "metadata"})
         return Foreign(module, known.get("inputs"), known.get("spec"))
     except (UserError, TypeError, ValueError, KeyError, AttributeError, NotImplementedError) as problem:
         raise UserError(
-            f"the {name} in {folder} cannot be made here ({said_by(problem)}): make it in Python, and its "
-            f"prompts are loaded by module.load({str(folder / STATE)!r})"
+            f"the {name} in {folder} cannot be made here ({said_by(problem)}): name its class with --set "
+            f"program={name} (protocols={{{name!r}: …}}), or make it in Python and call "
+            f"module.load({str(folder / STATE)!r})"
         ) from None
 
 
-def _module(name: str, signature: Any) -> dspy.Module:
-    """The module of a class, or under a name, of a Python module; nothing else is called."""
+def _module(name: str, signature: Any, protocols: Mapping[str, Callable[..., Any]]) -> dspy.Module:
+    """The module that a file names, made by code that is here already: a file has none imported."""
     place, _, attribute = name.partition(":")
-    found = PROTOCOLS.imported(name, place, attribute)
-    if isinstance(found, type) and issubclass(found, dspy.Module):
-        return found(signature) if signature is not None else found()
-    if not isinstance(found, dspy.Module):
-        raise UserError(f"{name} is no dspy.Module")
-    return found.deepcopy()
+    there, known = getattr(sys.modules.get(place), attribute, None), PROTOCOLS.find(name)
+    if there in (dspy.Predict, dspy.ChainOfThought):
+        return there(signature)
+    make = protocols.get(name) or (known.make if known else there)
+    mine = name in protocols or known or (isinstance(there, type) and issubclass(there, dspy.Module))
+    module = make() if mine else None
+    if not isinstance(module, dspy.Module):
+        raise UserError(f"{name} is not a dspy.Module that was imported before")
+    return module.deepcopy()
 
 
 def _check_lms(lms: Any) -> None:
@@ -260,25 +273,20 @@ class _Builder:
                 f"{self.where} was saved with an environment that Python alone can make ({fingerprint}): "
                 "give it when loading, with environment=…"
             )
-        if text.startswith("wikipedia:") and not WIKIPEDIA.fullmatch(text):
-            raise UserError(
-                f"{self.where} looks things up at {text}, a foreign address: if you trust it, give it with "
-                "environment=…, or --set environment=…"
-            )
-        if not text.startswith(("corpus:", "replay:", "wikipedia:")):
-            raise UserError(f"{self.where} has the environment {text[:80]!r}, which is none that is opened")
+        elsewhere = "environment=…, or --set environment=…"
         if text not in self.opened:
             try:
-                self.opened[text] = environment_of(text)
+                with names_from(self.where, f"with {elsewhere}"):
+                    self.opened[text] = environment_of(text)
             except UserError as problem:
-                raise UserError(
-                    f"{problem.args[0].rstrip('.')}, or give environment=…, or --set environment=…"
-                ) from None
+                if not text.startswith(("corpus:", "replay:")):
+                    raise
+                raise UserError(f"{problem.args[0].rstrip('.')}, or give {elsewhere}") from None
         found = self.opened[text].fingerprint
         if found != fingerprint:
             raise UserError(
                 f"{text} is no longer what {self.where} was saved with ({found}, not {fingerprint}): give "
-                "environment=…, or --set environment=…, to use it all the same"
+                f"{elsewhere}, to use it all the same"
             )
         return self.opened[text]
 
