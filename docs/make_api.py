@@ -25,7 +25,8 @@ HELD = {"Comparison", "Compilation", "Evaluation", "Pair", "Rows", "Study", "Sum
 PARTS = {
     "ResultRow": ("folkmoot.modules.reading.row", "an item of `Evaluation.rows`"),
     "Compared": ("folkmoot.pipelines.comparison.compared", "an item of `Comparison.runs`"),
-    "Recommendation": ("folkmoot.pipelines.comparison.recommend", "`Comparison.recommendation`"),
+    "Recommendation": ("folkmoot.pipelines.comparison.verdict", "`Comparison.recommendation`"),
+    "Verdict": ("folkmoot.pipelines.comparison.verdict", "`Comparison.verdict`"),
     "TrialEntry": ("folkmoot.pipelines.tuning.report", "an item of `Study.trials`"),
     "UsageFields": ("folkmoot.modules.base.calls", "`usage` and `paid`, wherever they stand"),
 }

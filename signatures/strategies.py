@@ -85,8 +85,8 @@ class Split(Working):
 
 
 class SolvePart(Working):
-    """Do only the part of the problem that is named last; the question it belongs to stands above. Be brief
-    and exact.
+    """Work out only what the part of the problem that is quoted last asks for; the question it belongs to
+    stands above. Be brief and exact.
     """
 
     solution: str = dspy.OutputField()
@@ -110,7 +110,7 @@ class Order(Working):
 
 
 class SolveNext(Working):
-    """Answer only the simpler question that is named last, using what has been found for those before it. Be
+    """Answer only the simpler question that is quoted last, using what has been found for those before it. Be
     brief and exact.
     """
 

@@ -64,8 +64,9 @@ def pytest_runtest_setup() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Neither tests nor the processes they start look into the cache folder of whoever runs them."""
+    """Neither tests nor the processes they start look into the folders of whoever runs them."""
     os.environ["FOLKMOOT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
 
 
 @pytest.fixture(autouse=True)

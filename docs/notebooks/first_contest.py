@@ -28,7 +28,8 @@ talk = fm.evaluate(program, questions, lm=lm, out="runs/talk", tracking=False)
 talk
 
 # %% [markdown]
-# The comparison pairs the answers question by question. It names nobody ahead unless the sample can show it.
+# The comparison pairs the answers question by question. Who leads without evidence is *ahead so far,
+# undecided*; recommended is the cheapest program that nothing is shown to beat.
 
 # %%
 found = fm.compare(one, talk, names=["one agent", "two who talk"])

@@ -140,7 +140,10 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
         yield "\n\n".join(found) if found else frame.NO_EVIDENCE
     for note in inputs.get("notes") or ():
         most = note.get("most", MAX_NOTE_CHARS)
-        yield fence(_with_answer(note, inputs, profile, most), note["title"], most + MAX_ANSWER_CHARS)
+        if note.get("advice"):  # the fence would say not to follow it
+            yield _note_line(note, inputs, profile)
+        else:
+            yield fence(_with_answer(note, inputs, profile, most), note["title"], most + MAX_ANSWER_CHARS)
 
 
 def check_passage(passage: str, name: str) -> None:
@@ -237,8 +240,13 @@ def _plain_material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str
             most = note.get("most", MAX_NOTE_CHARS)
             yield from (_one_line(line, most) for line in note["text"].splitlines())
         else:
-            said = _with_answer(note, inputs, profile, note.get("most", MAX_NOTE_CHARS), " ")
-            yield f"{_one_line(note['title']).capitalize()}: {_one_line(said, len(said))}"
+            yield _note_line(note, inputs, profile)
+
+
+def _note_line(note: Mapping[str, Any], inputs: Mapping[str, Any], profile: Profile) -> str:
+    """A note as one line, which it can neither end nor fill with marks of a fence or a speaker."""
+    said = _with_answer(note, inputs, profile, note.get("most", MAX_NOTE_CHARS), " ")
+    return f"{_one_line(note['title']).capitalize()}: {_one_line(said, len(said))}"
 
 
 def _one_line(text: Any, max_chars: int | None = MAX_TURN_CHARS) -> str:

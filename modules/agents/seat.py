@@ -134,7 +134,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
         `sampling` are LM settings of this turn, before the seat's.
         `notes` are what else this seat is to see: dicts with `title`, `text` and, if there is one, `answer`;
         with `bare` set, a prompt of plain text shows the lines of `text` without their title, and `most`
-        characters of the text are shown where that is set.
+        characters of the text are shown where that is set. All are quoted as evidence, but for one with
+        `advice` set, which the seat may follow: it is a line of its own outside of any quotation.
         `examples` are shown as demonstrations as long as the seat has none of its own.
         """
         inputs = self.inputs(task, discussion, evidence, notes)

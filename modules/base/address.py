@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from urllib.parse import SplitResult, urlsplit
 
 from .errors import UserError
@@ -23,20 +24,13 @@ def read_address(address: str, schemes: Collection[str], wanted: str) -> SplitRe
     Raises UserError, which ends with what is `wanted`, for such an address, for one of another
     scheme, and for one without a host or with a port that cannot be.
     """
-    try:
+    parts = SplitResult("", "", "", "", "")
+    with suppress(ValueError):  # of brackets and ports
         parts = urlsplit(address)
-        user, _, place = parts.netloc.rpartition("@")
-        usable = (
-            _PRINTED.fullmatch(address)
-            and parts.scheme in schemes
-            and parts.hostname
-            and parts.port != 0
-            and "@" not in user
-            and not _LIKE_A_HOST.fullmatch(user)
-        )
-    except ValueError:
-        usable, place = None, ""
-    if not usable:
-        shown = f"{parts.scheme}://{one_line(place)}" if place else "what is given"
-        raise UserError(f"{shown} is not an address that can be used: give {wanted}")
-    return parts
+        user = parts.netloc.rpartition("@")[0]
+        plain = _PRINTED.fullmatch(address) and "@" not in user and not _LIKE_A_HOST.fullmatch(user)
+        if plain and parts.scheme in schemes and parts.hostname and parts.port != 0:
+            return parts
+    host = one_line(parts.netloc.rpartition("@")[2])
+    shown = f"{parts.scheme}://{host}" if parts.scheme else "what is given"
+    raise UserError(f"{shown} is not a usable address as it is written: give {wanted}")

@@ -5,17 +5,42 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from .errors import UserError
+from .errors import UserError, did_you_mean
 
 T = TypeVar("T")
 
 _PLACE = re.compile(r"((?:[^\W\d]\w*\.)*[^\W\d]\w*):([^\W\d]\w*)(?::(.*))?", re.DOTALL)
+
+
+_FILE: ContextVar[tuple[str, str] | None] = ContextVar("_FILE", default=None)
+
+
+@contextmanager
+def names_from(file: object, instead: str) -> Iterator[None]:
+    """Import no code in the block, since names there are a file's and not the user's own words.
+
+    Args:
+        file: what the names stand in; None where they are the user's, if the block around says no other.
+        instead: how the user gives such a name, for the UserError that the block then raises.
+    """
+    token = _FILE.set(_FILE.get() if file is None else (str(file), instead))
+    try:
+        yield
+    finally:
+        _FILE.reset(token)
+
+
+def file_of_names() -> tuple[str, str] | None:
+    """What `names_from` was given, while its block runs."""
+    return _FILE.get()
 
 
 @lru_cache(maxsize=16)
@@ -37,7 +62,7 @@ class Registry(MutableMapping[str, T]):
 
     As a mapping it holds what is built in and what was added in Python. `find` also knows the entry points
     `folkmoot.KIND` of installed packages, and imports those; only `spec` imports what a user names as
-    `module:Name`, where the working folder counts as well. A name that a file holds is for `find`.
+    `module:Name`, where the working folder counts as well, and nothing that a file names (`names_from`).
 
     Args:
         kind: what there is here, in the plural, such as `programs`.
@@ -99,7 +124,7 @@ class Registry(MutableMapping[str, T]):
         """What a user's spec begins with, a name or `module:Name`; None when there is no such thing.
 
         What is named as `module:Name` is known under that name from then on. Raises UserError for a module
-        that cannot be imported, and as `find` does.
+        that cannot be imported or that a file names, and as `find` does.
         """
         name, _, rest = text.partition(":")
         name = name.strip()
@@ -112,7 +137,7 @@ class Registry(MutableMapping[str, T]):
         module, attribute, rest = place.groups()
         name = f"{module}:{attribute}"
         if name not in self._known:
-            thing = self.imported(name, module, attribute)
+            thing = self._imported(name, module, attribute)
             if thing is None:
                 return None
             self._known[name] = self._checked(name, thing)
@@ -121,11 +146,18 @@ class Registry(MutableMapping[str, T]):
     def _installed(self) -> tuple[EntryPoint, ...]:
         return _entry_points(f"folkmoot.{self.kind}", tuple(sys.path))
 
-    def imported(self, name: str, module: str, attribute: str) -> Any:
+    def _imported(self, name: str, module: str, attribute: str) -> Any:
         """What stands under that name in a module, also one in the working folder; None without the module.
 
-        Raises UserError for a module that cannot be imported, or has no such name.
+        This is the only place that imports code by a name. Raises UserError for a name that a file holds, and
+        for a module that cannot be imported, or has no such name.
         """
+        if (source := _FILE.get()) is not None:
+            file, instead = source
+            meant = did_you_mean(module, self.names())
+            raise UserError(
+                f"{file} names the {self.what} {name}{meant}, and a file imports no code: give it {instead}"
+            )
         here = str(Path.cwd())
         if not {here, ""} & set(sys.path):
             sys.path.append(here)

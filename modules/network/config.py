@@ -21,10 +21,6 @@ Weight = Literal["mean_trust", "accuracy", "log_odds", "fitted", "conditional"]
 
 T = TypeVar("T")
 
-_BEFORE = {"centred": True, "copies_temperature": None}
-"""How networks were before there were these settings, which their files and hashes do not name."""
-_NEW = object()
-
 
 @dataclass(frozen=True)
 class NetworkConfig:
@@ -121,14 +117,13 @@ class NetworkConfig:
         return self._part(PolicyConfig, strategies=len(self.strategies), inputs=width)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values, without what is as it was before there was a setting for it."""
-        found = {**asdict(self), "strategies": list(self.strategies)}
-        return {name: value for name, value in found.items() if _BEFORE.get(name, _NEW) != value}
+        """All settings as JSON values."""
+        return {**asdict(self), "strategies": list(self.strategies)}
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> NetworkConfig:
-        """What `to_dict` gave, by this version or one before. Raises UserError for other names."""
-        return from_settings(cls, {**_BEFORE, **settings})
+        """What `to_dict` gave. Raises UserError for other names."""
+        return from_settings(cls, settings)
 
     def warn(self) -> None:
         """Warn of mechanisms that these settings leave idle, before a network learns with them."""

@@ -1,10 +1,11 @@
-"""All that a strategy network has learned: what it chooses, how it votes, and its files."""
+"""All that a strategy network has learned: what it chooses, how it votes, and how that is kept."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from dspy.predict.parameter import Parameter
 from safetensors import SafetensorError
 from safetensors.torch import load as read_tensors
 from safetensors.torch import save as write_tensors
 
 from ..base.errors import UserError
-from ..base.saved_file import read_plain, versions_of
+from ..base.saved_file import read_plain
 from ..reading.voting import LOWEST_TRUST, trust_consensus
 from .choice import draw, softmax
 from .config import NetworkConfig
@@ -31,8 +33,6 @@ from .weights import Numbers, VoteWeights
 
 SETTINGS, TENSORS = "network.json", "tensors.safetensors"
 MOST_SETTINGS = 2**20  # bytes
-FORMAT = 1
-_PACKAGES = ("folkmoot", "torch", "torch-geometric", "safetensors", "numpy")
 
 Array = npt.NDArray[Any]
 Vectors = npt.NDArray[np.floating]
@@ -40,9 +40,12 @@ Strategies = Sequence[int | None]
 """The number of each agent's strategy; None for an agent that is not asked."""
 
 
-@dataclass
-class NetworkState:
+@dataclass(eq=False)
+class NetworkState(Parameter):  # type: ignore[misc]
     """N agents with S strategies, for question embeddings of width D. Training changes it, inference never.
+
+    It is one DSPy parameter: whatever module it stands in, DSPy's `save`, `load`, `dump_state` and `deepcopy`
+    take it along, as they do prompts and demonstrations.
 
     `policies`; `adjacency` (N, N); `trust` (N, N) and its mean over time, `average`; `tracker`; `recent`
     accuracy of each agent (N,); `centre` (D,), the mean embedding of the training questions, which is
@@ -79,6 +82,12 @@ class NetworkState:
     @property
     def width(self) -> int:
         return len(self.centre)
+
+    @property
+    def shape(self) -> str:
+        """What two networks share whose states fit each other."""
+        names = ", ".join(self.config.strategies)
+        return f"{self.config.agents} agents, the strategies {names} and embeddings {self.width} wide"
 
     @property
     def voting_trust(self) -> Trust:
@@ -164,24 +173,41 @@ class NetworkState:
         parts = sorted(self.tensors().items())
         return hashlib.sha256(b"".join(n.encode() + t.numpy().tobytes() for n, t in parts)).hexdigest()[:16]
 
+    def reset(self) -> None:
+        """Keep what was learned: DSPy's optimizers reset all parameters before they work on prompts."""
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """Settings and everything learned, as JSON; the numbers are one safetensors file in base64."""
+        return {**self._about(), "tensors": base64.b64encode(write_tensors(self.tensors())).decode()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `dump_state` gave, its settings included.
+
+        Raises UserError, and changes nothing, for a state that is damaged, or of other agents, strategies or
+        embeddings of another width.
+        """
+        try:
+            tensors = base64.b64decode(state["tensors"], validate=True)
+        except (KeyError, TypeError, ValueError):
+            raise UserError("the state holds no network: load what was saved with one.") from None
+        other = _state(state, tensors, "the state of the network")
+        if other.shape != self.shape:
+            raise UserError(
+                f"the state is of a network with {other.shape}, and this one has {self.shape}: load it into "
+                "one like that."
+            )
+        vars(self).update(vars(other))
+
     def save(self, folder: str | Path) -> None:
-        """Write `network.json` and `tensors.safetensors` into a folder, which is made if it is not there.
+        """Write the state into a folder, which is made if it is not there: `network.json`, and its numbers as
+        `tensors.safetensors`.
 
         A file is whole or not there.
         """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        tensors = write_tensors(self.tensors())
-        about = {
-            "format": FORMAT,
-            "config": self.config.to_dict(),
-            "width": self.width,
-            "questions": self.questions,
-            "tensors_sha256": hashlib.sha256(tensors).hexdigest(),
-            "versions": versions_of(_PACKAGES),
-        }
-        write_file(place / TENSORS, tensors)
-        write_file(place / SETTINGS, (json.dumps(about, indent=2) + "\n").encode())
+        write_file(place / TENSORS, write_tensors(self.tensors()))
+        write_file(place / SETTINGS, (json.dumps(self._about(), indent=2) + "\n").encode())
 
     @classmethod
     def load(cls, folder: str | Path) -> NetworkState:
@@ -191,23 +217,12 @@ class NetworkState:
         """
         place = Path(folder)
         about = read_json(place / SETTINGS, MOST_SETTINGS)
-        if about.get("format") != FORMAT:
-            raise UserError(
-                f"{place / SETTINGS} has the format {about.get('format')!r}, not {FORMAT}: it was written by "
-                "another version of folkmoot; train again."
-            )
-        raw = read_plain(place / TENSORS, MOST_BYTES)
-        if hashlib.sha256(raw).hexdigest() != about.get("tensors_sha256"):
-            raise UserError(
-                f"{place / TENSORS} is not the file that {SETTINGS} was saved with: copy both from one "
-                "network."
-            )
-        try:
-            config = NetworkConfig.from_dict(about["config"])
-            return _state(config, int(about["width"]), int(about["questions"]), read_tensors(raw))
-        except (KeyError, TypeError, ValueError, AttributeError, SafetensorError, UserError) as problem:
-            what = f"{problem} is missing" if isinstance(problem, KeyError) else str(problem).rstrip(".")
-            raise UserError(f"the network in {place} cannot be loaded: {what}.") from None
+        where = f"the network in {place} ({SETTINGS}, {TENSORS})"
+        return _state(about, read_plain(place / TENSORS, MOST_BYTES), where)
+
+    def _about(self) -> dict[str, Any]:
+        """What the state says beside its numbers."""
+        return {"config": self.config.to_dict(), "questions": self.questions, "learned": self.identity}
 
     def checked(self, vectors: Vectors) -> npt.NDArray[np.float32]:
         """The embeddings (B, D). Raises UserError unless they are of this network's width and not zero."""
@@ -229,14 +244,32 @@ def random_for(seed: int, key: str) -> np.random.Generator:
     return np.random.default_rng([seed, *np.frombuffer(digest, dtype=np.uint32).tolist()])
 
 
-def _state(
-    config: NetworkConfig, width: int, questions: int, tensors: dict[str, torch.Tensor]
-) -> NetworkState:
+def _state(about: Mapping[str, Any], tensors: bytes, where: str) -> NetworkState:
+    """The network of a state; `tensors` is a safetensors file. Raises UserError that begins with `where`."""
+    try:
+        config, questions = NetworkConfig.from_dict(about["config"]), int(about["questions"])
+        state = _network(config, questions, read_tensors(tensors))
+        fits = state.identity == about["learned"]
+    except (KeyError, TypeError, ValueError, AttributeError, SafetensorError, UserError) as problem:
+        what = f"{problem} is missing" if isinstance(problem, KeyError) else str(problem).rstrip(".")
+        raise UserError(f"{where} cannot be loaded: {what}.") from None
+    if not fits:
+        raise UserError(f"{where} cannot be loaded: its numbers are not those that it was saved with.")
+    return state
+
+
+def _network(config: NetworkConfig, questions: int, tensors: dict[str, torch.Tensor]) -> NetworkState:
     n, s = config.agents, len(config.strategies)
     arrays = {name: part.numpy() for name, part in tensors.items() if not name.startswith("agents.")}
     weights = {name: part for name, part in tensors.items() if name.startswith("agents.")}
+    width, stored = len(arrays["centre"]), len(arrays["tracker.questions"])
+    # Policies and tracker make room by these sizes, so numbers of these sizes have to be here.
     policies = FusedPolicies.of(config.policy(width), n, config.seed, weights)
-    remembered = {name: arrays.pop(f"tracker.{name}") for name in ("questions", "scores", "tried")}
+    remembered = {
+        "questions": _take(arrays, "tracker.questions", (stored, width), np.float32),
+        "scores": _take(arrays, "tracker.scores", (stored, s)),
+        "tried": _take(arrays, "tracker.tried", (stored, s), np.bool_),
+    }
     state = NetworkState(
         config=config,
         policies=policies.eval(),
@@ -251,8 +284,6 @@ def _state(
     )
     if arrays:
         raise UserError(f"{next(iter(arrays))} belongs to no network")
-    if any(part.shape[1] != size for part, size in zip(remembered.values(), (width, s, s), strict=True)):
-        raise UserError("the tracker is of another network")
     graph = state.adjacency
     if (graph != graph.T).any() or graph.diagonal().any() or questions < 0:
         raise UserError("the adjacency is not that of a graph")

@@ -105,16 +105,8 @@ class StrategyTracker:
     def from_state(
         cls, state: Mapping[str, npt.NDArray[np.generic]], settings: TrackerSettings | None = None
     ) -> "StrategyTracker":
-        """The tracker that `state` describes. Raises UserError when its arrays do not fit together."""
-        wanted = {"questions", "scores", "tried"}
-        if set(state) != wanted or any(state[name].ndim != 2 for name in wanted):
-            raise UserError("the tracker's state is not whole: it holds questions, scores and tried.")
+        """The tracker that `state()` describes, whose arrays fit together."""
         questions, scores, tried = (state[name] for name in ("questions", "scores", "tried"))
-        if not len(questions) == len(scores) == len(tried) or scores.shape != tried.shape:
-            raise UserError(
-                "the tracker's state does not fit together: "
-                f"questions {questions.shape}, scores {scores.shape}, tried {tried.shape}."
-            )
         tracker = cls(scores.shape[1], questions.shape[1], settings)
         tracker._size = len(questions)
         tracker._questions = np.array(questions, dtype=np.float32)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..base.errors import UserError
@@ -114,8 +113,6 @@ class Protocol:
         before: values of parameters that descriptions of earlier versions leave out: what was done then.
         program: what makes a program from its parameters; the class itself where nothing is said. An
             `embedder` among its parameters is given to it: a model's name → what embeds texts.
-        restored: what makes a saved program whose folder holds more than JSON:
-            (folder, described, where, embedder) → program.
     """
 
     name: str
@@ -131,7 +128,6 @@ class Protocol:
     fixed: tuple[str, ...] = ()
     before: Mapping[str, Any] = field(default_factory=dict)
     program: Callable[..., Any] | None = None
-    restored: Callable[[Path, Described, str, Callable[[str], Any]], Any] | None = None
 
     def make(self, **parameters: Any) -> Any:
         """A program with these parameters."""

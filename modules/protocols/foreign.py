@@ -26,12 +26,13 @@ from ..agents.seat import Seat
 from ..base.calls import CARRIED, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
+from ..base.saved_file import MAX_BYTES
 from ..base.sync import ends_alone, in_thread, run_sync
 from ..reading.answers import read_vote
 from ..reading.question import INPUTS, Question
 from .declaration import Protocol
 from .program import Program, SeatTurns, distinct
-from .saved import predictors_of
+from .saved import check_kept, predictors_of
 
 MODULE, STATE = "module.json", "state.json"
 """Files of a saved module: which one it is, and what DSPy's `load` reads."""
@@ -158,19 +159,26 @@ class Foreign(Program):
         """Write the module into a folder, for `fm.load_program`: which class it is, and its state as DSPy has
         it, in `state.json`, without LMs. A path that ends in `.json` gets that state alone.
 
-        Raises UserError for a callable, for pickle, and a folder that cannot be written.
+        Raises UserError for a callable, for pickle, a part that DSPy's state would leave out, and a folder
+        that cannot be written.
         """
         place = Path(path)
         if not isinstance(self.module, dspy.Module):
             raise UserError(f"{self._name} is code, which is not saved: name it as module:function")
         if save_program or modules_to_serialize or place.suffix in (".pkl", ".pickle"):
             raise UserError("pickle could run anything and is not written: save('folder/') writes JSON")
+        check_kept(self.module)
         state = {**without_lms(self.module.dump_state()), "metadata": {"dependency_versions": versions()}}
         text = json.dumps(state, indent=1, ensure_ascii=False, default=str) + "\n"
         try:
             if place.suffix == ".json":
                 write_whole(place, text, sync=True)
                 return
+            if len(text) > MAX_BYTES:
+                raise UserError(
+                    f"the state of {self._name} takes {len(text):,} bytes, and a saved program has "
+                    f"{MAX_BYTES:,} at most: save its network alone, with network.save('folder/')"
+                )
             place.mkdir(parents=True, exist_ok=True)
             write_whole(place / STATE, text, sync=True)
             known = {"format": 1, "signature": _simple_signature(self.module), **self.describe()}

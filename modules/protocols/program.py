@@ -30,7 +30,7 @@ from ..reading.question import Question
 from ..reading.row import ResultRow
 from ..reading.voting import Ties
 from .declaration import Protocol
-from .saved import write
+from .saved import check_kept, write
 
 SeatTurns = tuple[Seat, float, float]
 """A seat with the fewest and the most turns that it takes over one question."""
@@ -148,10 +148,11 @@ class Program(dspy.Module):  # type: ignore[misc]
         """Write the program into a folder, for `fm.load_program`: JSON, and safetensors for what is learned.
 
         Settings, prompts, demonstrations and the LMs of seats, by name and sampling, are kept; addresses and
-        keys are not. A path that ends in `.json` gets DSPy's own state file, for `load`: prompts and
-        demonstrations alone.
+        keys are not. A path that ends in `.json` gets DSPy's own state file, for `load`: prompts,
+        demonstrations and what is learned.
 
-        Raises UserError for pickle, for what JSON cannot hold, and a folder that cannot be written.
+        Raises UserError for pickle, for what JSON cannot hold, a part that DSPy's state would leave out, and
+        a folder that cannot be written.
         """
         place = Path(path)
         if save_program or modules_to_serialize or place.suffix in (".pkl", ".pickle"):
@@ -159,6 +160,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         if place.suffix != ".json":
             write(self, place)
             return
+        check_kept(self)
         scratch = place.with_name(f".{place.stem}.{os.getpid()}.json")
         try:
             super().save(scratch)

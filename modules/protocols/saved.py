@@ -7,9 +7,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
 
 import dspy
+from dspy.predict.parameter import Parameter
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..agents.adapter import profile_of, settings_of
@@ -18,6 +19,9 @@ from ..agents.seat import Seat
 from ..base.errors import UserError
 from ..base.files import write_whole
 from ..base.saved_file import ADDRESSES, FILE, check_document, read_document, versions_of
+
+if TYPE_CHECKING:
+    from ..network.state import NetworkState
 
 T = TypeVar("T")
 
@@ -37,6 +41,10 @@ class Saveable(Protocol):
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+Identity = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+"""That of what a network has learned, which is the name of its folder, too."""
 
 
 class Sampling(_Strict):
@@ -92,7 +100,8 @@ class SavedProgram(_Strict):
     """All of `program.json`.
 
     `program` is `describe()`; `environments` has the text form, or None, of every environment by its
-    fingerprint; `predictors` goes by DSPy's names, `lms` by seat.
+    fingerprint; `predictors` and `learned`, the identities of what networks have learned, go by DSPy's names,
+    `lms` by seat.
     """
 
     format: int
@@ -100,21 +109,23 @@ class SavedProgram(_Strict):
     program: dict[str, Any]
     environments: dict[str, str | None] = Field(default_factory=dict)
     predictors: dict[str, SavedPredictor]
+    learned: dict[str, Identity] = Field(default_factory=dict)
     lms: dict[str, SavedLM] = Field(default_factory=dict)
     prompt_hash: str
     program_hash: str
 
 
-def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
-    """Every predictor by DSPy's name for it; also those of members that DSPy holds frozen, once compiled."""
-    found: dict[str, dspy.Predict] = {}
+def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
+    """Every DSPy parameter by DSPy's name for it; also those of members that DSPy holds frozen, once
+    compiled."""
+    found: dict[str, Parameter] = {}
     seen: set[int] = set()
 
     def look(name: str, value: Any) -> None:
-        if not isinstance(value, dspy.Module) or id(value) in seen:
+        if not isinstance(value, dspy.Module | Parameter) or id(value) in seen:
             return
         seen.add(id(value))
-        if isinstance(value, dspy.Predict):
+        if isinstance(value, Parameter):
             found[name] = value
         else:
             for attribute, item in vars(value).items():
@@ -132,6 +143,36 @@ def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
 
     look("", program)
     return found
+
+
+def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
+    """The predictors among `dspy_parameters`."""
+    return {name: one for name, one in dspy_parameters(program).items() if isinstance(one, dspy.Predict)}
+
+
+def learned_in(program: Saveable) -> dict[str, NetworkState]:
+    """The other parameters: what strategy networks have learned.
+
+    Raises UserError for one of another kind, which no folder holds.
+    """
+    found = {}
+    for name, one in dspy_parameters(program).items():
+        if not isinstance(one, dspy.Predict):
+            if not hasattr(one, "identity"):  # its class would bring PyTorch along
+                raise UserError(f"{name} is a {type(one).__name__}, which no saved program holds")
+            found[name] = cast("NetworkState", one)
+    return found
+
+
+def check_kept(program: dspy.Module) -> None:
+    """Raise UserError where DSPy's state leaves a parameter out, as it does of a compiled part."""
+    kept = {id(one) for one in program.parameters()}
+    for name, one in dspy_parameters(program).items():
+        if id(one) not in kept:
+            raise UserError(
+                f"DSPy's state leaves out {name}, since a part that it belongs to is compiled: set "
+                "_compiled = False there, and save again"
+            )
 
 
 def hashes(program: Saveable) -> dict[str, str]:
@@ -186,6 +227,7 @@ def state_of(program: Saveable) -> SavedProgram:
         "program": program.describe(),
         "environments": {each.fingerprint: each.text_form for each in held},
         "predictors": predictors,
+        "learned": {name: one.identity for name, one in learned_in(program).items()},
         "lms": lms,
         **hashes(program),
     }
@@ -215,16 +257,19 @@ def write(program: Saveable, folder: Path) -> None:
     saved = state_of(program)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for _, part in program.parts(dspy.Module):
-            keep = getattr(part, "save_tensors", None)
-            if keep is not None:
-                keep(folder if part is program else folder / str(part.describe()["learned"]))
+        for name, learned in learned_in(program).items():
+            learned.save(_place(folder, name, learned.identity))
         text = json.dumps(saved.model_dump(exclude_unset=True), indent=1, ensure_ascii=False) + "\n"
         write_whole(folder / FILE, text, sync=True)
     except OSError as problem:
         raise UserError(
             f"{folder} cannot be written ({problem.strerror}): check the folder and its space"
         ) from None
+
+
+def _place(folder: Path, name: str, identity: str) -> Path:
+    """Where the parameter of that name is: what the program itself has learned is beside `program.json`."""
+    return folder if name == "state" else folder / identity
 
 
 def read_saved(folder: Path) -> SavedProgram:
@@ -251,11 +296,13 @@ def read_saved(folder: Path) -> SavedProgram:
     return saved
 
 
-def restore(program: Saveable, saved: SavedProgram, where: str, *, sampling: bool = True) -> None:
-    """Give a program of the same structure the words, demos and, by default, settings of a saved one.
+def restore(program: Saveable, saved: SavedProgram, folder: Path, *, sampling: bool = True) -> None:
+    """Give a program of the same structure the words, demos and, by default, settings of the one that was
+    saved in the folder, and what it had learned.
 
-    Raises UserError, and changes nothing, when the seats or their fields are others.
+    Raises UserError, and changes nothing, when the seats or their fields are others, or the networks.
     """
+    where = folder / FILE
     predictors = predictors_of(program)
     seat_of = {id(seat.predict): seat.name for _, seat in program.parts(Seat)}
     ours = {name: seat_of.get(id(predictor), "") for name, predictor in predictors.items()}
@@ -279,6 +326,12 @@ def restore(program: Saveable, saved: SavedProgram, where: str, *, sampling: boo
         ]
         wanted = {"instructions": kept.instructions, "fields": fields}
         ready[name] = signature if wanted == state else signature.load_state(wanted)
+    networks = learned_in(program)
+    if networks.keys() != saved.learned.keys():
+        raise UserError(f"{where} has other networks than the program that it describes: save it again")
+    for name, identity in saved.learned.items():
+        if networks[name].identity != identity:  # one that `describe()` does not name was made anew
+            networks[name].load_state(networks[name].load(_place(folder, name, identity)).dump_state())
     for name, kept in saved.predictors.items():
         predictors[name].signature = ready[name]
         predictors[name].demos = [dspy.Example(demo) for demo in kept.demos]

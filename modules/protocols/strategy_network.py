@@ -16,7 +16,6 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, asking, with_usage
 from ..base.errors import UserError
-from ..base.saved_file import FILE, read_document
 from ..base.together import together
 from ..reading.answers import answer_key, score
 from ..reading.question import Question
@@ -25,7 +24,6 @@ from ..reading.voting import Ties, weighted_consensus
 from ..reports.network import network_report
 from .declaration import Described, Plot, Protocol
 from .program import Program, SeatTurns, prediction_of, solved_by
-from .saved import read_saved, restore
 from .single import SingleAgent
 from .strategies import STRATEGIES, strategy_of
 
@@ -43,7 +41,7 @@ class StrategyNetwork(Program):
     """N agents choose strategies by their policies, answer apart from one another, and vote.
 
     Args:
-        state: what was learned, or a fresh network; never changed here.
+        state: what was learned, or a fresh network: a DSPy parameter, never changed by asking.
         embed: makes embeddings of questions, those that the network was trained with; called in a thread.
         lms: LMs of agents or of their strategies, by the names `agent.0`, `agent.0.cot`, ….
         samples: how many answers the strategies that draw several draw; None is their own number.
@@ -209,44 +207,6 @@ class StrategyNetwork(Program):
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         return network_report(rows)
 
-    def save_tensors(self, folder: Path) -> None:
-        """Write what was learned: `network.json` and `tensors.safetensors`."""
-        self.state.save(folder)
-
-    @classmethod
-    def load(
-        cls, folder: str | Path, embed: Embed, *, lms: Mapping[str, Any] | None = None, **options: Any
-    ) -> StrategyNetwork:
-        """The network that `save` or a training left; `lms` and options are those of the constructor.
-
-        Raises UserError for files that do not fit.
-        """
-        from ..network.state import NetworkState
-
-        place = Path(folder)
-        program = cls(NetworkState.load(place), embed, **options)
-        if (place / FILE).exists():  # a network trained by replay has no prompts of its own
-            program._restore(place)
-        program.assign(lms)
-        return program
-
-    def _restore(self, place: Path) -> None:
-        """Take over the prompts and demonstrations that `program.json` holds, of this version or before."""
-        document = read_document(place)
-        if "format" in document:
-            saved = read_saved(place)
-            if saved.program.get("learned") != self.state.identity:
-                raise UserError(f"{place / FILE} does not fit its network: copy both from one network.")
-            self.word(saved.program.get("prompts"), saved.program.get("prompt_layout"))
-            restore(self, saved, str(place / FILE), sampling=not self.sampling)
-            return
-        try:
-            self.load_state(document)
-        except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            raise UserError(
-                f"{place / FILE} does not fit its network ({problem!r}): copy both from one network."
-            ) from None
-
     async def _ask(self, task: Task, i: int, s: int) -> dspy.Prediction:
         """Agent i's answer with strategy s."""
         member, own = self.agents[i][s], self.agents[i][s].seat.predict.lm
@@ -317,46 +277,42 @@ Embedder = Callable[[str], Embed]
 
 
 def trained_network(
-    folder: str,
+    folder: str | Path,
     *,
     embedder: Embedder,
+    embedding: str | Embed | None = None,
     samples: int | None = None,
     sampling: Mapping[str, Any] | None = None,
-    embedding: str | None = None,
     tie_break: str = "first",
     seed: int = 0,
-    prompt_layout: str | None = None,
+    prompt_layout: str = "role_last",
     prompts: Mapping[str, str] | str | Path | None = None,
 ) -> StrategyNetwork:
-    """The network that a training left in a folder, as a program.
+    """The network whose state is in a folder, with the prompts that every network begins with.
 
     Args:
-        folder: what `folkmoot train --out` named.
+        folder: what `network.save` or a training wrote.
         embedder: makes what embeds questions, by the name of the model that the training had.
-        samples: how many answers strategies that sample draw; None is theirs.
-        sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
-        embedding: the embedding model, where it is a folder; else its name stands in the network's files.
-        tie_break, seed: as for the constructor.
-        prompt_layout, prompts: likewise, over what it was trained with.
+        embedding: what embeds questions; None takes the model that the network's files name.
+        samples, sampling, tie_break, seed, prompt_layout, prompts: as for the constructor.
 
     Raises UserError for a folder without a network, one whose strategies are not prompting strategies, and
     one that names a folder as its embedding model.
     """
     from ..network.state import NetworkState
 
-    place = Path(folder).expanduser()
-    if not place.is_dir():
-        raise UserError(f"there is no folder {folder}: name one that folkmoot train wrote")
-    model = embedding or embedding_of(NetworkState.load(place), place)
-    about: dict[str, Any] = {
-        "samples": samples,
-        "sampling": sampling,
-        "tie_break": tie_break,
-        "seed": seed,
-    }
-    network = StrategyNetwork.load(place, embedder(model), **about)
-    network.word(prompts, prompt_layout)
-    return network
+    state = NetworkState.load(folder)
+    embed = embedding if callable(embedding) else embedder(embedding or embedding_of(state, Path(folder)))
+    return StrategyNetwork(
+        state,
+        embed,
+        samples=samples,
+        sampling=sampling,
+        tie_break=tie_break,
+        seed=seed,
+        prompt_layout=prompt_layout,
+        prompts=prompts,
+    )
 
 
 def embedding_of(state: NetworkState, place: Path) -> str:
@@ -365,33 +321,9 @@ def embedding_of(state: NetworkState, place: Path) -> str:
     if not re.fullmatch(r"\w[\w.-]*(?:/\w[\w.-]*)?", model) or Path(model).exists():
         raise UserError(
             f"the network in {place} wants the embedding model in the folder {model!r}, which may hold code: "
-            f"if you trust it, give it, as network:{place} with --set embedding={model}"
+            f"if you trust it, give it, with embedding={model!r} or --set embedding={model}"
         )
     return model
-
-
-def saved_network(place: Path, described: Described, where: str, embedder: Embedder) -> StrategyNetwork:
-    """The network in a saved program's folder, as `describe()` said, with the prompts that it begins with.
-
-    Raises UserError for files that leave the folder or are of another network, and for an embedding model
-    that is a folder: those may bring code along.
-    """
-    from ..network.state import NetworkState
-
-    state = NetworkState.load(place)
-    if state.identity != described.get("learned"):
-        raise UserError(f"{where} does not fit the network in {place}: copy both from one network")
-    if state.config.to_dict() != described.get("config"):
-        raise UserError(f"{where} describes other settings than the network in {place} has: save it again")
-    model = embedding_of(state, place)
-    own = {name: value for name, value in described.items() if name not in ("config", "learned")}
-    unknown = sorted(own.keys() - _OPTIONS)
-    if unknown:
-        raise UserError(f"{where}: network has no parameter {unknown[0]!r}; save the program again")
-    return StrategyNetwork(state, embedder(model), **own)
-
-
-_OPTIONS = {"samples", "sampling", "tie_break", "seed", "prompt_layout", "prompts"}
 
 
 def network_title(described: Described) -> str:
@@ -414,5 +346,4 @@ StrategyNetwork.protocol = Protocol(
     ),
     fixed=("folder", "config", "learned"),
     program=trained_network,
-    restored=saved_network,
 )

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base.calls import FatalCallError
 from ..base.errors import UserError, did_you_mean, said_by
-from ..base.registry import Registry
+from ..base.registry import Registry, names_from
 from ..base.sync import ends_alone, in_thread, run_ending, run_sync
 from .grading import (
     ACCURACY,
@@ -228,26 +228,33 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
         )
 
 
-def metric_of_run(run: Mapping[str, Any]) -> Metric:
+def metric_of_run(run: Mapping[str, Any], given: Any = None) -> Metric:
     """The metric that a run was scored by, from its description.
 
-    Raises UserError for a function that is not named there, or is no longer what it was.
+    A function of the user's own has to be `given`, as `metric_of` takes it: what a run names is not imported.
+    Raises UserError for a function that is not given, or not what it was when the run was scored.
     """
     known = run.get("metric")
-    if not known:
+    if given is not None:
+        metric = metric_of(given)
+    elif not known:
         return METRICS[ACCURACY]
-    if known.get("spec") == JUDGE:
+    elif known.get("spec") == JUDGE:
         raise UserError(
             "the run was graded by a judge: evaluate the other program with the same judge yourself"
         )
-    if not known.get("spec"):
+    elif not known.get("spec"):
         raise UserError(
-            f"the run was scored by {known['name']}, a function that is not known by name: score it by "
-            "metric='module:function'"
+            f"the run was scored by {known['name']}, a function without a name: give it as metric="
         )
-    metric = metric_of(known["spec"])
+    else:
+        with names_from("the run", "with --metric (metric=…)"):
+            metric = metric_of(known["spec"])
     if metric.identity() != known:
-        raise UserError(f"the metric {known['spec']} is no longer what the run was scored by: run it again")
+        raise UserError(
+            f"the metric {metric.name} is not what the run was scored by ({metric_name(run)}): give that as "
+            "--metric (metric=…), or run it again"
+        )
     return metric
 
 

@@ -95,9 +95,9 @@ class Checkpoints:
         try:
             loaded = NetworkState.load(place)
             tensors = read_tensors(read_plain(place / _OPTIMIZER, files.MOST_BYTES))
-            training.state.policies.load_state_dict(loaded.policies.state_dict())
-            for name in ("adjacency", "trust", "average", "tracker", "recent", "centre", "questions"):
-                setattr(training.state, name, getattr(loaded, name))
+            policies = training.state.policies  # whose tensors the optimizer holds
+            policies.load_state_dict(loaded.policies.state_dict())
+            vars(training.state).update(vars(loaded), policies=policies)
             states: dict[int, dict[str, torch.Tensor]] = {}
             for name, part in tensors.items():
                 number, _, what = name.partition(".")

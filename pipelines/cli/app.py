@@ -71,7 +71,7 @@ class Defaulted(TyperGroup):
         name, found, rest = super().resolve_command(ctx, args)
         if name in OPTIONS and not ctx.resilient_parsing and not {"-h", "--help"} & {*args}:
             with guarded():
-                ctx.obj = defaults(name, OPTIONS, REQUESTS[name])
+                ctx.obj = defaults(name, OPTIONS, REQUESTS[name].own_defaults)
             ctx.default_map = {name: {field: value for field, (value, _) in ctx.obj.items()}}
         return name, found, rest
 

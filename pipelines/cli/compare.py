@@ -45,10 +45,9 @@ def compare(options: CompareRequest, view: Quietly) -> None:
 
     def show() -> None:
         if view.quiet:
-            for pair in found:
-                console().print(pair.verdict, soft_wrap=True)
+            console().print(found.headline, soft_wrap=True)
         else:
-            report(console(), found, options.show)
+            report(console(), found, options.show, options.pairs)
 
     finish(view, found.to_dict(), show)
 
@@ -82,7 +81,7 @@ def compared(options: CompareRequest, view: Quietly) -> Comparison:
 
 def _check(options: CompareRequest) -> list[Any]:
     """The runs, with those of an import in place of its folder."""
-    for name in ("data", "lm", "api_base", "out"):
+    for name in ("data", "lm", "api_base", "metric", "out"):
         if options.asked(name) and not options.match_budget:
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} says how to run a baseline, but none is asked for: add --match-budget")
@@ -117,8 +116,7 @@ def _matched(
             run,
             questions,
             lm=lms,
-            out=options.out,
-            concurrency=options.concurrency,
+            **options.named("metric", "out", "concurrency"),
             progress=progress,
             told=matched,
         )
@@ -151,14 +149,15 @@ def _same_folder(one: str, other: str) -> bool:
     return Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
 
 
-def report(out: Console, found: Comparison, most: int) -> None:
-    """Tables of scores and of prices, a verdict for each pair, and some questions on which they part."""
+def report(out: Console, found: Comparison, most: int, pairs: bool) -> None:
+    """Tables of scores and of prices, the verdict, and some questions on which runs part; with `pairs` the
+    verdict on each pair, too."""
     out.print(_scores(found))
     out.print()
     out.print(_prices(found))
     out.print()
-    for said in found.said:
-        out.print(said, soft_wrap=True)
+    for sentence in dict.fromkeys([*found.said, *((pair.verdict for pair in found) if pairs else ())]):
+        out.print(sentence, soft_wrap=True)
     for note in found.notes:
         out.print(f"Note: {note}", soft_wrap=True)
     for pair in found.against:

@@ -1,11 +1,15 @@
-"""Defaults of the command line, from `folkmoot.toml` or `[tool.folkmoot]` of `pyproject.toml`."""
+"""Defaults of the command line, from `folkmoot.toml` or `[tool.folkmoot]` of `pyproject.toml`.
+
+A file of the working folder may be somebody else's: it says numbers, true or false, and plain words,
+which name no server, no code, and no place outside of its folder. The user's own file may say more.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin
@@ -21,6 +25,10 @@ MOST_BYTES = 2**20
 EVERY, LM = "*", "FOLKMOOT_LM"
 PAIRS = ("lm", "api_base", "lm_set", "sets", "price", "columns")
 NEVER = ("yes", "team")  # who starts a run agrees to its price, and names its programs
+OWN = ("api_base", "prompt_api_base", "storage", "host", "register", "environment", "embedding")
+"""Where things are sent, or may be code: for the user's own file, also as keys of pairs."""
+CODE = ("metric", "optimizer", "environment", "sets")  # which may name code: plain words in any file
+COLONS = ("lm", "judge_lm", "prompt_lm", "price", "columns")  # which may have one before a word
 _TAKEN: dict[type, tuple[Any, str]] = {
     int: (int, "a whole number"),
     float: (int | float, "a number"),
@@ -28,27 +36,47 @@ _TAKEN: dict[type, tuple[Any, str]] = {
 }
 _SECRET_NAME = re.compile(r"key|token|secret|passw|credential")
 _SECRET = re.compile(r"(?i)\bsk-[\w-]{12,}|://[^/@\s]*:[^/@\s]*@|(?:api_?key|password|secret)[\"']?\s*[=:]")
-_URL = re.compile(r"\w+://(?!(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?:[:/]|$)|/)")
-_WIKI = re.compile(r"wikipedia:(?!(?:[a-z0-9-]+\.)*wikipedia\.org(?![\w.@:-]))", re.IGNORECASE)
-_PLACE = re.compile(r"([^\W\d]\w*)(?:\.\w+)*:[^\W\d]")
-_PLAIN = re.compile(r"[\w.]+=[\w.,\[\] +-]*")
+_PLAIN = re.compile(r"[\w .,+@$%=/\[\]-]*")  # no colon, quote, brace, backslash or control character
+_TAG = re.compile(r":(?=\w)")
 
 
 def defaults(
-    command: str, commands: Mapping[str, Mapping[str, CommandOption]], request: type[Request]
+    command: str, commands: Mapping[str, Mapping[str, CommandOption]], own: Collection[str] = ()
 ) -> dict[str, Default]:
-    """What the nearest configuration file says of a command's options, by the names of their fields.
+    """What configuration files say of a command's options, by the names of their fields.
 
-    Raises UserError, naming file and key, for what no command has, values that cannot be, keys and passwords,
-    and whatever could run code or send questions and keys to another host: a folder may be somebody else's.
+    `own` are the options that a file sets for this command alone, not for all. The nearest file of the
+    working folder goes before the user's own file. Raises UserError, naming file
+    and key, for what no command has, for values that cannot be or that such a file may not have, and
+    for keys and passwords.
     """
-    try:
-        path, said = _nearest(Path.cwd())
-    except FileNotFoundError:  # the working folder is gone
-        return {}
-    if not said:
-        return {}
-    known = {name: _named(options) for name, options in commands.items()}
+    found: dict[str, Default] = {}
+    with suppress(FileNotFoundError):  # the working folder is gone
+        for path, said in _files():
+            for name, (value, place) in _options(path, said, command, commands, own).items():
+                if name in PAIRS and name in found:
+                    value = [*_others(name, found[name].value, value), *value]
+                    place = f"{found[name].place}, {place}"
+                found[name] = Default(value, place)
+    return found
+
+
+def own_file() -> Path:
+    """The user's own configuration file, by the XDG rules."""
+    root = os.environ.get("XDG_CONFIG_HOME", "")
+    home = root if os.path.isabs(root) else os.path.expanduser("~/.config")
+    return Path(home, "folkmoot", FILE)
+
+
+def _options(
+    path: Path,
+    said: Mapping[str, Any],
+    command: str,
+    commands: Mapping[str, Mapping[str, CommandOption]],
+    own: Collection[str],
+) -> dict[str, Default]:
+    """What one file says of a command's options: its table for the command, then what is for all."""
+    known = {name: _named(kind) for name, kind in commands.items()}
     everywhere = {key: one for options in known.values() for key, one in options.items()}
     shown = path.name if path.parent == Path.cwd() else str(path)
     tables = {key: value for key, value in said.items() if key in known and isinstance(value, dict)}
@@ -60,8 +88,8 @@ def defaults(
             if name not in options:
                 raise UserError(_unknown(where, name, options, () if table else known))
             one = known[command].get(name)
-            value = _checked(where, path.parent, options[name] if table else one or options[name], value)
-            if one and (table == command or (not table and name not in request.own_defaults)):
+            value = _checked(where, path, options[name] if table else one or options[name], value)
+            if one and (table == command or (not table and name not in own)):
                 found[one.field] = Default(value, f"{shown}{f' [{table}]' if table else ''}")
     return found
 
@@ -98,8 +126,7 @@ def settle(request: Request, found: Mapping[str, Default], on_line: Callable[[st
             continue
         if name in PAIRS:
             given = (getattr(request, name) or []) if on_line(name) else []
-            taken = {_key(name, pair) for pair in given} | ({EVERY} if name == "lm" and lm else set())
-            value = [pair for pair in value if _key(name, pair) not in taken]
+            value = _others(name, value, [*given, *([lm] if name == "lm" and lm else [])])
             setattr(request, name, [*value, *given])
         elif on_line(name):
             continue
@@ -128,10 +155,12 @@ def default_lines(request: Request) -> list[str]:
 
 
 def held() -> list[str]:
-    """What the configuration file has, for all commands and as tables for one, in a line at most."""
-    path, said = _nearest(Path.cwd())
-    names = (f"[{key}]" if isinstance(value, dict) else key for key, value in said.items())
-    return [f"{path} holds {', '.join(names)}"] if said else []
+    """What each configuration file has, for all commands and as tables for one."""
+    return [
+        f"{path} holds {', '.join(f'[{key}]' if isinstance(said[key], dict) else key for key in said)}"
+        for path, said in _files()
+        if said
+    ]
 
 
 def _environment_lm() -> str | None:
@@ -150,31 +179,47 @@ def _key(name: str, pair: str) -> str:
     return seat if mark and not {"/", ":"} & {*seat} else EVERY
 
 
-def _nearest(folder: Path) -> tuple[Path, dict[str, Any]]:
-    """The file that counts in a folder, and what it says; nothing where there is none."""
+def _others(name: str, pairs: Iterable[str], given: Iterable[str]) -> list[str]:
+    """The pairs that are of other things than those given, which go before them."""
+    taken = {_key(name, pair) for pair in given}
+    return [pair for pair in pairs if _key(name, pair) not in taken]
+
+
+def _files() -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The files that count, and what they say: the user's own, then the nearest of the folder."""
+    if (said := _said(own_file())) is not None:
+        yield own_file(), said
+    folder = Path.cwd()
     for path in (place / name for place in (folder, *folder.parents) for name in (FILE, SHARED)):
-        if not os.path.exists(path):
-            continue
-        try:
-            raw, owner = read_regular(path, MOST_BYTES), path.stat().st_uid
-            if path.name == SHARED and b"folkmoot" not in raw:
-                continue
-            said = tomllib.loads(raw.decode())
-        except OSError as problem:
-            raise UserError(f"{path} cannot be read ({problem.strerror}): correct or move it") from None
-        except (ValueError, RecursionError) as problem:
-            raise UserError(f"{path} is no TOML ({problem}): correct it") from None
-        if path.name == SHARED:
-            tools = said.get("tool")
-            if not isinstance(tools, dict) or "folkmoot" not in tools:
-                continue
-            said = tools["folkmoot"]
-            if not isinstance(said, dict):
-                raise UserError(f"{path}: tool.folkmoot is no table: write [tool.folkmoot]")
-        if os.geteuid() not in (0, owner) and owner != 0:
-            raise UserError(f"{path} belongs to another user: work elsewhere, or write a {FILE} here")
-        return path, said
-    return folder, {}
+        if (said := _said(path)) is not None:
+            if path.resolve() != own_file().resolve():
+                yield path, said
+            return
+
+
+def _said(path: Path) -> dict[str, Any] | None:
+    """What a file says to folkmoot; None where it is not there, or says nothing."""
+    if not os.path.exists(path):
+        return None
+    try:
+        raw, owner = read_regular(path, MOST_BYTES), path.stat().st_uid
+        if path.name == SHARED and b"folkmoot" not in raw:
+            return None
+        said = tomllib.loads(raw.decode())
+    except OSError as problem:
+        raise UserError(f"{path} cannot be read ({problem.strerror}): correct or move it") from None
+    except (ValueError, RecursionError) as problem:
+        raise UserError(f"{path} is no TOML ({problem}): correct it") from None
+    if path.name == SHARED:
+        tools = said.get("tool")
+        if not isinstance(tools, dict) or "folkmoot" not in tools:
+            return None
+        said = tools["folkmoot"]
+        if not isinstance(said, dict):
+            raise UserError(f"{path}: tool.folkmoot is no table: write [tool.folkmoot]")
+    if os.geteuid() not in (0, owner) and owner != 0:
+        raise UserError(f"{path} belongs to another user: work elsewhere, or write a {FILE} here")
+    return said
 
 
 def _unknown(where: str, name: str, options: Iterable[str], commands: Collection[str]) -> str:
@@ -185,7 +230,7 @@ def _unknown(where: str, name: str, options: Iterable[str], commands: Collection
     return f"{where} is no option{did_you_mean(name, [*options, *commands])}: correct it, or drop it"
 
 
-def _checked(where: str, folder: Path, option: _Option, value: Any) -> Any:
+def _checked(where: str, path: Path, option: _Option, value: Any) -> Any:
     """The value as the option takes it. Raises UserError."""
     if option.field in NEVER:
         raise UserError(f"{where} is for the command line: drop it")
@@ -202,34 +247,37 @@ def _checked(where: str, folder: Path, option: _Option, value: Any) -> Any:
                 ends = f"of at least {low}" if high is None else f"from {low} to {high}"
                 raise UserError(f"{where} is {one}: give {words} {ends}")
         if isinstance(one, str):
-            _check_trust(where, option.field, one)
+            _check_text(where, option.field, one, path == own_file())
     parts = {*(option.info.metavar or "").split("|")}
-    if {"FILE", "DIR"} & parts and folder != Path.cwd():  # a file beside the configuration
-        beside = [folder / Path(one).expanduser() for one in values]
-        values = [
-            one if "NAME" in parts and not place.exists() else str(place)
-            for one, place in zip(values, beside, strict=True)
-        ]
+    if {"FILE", "DIR"} & parts:  # a place beside the configuration
+        beside = [path.parent / Path(one).expanduser() for one in values]
+        inside = all(place.resolve().is_relative_to(path.parent.resolve()) for place in beside)
+        if not inside and path != own_file():
+            raise UserError(f"{where} is outside of the folder of {path.name}: {_elsewhere(option.field)}")
+        if path.parent != Path.cwd():
+            values = [
+                one if "NAME" in parts and not place.exists() else str(place)
+                for one, place in zip(values, beside, strict=True)
+            ]
     return values if many else values[0]
 
 
-def _check_trust(where: str, name: str, text: str) -> None:
+def _check_text(where: str, field: str, text: str, own: bool) -> None:
+    """Raise UserError for a text that no file may have, or none but the user's `own`."""
     if _SECRET.search(text):
         raise UserError(f"{where} holds a key or password, which no file may: set it in the environment")
-    here = {one.name.partition(".")[0] for one in Path.cwd().iterdir()}
-    words = {found[1] for found in _PLACE.finditer(text)}
-    if name == "sets":  # read as YAML, where escapes hide a word, and a word may be a file that names code
-        if not _PLAIN.fullmatch(text):
-            raise UserError(f"{where} is more than numbers and words: give it on the command line")
-        words = {*re.findall(r"\w+", text.partition("=")[2])}
-    if here & words:
-        raise UserError(f"{where} names code of this folder, which no file may: give it on the command line")
-    if name == "lm" and text.endswith(".gguf"):
-        raise UserError(f"{where} names weights to load: give it on the command line, or as FOLKMOOT_LM")
-    if name == "embedding" and Path(text).expanduser().is_dir():
-        raise UserError(f"{where} is a folder, which may hold code: give it on the command line")
-    if _URL.search(text) or _WIKI.search(text):
-        raise UserError(
-            f"{where} names another machine, which could get your keys and questions: give it on the command "
-            "line, or an LM's address as OPENAI_BASE_URL"
-        )
+    plain = _PLAIN.fullmatch(_TAG.sub("", text) if field in COLONS else text)
+    if field in CODE and not plain:
+        raise UserError(f"{where} could name code, which no file may: give it on the command line")
+    if own:
+        return
+    if {field, text.partition("=")[0].strip()} & {*OWN}:
+        raise UserError(f"{where} is not for a file of the working folder: {_elsewhere(field)}")
+    if not plain or (field in COLONS and text.casefold().endswith(".gguf")):
+        raise UserError(f"{where} is more than a plain name or word: {_elsewhere(field)}")
+
+
+def _elsewhere(field: str) -> str:
+    """Where the user says what a file of the working folder may not."""
+    variable = {"lm": ", as FOLKMOOT_LM", "api_base": ", as OPENAI_BASE_URL"}.get(field, "")
+    return f"give it on the command line{variable}, or in {own_file()}"

@@ -33,12 +33,12 @@ from ..runs.lines import judge_words
 from ..runs.summary import Summary, mean_score
 from ..tracking.values import run_name
 from .compared import SURE, Compared
-from .confounds import confounds, fair_opponent, matched_opponent, unread_cause
+from .confounds import confounds, rivals_of, unread_cause
 from .match_budget import run_or_match
-from .pairs import CLUSTERS, EXACT, MIDP, PAIRED_T, A, B, Comparison, Pair
+from .pairs import CLUSTERS, EXACT, MIDP, PAIRED_T, Comparison, Pair
 from .panel import MOST_MEMBERS, panel_of
 from .questions import FREE, Answered, answered_in
-from .recommend import MARGIN, recommend
+from .verdict import A, B, conclude, prices_of
 
 NO_CLUSTERS = "none"
 
@@ -52,7 +52,6 @@ def compare(
     seed: int = 0,
     exact: bool = False,
     cluster: str | None = None,
-    margin: float = MARGIN,
     panel: int = MOST_MEMBERS,
 ) -> Comparison:
     """Every run against every other, over the questions that all of them answered.
@@ -70,8 +69,6 @@ def compare(
         cluster: field of `meta` whose values (or whose partners' ids) say which questions belong together,
             such as `subject`; intervals and tests then also hold for new ones. None takes what the data set
             declares, `none` nothing.
-        margin: how much accuracy (0 to 1), or score in its own unit, a cheaper program may lose and still be
-            recommended.
         panel: how many runs may vote together. Of three or more runs that are right or wrong,
             `Comparison.panel` says whether a majority vote of some beats the best of them; below 2, nothing.
 
@@ -86,8 +83,6 @@ def compare(
     runs = [run_or_match(run) for run in imported_runs((first, *others))]
     if len(runs) < 2:
         raise UserError("a comparison needs at least two runs: name another one")
-    if not 0 <= margin < (1 if all(run.summary.is_rate for run in runs) else math.inf):
-        raise UserError(f"the margin is {margin}: give points of accuracy as a share, such as 0.02")
     titles = names_for(names, runs)
     field = cluster or _declared(runs[0])
     answers = [answered_in(run, field, votes=panel > 1) for run in runs]
@@ -114,7 +109,6 @@ def compare(
             judged=_unchecked(both),
             other_metric=_metrics_differ(titles, metrics, a, b) if len(pairs) in unlike else "",
             confounds=tuple(confounds(names, both)),
-            opponent=fair_opponent(names, both),
         )
         if clustered is not None:
             pair = replace(pair, p=clustered.p, test=CLUSTERS, cluster=field, clustered=clustered)
@@ -132,19 +126,21 @@ def compare(
             turned[place] = test.of(worst[a], worst[b])
             if worst[winner].mean() <= worst[loser].mean() or _holm(turned, unlike)[place] >= SURE:
                 said = [unread_cause(compared[one], runs[one]) for one in (a, b) if compared[one].unread]
-                causes = [f"{'; '.join(said)}. Scored the other way, they would undo the difference"]
+                ends = [worst[a].mean() - worst[b].mean(), pairs[place].difference]
+                low, high = (pairs[place].amount(float(end)) for end in ends)
+                undone = f"the difference would be {low} instead of {high}{pairs[place].unit}, and not shown"
+                causes = [f"{'; '.join(said)}. Scored the other way, {undone}"]
         pairs[place] = replace(pairs[place], unread="; ".join(causes))
     named = dict(zip(titles, runs, strict=True))
-    for place, pair in enumerate(pairs):
-        for name in (pair.a, pair.b) if pair.opponent else ():
-            if opponent := matched_opponent(named[name], named):
-                met = next(other for other in pairs if {other.a, other.b} == {name, opponent})
-                pairs[place] = replace(pair, opponent=_met(name, opponent, met))
     usable = [place for place, run in enumerate(compared) if not run.failed and not run.mostly_unread]
-    recommendation = None
-    if len(usable) > 1 and not unlike:
-        seen = [compared[place] for place in usable]
-        recommendation = recommend(seen, [scores[place] for place in usable], margin, seed=seed)
+    judged = [] if unlike else [compared[place] for place in usable]
+    prices = prices_of(compared, judged or compared)
+    pairs = [
+        replace(pair, price_a=prices.known(pair.a), price_b=prices.known(pair.b), price_unit=prices.unit)
+        for pair in pairs
+    ]
+    outcomes = {(pair.a, pair.b): pair.outcome for pair in pairs}
+    verdict = conclude(compared, judged, outcomes, prices, rivals_of(named, compared, prices))
     vote = None
     if is_rate and not unlike and panel > 1 and FREE not in {one.votes[0].said for one in shared[0]}:
         vote = panel_of(
@@ -158,14 +154,7 @@ def compare(
     notes += [few] if (few := pairs[0].few_clusters) else []
     judges = {one.name: run.summary.run.get("judge") for one, run in zip(compared, runs, strict=True)}
     notes += [f"The judge of {name} is {judge_words(judge)}." for name, judge in judges.items() if judge]
-    return Comparison(compared, pairs, notes, named, recommendation, vote)
-
-
-def _met(name: str, opponent: str, pair: Pair) -> str:
-    """How a run did against the best of its LMs alone."""
-    better = {A: pair.a, B: pair.b}.get(pair.outcome)
-    found = "beats it" if better == name else "does worse" if better else "is not shown to beat it"
-    return f"The fair opponent of {name}, the best of its LMs alone, is {opponent}: {name} {found}"
+    return Comparison(compared, pairs, verdict, notes, named, vote)
 
 
 def names_for(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What keeps a verdict off or confounds it: unread answers, other LMs, data, layout or sampling."""
+"""What keeps a verdict off or confounds it (unread answers, other LMs, data), and whom a team must beat."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from typing import Any
 
 from ..evaluation.earlier import Evaluation
 from .compared import Compared
+from .verdict import QuestionPrices, Rivals
+
+SINGLE = "single"
+"""The program of one agent, as manifests call it."""
+
+ROUGHLY = 0.8
+"""A bill is matched by a pilot of a few questions, which may misjudge what a sample takes by so much."""
 
 ARMS = "alone"
 """In the settings of a matched baseline: the LMs that were tried alone, of which it is the best."""
@@ -43,29 +50,37 @@ def _layout(program: Mapping[str, Any]) -> str:
     return str(program.get("adapter") or "DSPy's own, or the program's")
 
 
-def fair_opponent(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> str:
-    """Who would have to be beaten where the LMs differ, in a sentence; empty where they do not."""
-    if _opponent_of(*runs):
-        return ""
-    lms = [run.summary.run["lms"] for run in runs]
-    if _places(lms[0]) == _places(lms[1]):
-        return ""
-    for name, seats, others in zip(names, lms, reversed(lms), strict=True):
-        known, their = ([*dict.fromkeys(lm["name"] for lm in each.values())] for each in (seats, others))
-        if len(known) > 1 and len(known) >= len(their):
-            return (
-                f"The fair opponent of {name} is the best of its LMs alone, {' or '.join(known)}: "
-                "folkmoot compare RUN --match-budget runs each"
-            )
-    return "The difference may be the LM's alone: a fair opponent has the same LM"
+def rivals_of(
+    runs: Mapping[str, Evaluation], compared: Sequence[Compared], prices: QuestionPrices
+) -> dict[str, Rivals]:
+    """Whom each team has to beat before it is called better.
+
+    A team is a program that is not one agent and makes two calls per question or more.
+    """
+    rivals = {}
+    for one in compared:
+        calls, lms = one.usage["calls"], _endpoints(runs[one.name])
+        if _program(runs[one.name]).get("program") == SINGLE or calls is None or calls < 2 * one.score["n"]:
+            continue
+        agents = {name: run for name, run in runs.items() if _program(run).get("program") == SINGLE}
+        samples = {name: _program(run).get("samples") for name, run in agents.items()}
+        one_prompt = [name for name in agents if samples[name] is None]
+        k_times = [
+            name
+            for name, run in agents.items()
+            if isinstance(k := samples[name], int)
+            and (lms <= _tried(run) or (len(lms) == 1 and lms == _endpoints(run)))
+            # As often as the bill allows: one more sample would not fit.
+            and prices.each[name] * (k + 1) >= ROUGHLY * k * prices.each[one.name]
+        ]
+        rivals[one.name] = Rivals(one_prompt, k_times, max(1, len(lms)))
+    return rivals
 
 
-def matched_opponent(run: Evaluation, others: Mapping[str, Evaluation]) -> str | None:
-    """The name of the one of the others that is the best of the run's LMs alone, where several may be."""
-    lms = {lm["endpoint"] for lm in run.summary.run["lms"].values()}
-    return (
-        next((name for name, other in others.items() if lms <= _tried(other)), None) if len(lms) > 1 else None
-    )
+def _program(run: Evaluation) -> Mapping[str, Any]:
+    """What a run's manifest says of its program, or of the one that gets examples by nearest neighbours."""
+    program: Mapping[str, Any] = run.summary.run["program"]
+    return program["of"] if isinstance(program.get("of"), Mapping) else program
 
 
 def unread_cause(run: Compared, evaluation: Evaluation) -> str:
@@ -89,10 +104,12 @@ def unread_cause(run: Compared, evaluation: Evaluation) -> str:
 
 def _opponent_of(one: Evaluation, other: Evaluation) -> bool:
     """Whether one of the two is the best of the other's LMs alone."""
-    return any(
-        {lm["endpoint"] for lm in run.summary.run["lms"].values()} <= _tried(matched)
-        for run, matched in ((one, other), (other, one))
-    )
+    return any(_endpoints(run) <= _tried(matched) for run, matched in ((one, other), (other, one)))
+
+
+def _endpoints(run: Evaluation) -> set[str]:
+    """The different LMs of a run."""
+    return {str(lm["endpoint"]) for lm in run.summary.run["lms"].values()}
 
 
 def _tried(run: Evaluation) -> set[str]:

@@ -77,6 +77,7 @@ def match_budget(
     questions: Sequence[Question],
     *,
     lm: Any = None,
+    metric: Any = None,
     out: str | Path | None = None,
     pilot: int = PILOT,
     concurrency: int = CONCURRENCY,
@@ -93,6 +94,7 @@ def match_budget(
         lm: the LM to sample from; by rights one of those that the run used. Of several, in a list, each is
             run alone, and the result is the one most often right: the fair opponent of a team of unlike LMs.
             None takes DSPy's configured one.
+        metric: what the run was scored by, where that is a function of your own: as `evaluate` takes it.
         out: folder for the pilot and the baseline; by default `match-budget` in that of the run. The same
             call resumes.
         pilot: how many questions are asked once to learn what a sample takes; they are spread evenly.
@@ -101,8 +103,8 @@ def match_budget(
         told: called with the match after the pilot, before the baseline starts.
 
     Raises:
-        UserError: other questions than those of the run, another LM, unknown tokens (a replayed or cached
-            run), and whatever `evaluate` raises.
+        UserError: other questions than those of the run, another LM or metric, unknown tokens (a replayed or
+            cached run), and whatever `evaluate` raises.
     """
     matched = earlier(evaluation)
     described = matched.summary.run
@@ -115,7 +117,7 @@ def match_budget(
     lms = [lm_given(one) for one in (lm if isinstance(lm, list | tuple) and lm else [lm])]
     once = SingleAgent(SELF_CONSISTENCY, samples=1)
     used = [_checked_lm(matched, once, one) for one in lms]
-    metric = metric_of_run(described)
+    scored_by = metric_of_run(described, metric)
     spent, rows = tokens_per_question(matched.rows)
     if spent is None:
         raise UserError(
@@ -129,7 +131,7 @@ def match_budget(
     found = []
     for one, known in zip(lms, used, strict=True):
         folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", known["name"])
-        shared: dict[str, Any] = {"lm": one, "metric": metric, "concurrency": concurrency}
+        shared: dict[str, Any] = {"lm": one, "metric": scored_by, "concurrency": concurrency}
         some = evenly_spaced(questions, pilot)
         # From the cache, the pilot would not tell what a sample takes.
         tried = evaluate(

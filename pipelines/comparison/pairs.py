@@ -17,6 +17,7 @@ from ..base.wording import (
     FEWEST,
     FEWEST_EXACT,
     answers_text,
+    counted,
     difference_text,
     difference_unit,
     percent,
@@ -27,13 +28,23 @@ from ..base.wording import (
 from ..evaluation.earlier import Evaluation
 from .compared import SURE, Compared
 from .panel import Panel
-from .recommend import Recommendation
+from .verdict import (
+    BEATS,
+    BETTER,
+    NOT_COMPARABLE,
+    UNDECIDED,
+    WORSE,
+    A,
+    B,
+    Recommendation,
+    Verdict,
+    times,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN = 5  # discordant questions that are shown unless more are asked for
-A, B, UNDECIDED, NOT_COMPARABLE = "a", "b", "undecided", "not_comparable"
 MIDP, EXACT, CLUSTERS = "McNemar's mid-p", "McNemar's exact p", "cluster-robust p"
 PAIRED_T = "paired t-test"
 _POWER = 1.43
@@ -61,7 +72,9 @@ class Pair:
     or cache, and all ratios are of single answers, of which questions have `repeats_a` and `repeats_b` on
     average. `failed_a` and `failed_b` of the answers failed and count as wrong; from half of them up the
     figures are about the failure, and there is no verdict. Nor is there one with an `unread` cause: answers
-    that could not be read are above 5% of a run, or could undo the difference.
+    that could not be read are above 5% of a run, or could undo the difference. `price_a` and `price_b` are
+    what a and b take per question in `price_unit`, the one that the whole comparison goes by (None: not
+    known).
     """
 
     a: str
@@ -90,13 +103,15 @@ class Pair:
     clustered: Clustered | None = None
     unread: str = ""
     confounds: tuple[str, ...] = ()
-    opponent: str = ""
     metric: str = ACCURACY
     is_rate: bool = True
     other_metric: str = ""
     judged: str = ""
     repeats_a: float = 1.0
     repeats_b: float = 1.0
+    price_a: float | None = None
+    price_b: float | None = None
+    price_unit: str = ""
 
     @property
     def accuracy_a(self) -> float | None:
@@ -136,6 +151,11 @@ class Pair:
         return "; ".join(filter(None, said)) or None
 
     @property
+    def cause(self) -> str:
+        """Why there is no verdict, and what to do; empty while there is one. Without a full stop."""
+        return self.failure or self.other_metric or self.unread
+
+    @property
     def interval(self) -> Interval:
         """The interval that the verdict goes by: over new clusters where there are any."""
         known = self if self.clustered is None else self.clustered
@@ -143,7 +163,7 @@ class Pair:
 
     @property
     def outcome(self) -> str:
-        if self.failure is not None or self.unread or self.other_metric:
+        if self.cause:
             return NOT_COMPARABLE
         low, high = self.interval
         if self.p_adjusted < SURE and (low > 0 or high < 0):
@@ -151,17 +171,22 @@ class Pair:
         return UNDECIDED
 
     @property
-    def differ(self) -> str:
-        """What else than the programs differs, as the end of a sentence; empty where nothing does."""
-        return f"but they differ in {' and '.join(self.confounds)}" if self.confounds else ""
+    def worth(self) -> str:
+        """What the outcome and the two prices say together of a beside b."""
+        if self.outcome not in (A, B):
+            return "no verdict" if self.cause else UNDECIDED
+        better = self.outcome == A
+        if self.price_a is None or self.price_b is None:
+            return f"{'better' if better else 'worse'}, price unknown"
+        if better:
+            return "better, dearer" if self.price_a > self.price_b else "worth it"
+        return "worse, cheaper" if self.price_a < self.price_b else "not worth it"
 
     @property
     def notes(self) -> list[str]:
-        found = [cause for cause in (self.other_metric, self.unread) if cause]
-        if self.confounds:
-            found.append(f"{self.a} and {self.b} differ in {' and '.join(self.confounds)}")
-        found += [more for more in (self.opponent, self.judged) if more]
-        return [f"{note}." for note in found] + ([self.few_clusters] if self.few_clusters else [])
+        differ = f"{self.a} and {self.b} differ in {' and '.join(self.confounds)}" if self.confounds else ""
+        notes = [f"{note}." for note in (self.cause, differ, self.judged) if note]
+        return notes + ([self.few_clusters] if self.few_clusters else [])
 
     @property
     def few_clusters(self) -> str:
@@ -208,40 +233,83 @@ class Pair:
 
     @property
     def headline(self) -> str:
-        """Which of the two is better, and by how much, where one is."""
-        beats = "beats" if self.difference > 0 else "does worse than"
-        return f"{self.a} {beats} {self.b} by {self.amount(abs(self.difference), '.1f')}{self.unit}"
+        """The outcome in a few words, without a full stop."""
+        if self.cause:
+            return f"No verdict on {self.a} and {self.b}: {self.cause}"
+        if self.outcome != UNDECIDED:
+            return f"{self.a} {'beats' if self.outcome == A else 'does worse than'} {self.b}"
+        if not self.difference:
+            return f"{self.a} and {self.b} are level so far, undecided"
+        return f"{self.a if self.difference > 0 else self.b} is ahead so far, undecided"
+
+    @property
+    def figures(self) -> str:
+        """Both scores and their difference with its interval; where nothing is shown, the leader's first."""
+        scores, ends = [self.score_a, self.score_b], [self.difference, *self.interval]
+        if self.outcome == UNDECIDED and self.difference < 0:
+            scores, ends = scores[::-1], [-ends[0], -ends[2], -ends[1]]
+        first, second = (
+            f"{100 * score:.1f}".removesuffix(".0") + "%" if self.is_rate else f"{score:.3g}"
+            for score in scores
+        )
+        scores_text = f"{first} against {second} on {counted(self.n, 'question')}"
+        if not self.only_a and not self.only_b:
+            return f"{scores_text}: no question was {self.did_well} in only one of the two"
+        difference, low, high = map(self._short, ends)
+        new = f" for new clusters of {self.cluster}" if self.clustered else ""
+        text = f"{scores_text}: {difference}{self.unit}, 95% interval {low} to {high}{new}"
+        if self.outcome != UNDECIDED or self.interval.low <= 0 <= self.interval.high:
+            return text
+        pairs = " over all pairs" if self.p_adjusted != self.p else ""
+        return f"{text}, but p = {self.p_adjusted:.2g}{pairs}"
+
+    def _short(self, value: float) -> str:
+        """A signed difference without a decimal that is 0."""
+        return self.amount(round(value, 3) + 0.0).removesuffix(".0") if self.is_rate else self.amount(value)
+
+    @property
+    def details(self) -> str:
+        """The figures, what so many questions can show, and what else than the programs differs."""
+        sentences = [f"{self.figures}."]
+        if self.outcome == UNDECIDED:
+            up = f"show differences from about {self.detectable} up" if self.detectable else ""
+            sentences.append(f"{counted(self.n, 'question')} {up or 'can show no difference at all'}.")
+        if self.confounds:
+            sentences.append(f"But they differ in {' and '.join(self.confounds)}.")
+        return " ".join([*sentences, *([f"{self.judged}."] if self.judged else [])])
 
     @property
     def verdict(self) -> str:
-        """The outcome in a sentence, no bolder than the interval allows, with what else differs."""
-        if self.failure is not None:
-            return f"No verdict on {self.a} and {self.b}: {self.failure}."
-        if self.other_metric:
-            return f"No verdict on {self.a} and {self.b}: {self.other_metric}."
-        if self.unread:
-            return f"{self.unread}. There is no verdict on {self.a} and {self.b}."
-        differ = f" {self.differ[:1].upper()}{self.differ[1:]}." if self.differ else ""
-        differ += "".join(f" {more}." for more in (self.opponent, self.judged) if more)
-        if self.outcome != UNDECIDED:
-            return f"{self.headline} ({self.spread}, n = {self.n}).{differ}"
-        low, high = self.interval
+        """The outcome in plain figures, no bolder than the interval allows, with what else differs."""
+        if self.cause:
+            return f"{self.headline}."
+        if self.outcome != UNDECIDED or not self.difference:
+            return f"{self.headline}: {self.details}"
+        return f"{self.headline}. Beside {self.b if self.difference > 0 else self.a}: {self.details}"
+
+    @property
+    def sure(self) -> str:
+        """The interval, the test and what it says, for those who want to know."""
+        if self.cause:
+            return "Not known: failed and unreadable answers count as wrong, and are no evidence."
+        if not self.only_a and not self.only_b:
+            return f"No question was {self.did_well} in only one of the two, n = {self.n:,}."
         corrected = " after Holm's correction" if self.p_adjusted != self.p else ""
-        doubt = f", but p = {self.p_adjusted:.2g}{corrected}" if low > 0 or high < 0 else ""
-        found = (
-            f"{self.amount(self.difference)}{self.unit} ({self.spread}{doubt})"
-            if self.only_a or self.only_b
-            else f"no question was {self.did_well} in only one of the two"
-        )
-        unseen = (
-            f"differences under about {self.detectable} go unseen"
-            if self.detectable
-            else "so few questions can show no difference at all"
-        )
-        return (
-            f"No difference between {self.a} and {self.b} is shown: {found}; with n = {self.n}, {unseen}."
-            f"{differ}"
-        )
+        p = "below 0.001" if self.p_adjusted < 0.001 else f"{self.p_adjusted:.2g}"
+        return f"{self.spread}{self.unit}; {self.test}{corrected} is {p}, n = {self.n:,}."
+
+    @property
+    def price(self) -> str:
+        """What a takes beside b, by what *cheapest* goes by, and what a further right answer takes."""
+        if self.price_a is None or self.price_b is None:
+            return f"What {self.a} takes beside {self.b} is not known."
+        text = f"{self.price_a:,.4g} {self.price_unit} per question against {self.price_b:,.4g}"
+        if self.price_b:
+            text += f", {times(self.price_a / self.price_b)} the price of {self.b}"
+        if self.outcome != A or not self.is_rate or self.price_a <= self.price_b:
+            return f"{text}."
+        more = (self.price_a - self.price_b) / self.difference
+        return f"{text}. Each further right answer takes {more:,.4g} {self.price_unit} more."
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: tuples by name, and an odds ratio without a finite value as null."""
@@ -251,7 +319,12 @@ class Pair:
             key: None if value is None else value._asdict()
             for key, value in (("f1", self.f1), ("clustered", self.clustered))
         }
-        said = {"outcome": self.outcome, "notes": self.notes, "verdict": self.verdict}
+        said = {
+            "outcome": self.outcome,
+            "worth": self.worth,
+            "notes": self.notes,
+            "verdict": self.verdict,
+        }
         accuracies = {"accuracy_a": self.accuracy_a, "accuracy_b": self.accuracy_b}
         unknown = dict.fromkeys(("difference", "low", "high", "p", "p_adjusted") if self.other_metric else ())
         return {**asdict(self), **accuracies, "odds": odds, **named, **unknown, **said}
@@ -267,31 +340,31 @@ class Comparison(Sequence[Pair]):
     """Runs compared over their shared questions: a sequence of all pairs.
 
     First come those of the others, as `a`, against the reference, as `b`; then those among the others.
-    `runs` has every run, the reference first; `notes` says what the figures leave out, a sentence each;
-    `recommendation` is None where fewer than two runs can be judged, `panel` (whether a majority vote of some
-    runs beats the best of them) where fewer than three can vote.
+    `runs` has every run, the reference first; `verdict` is what they come to, and every sentence and plot
+    rests on it; `notes` says what the figures leave out, a sentence each; `panel` (whether a majority vote of
+    some runs beats the best of them) is None where fewer than three can vote.
     """
 
     runs: list[Compared]
     pairs: list[Pair]
+    verdict: Verdict
     notes: list[str]
-    recommendation: Recommendation | None
     panel: Panel | None
 
     def __init__(
         self,
         runs: Sequence[Compared],
         pairs: Sequence[Pair],
+        verdict: Verdict,
         notes: Sequence[str],
         rows: Mapping[str, Evaluation],
-        recommendation: Recommendation | None = None,
         panel: Panel | None = None,
     ) -> None:
         self.runs = list(runs)
         self.pairs = list(pairs)
+        self.verdict = verdict
         self.notes = list(notes)
         self._rows = rows
-        self.recommendation = recommendation
         self.panel = panel
 
     @property
@@ -300,11 +373,64 @@ class Comparison(Sequence[Pair]):
         return self.pairs[: len(self.runs) - 1]
 
     @property
+    def recommendation(self) -> Recommendation | None:
+        """Which program to take: the cheapest that nothing is shown to beat."""
+        return self.verdict.recommendation
+
+    @property
+    def lead(self) -> Pair | None:
+        """The pair that the headline is about; None where several others are all worse, or none is judged."""
+        judged = [pair for pair in self.against if not pair.cause]
+        if len(judged) < 2 and len(judged or self.against) == 1:
+            return (judged or self.against)[0]
+        lead = next((pair for pair in judged if pair.a == self.verdict.subject), None)
+        return lead if self.verdict.outcome != WORSE else None
+
+    @property
+    def headline(self) -> str:
+        """What is shown beside the reference, in plain figures."""
+        reference, others, lead = self.runs[0].name, len(self.against), self.lead
+        if lead is not None and self.verdict.outcome in (BETTER, BEATS):
+            return self._beaten(lead)
+        if lead is not None:
+            nothing = others > 1 and self.verdict.outcome == UNDECIDED
+            return f"{f'Nothing is shown to beat {reference}. ' if nothing else ''}{lead.verdict}"
+        if self.verdict.outcome == NOT_COMPARABLE:
+            return f"No verdict on any of the {others} others beside {reference}."
+        worse = len([pair for pair in self.against if not pair.cause])
+        judged = "" if worse == others else " that can be compared"
+        return f"Nothing here is as good as {reference}: all {worse} others{judged} do worse."
+
+    def _beaten(self, lead: Pair) -> str:
+        """What the subject beats, and which of the rivals of a team it does not beat or has not met."""
+        verdict, recommendation = self.verdict, self.recommendation
+        beaten, unshown, unmet = [], [], []
+        for kind, names in verdict.rivals.items():
+            text = kind if names in ([], [lead.b]) else f"{kind} ({', '.join(names)})"
+            shown = {*names} <= {*verdict.beaten}
+            (unmet if not names else beaten if shown else unshown).append(text)
+        chosen = recommendation.run if recommendation else lead.a
+        if chosen != lead.a and not any(chosen in names for names in verdict.rivals.values()):
+            unshown.append(chosen)
+        if not verdict.rivals and not unshown:
+            return lead.verdict
+        text = f"{lead.a} {'is better: it ' if verdict.outcome == BETTER else ''}beats "
+        text += " and ".join(beaten) or lead.b
+        text += f", but is not shown to beat {' or '.join(unshown)}" if unshown else ""
+        text += f"; not yet tried against {' or '.join(unmet)}" if unmet else ""
+        if verdict.rival_usd is not None:
+            text += f" (about {verdict.rival_usd:{',.0f' if verdict.rival_usd >= 10 else '.2g'}} USD)"
+        return f"{text}. Beside {lead.b}: {lead.details}"
+
+    @property
     def said(self) -> list[str]:
-        """The verdict on each pair, the recommendation, and whether a vote of some runs would be better."""
+        """The headline, which program to take, whether a vote of some runs would be better, and each other
+        run beside the reference whose figures alone would mislead."""
         more = [self.recommendation.sentence] if self.recommendation else []
         more += [self.panel.sentence] if self.panel else []
-        return [*(pair.verdict for pair in self.pairs), *more]
+        others = [pair for pair in self.against if pair is not self.lead] if len(self.runs) > 2 else []
+        more += [pair.verdict for pair in others if pair.cause or pair.confounds or pair.judged]
+        return [self.headline, *more]
 
     @property
     def names(self) -> list[str]:
@@ -374,6 +500,7 @@ class Comparison(Sequence[Pair]):
             "questions": self.pairs[0].n,
             "runs": [run.to_dict() for run in self.runs],
             "pairs": [pair.to_dict() for pair in self.pairs],
+            "verdict": self.verdict.to_dict() | {"headline": self.headline},
             "recommendation": self.recommendation.to_dict() if self.recommendation else None,
             "panel": self.panel.to_dict() if self.panel else None,
             "notes": self.notes,

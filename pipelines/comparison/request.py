@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar
 
 from typer import Argument, Option
 
-from ...modules.base.errors import UserError
 from ..base.request import Concurrency, Request, Seats, folder, source
 
 Runs = Annotated[list[str], Argument(metavar="RUN...", help="Folders that evaluate wrote.")]
@@ -21,9 +20,6 @@ RunNames = Annotated[
 class Tested(Request):
     """How runs are tested against each other."""
 
-    margin: Annotated[
-        float, Option(help="Points of accuracy that a cheaper program may lose and still be recommended.")
-    ] = 2.0
     cluster: Annotated[
         str | None,
         Option(
@@ -40,10 +36,7 @@ class Tested(Request):
 
     def tested(self) -> dict[str, Any]:
         """The arguments of `compare` and `report`."""
-        if not 0 <= self.margin < 100:
-            raise UserError(f"--margin is {self.margin:g}: give points of accuracy, such as 2")
-        about = {"seed": self.seed, "exact": self.exact, "cluster": self.cluster, "panel": self.panel}
-        return {**about, "margin": self.margin / 100}
+        return {"seed": self.seed, "exact": self.exact, "cluster": self.cluster, "panel": self.panel}
 
 
 @dataclass(kw_only=True)
@@ -55,7 +48,7 @@ class CompareRequest(Seats, Tested):
     """
 
     example: ClassVar[str] = "compare runs/cot runs/talk --match-budget"
-    own_defaults: ClassVar[tuple[str, ...]] = ("lm", "api_base")
+    own_defaults: ClassVar[tuple[str, ...]] = ("lm", "api_base", "metric")
 
     runs: Runs
     names: RunNames = field(default_factory=list)
@@ -75,8 +68,13 @@ class CompareRequest(Seats, Tested):
         ),
     ] = False
     data: Annotated[str | None, source("Questions for --match-budget. Default: as the run notes.")] = None
+    metric: Annotated[
+        str | None,
+        Option(metavar="NAME", help="For --match-budget of runs scored by your own module:function: that."),
+    ] = None
     out: Annotated[
         Path | None, folder("Folder of what --match-budget runs. Default: match-budget in the run's.")
     ] = None
     show: Annotated[int, Option(min=0, help="Show so many questions on which a pair parts.")] = 5
+    pairs: Annotated[bool, Option("--pairs", help="Also show the verdict on every pair of runs.")] = False
     concurrency: Concurrency = 64

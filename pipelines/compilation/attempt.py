@@ -104,9 +104,7 @@ class Attempt:
 
     def run(self) -> None:
         """All three phases; what ends them early is left in `stopped` or `problem`."""
-        given: Program = self.program.deepcopy()
-        for _, part in given.named_sub_modules(dspy.Module):
-            part._compiled = False  # DSPy hides the predictors of what another optimizer has compiled
+        given = _open_copy(self.program)
         with (
             closing(Lines(self.folder / CANDIDATES, "key")) as self._lines,
             closing(Proposals(self.folder)) as proposals,
@@ -290,7 +288,7 @@ class Attempt:
         """Save the best program and all there is to say of it, and log the end; the program is returned."""
         candidates, about = self.candidates, self.about
         best, first = candidates.best(), candidates[candidates.first]
-        program: Program = best.program.deepcopy()
+        program = _open_copy(best.program)
         kept = best.name == first.name
         pair = compared(self.before, self.after)
         if self.problem is not None:
@@ -353,3 +351,11 @@ class Attempt:
         found = {"value": chosen.score, "low": low, "high": high, "n": len(chosen.scores)}
         rate = self.metric.default or set(chosen.scores.values()) <= {0.0, 1.0}
         return found if rate else found | {"rate": False}
+
+
+def _open_copy(program: Program) -> Program:
+    """A copy without compiled parts, whose predictors DSPy would hide and leave out of its states."""
+    copied: Program = program.deepcopy()
+    for _, part in copied.named_sub_modules(dspy.Module):
+        part._compiled = False
+    return copied

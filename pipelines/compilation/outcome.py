@@ -14,6 +14,7 @@ from ..base.journal import read_object
 from ..base.wording import counted, duration, percent, used
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
+from ..comparison.verdict import A, B
 from ..evaluation.earlier import Evaluation
 
 COMPILE, PROGRAM = "compile.json", "program"
@@ -143,8 +144,8 @@ def verdict_on(
     if pair is None:
         why = "no held-out questions were given" if not held_out else "none was answered by both programs"
         return None, f"a candidate did better on the selection questions, but {why}: a gain is not shown"
-    if pair.unread:
-        return None, f"{pair.unread}: whether there is a gain is not known"
+    if pair.cause:
+        return None, f"{pair.cause}: whether there is a gain is not known"
     spans = pair.f1 is not None and pair.metric == ACCURACY
     found = pair.f1 if spans and pair.f1 is not None else pair
     what = "F1" if spans else pair.metric
@@ -154,9 +155,10 @@ def verdict_on(
         f"{f'{pair.n:,} of ' if pair.n < held_out else ''}{counted(held_out, 'held-out question')} "
         f"({pair.test} = {pair.p:.3g})"
     )
-    if found.low > 0:
+    # F1 has no test of its own: its interval decides.
+    if found.low > 0 if spans else pair.outcome == A:
         return True, f"a gain: {difference}"
-    if found.high < 0:
+    if found.high < 0 if spans else pair.outcome == B:
         return False, f"a loss: {difference}; keep the program that was given"
     return False, f"no gain is shown: {difference}; keep the program that was given"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
+from ...modules.base.registry import names_from
 from ...modules.protocols.program import Program
 from ...modules.protocols.router import Router
 from ...modules.protocols.saved import hashes
@@ -35,14 +36,15 @@ def team_of(run: Evaluation, given: Program | None) -> Program:
         tries.insert(0, (settings["program_spec"], parse_sets(settings.get("sets") or ())))
     for spec, sets in tries:
         try:
-            built = as_begun(program_of(spec, sets), run.folder)
+            with names_from(run.folder, "with --team"):
+                built = as_begun(program_of(spec, sets), run.folder)
         except (UserError, TypeError, ValueError, AttributeError):  # a file may describe anything
             continue
         if hashes(built)["program_hash"] == described["program_hash"]:
             return built
     raise UserError(
-        f"the team of {run.folder} cannot be built again from what the run notes (its prompts were changed, "
-        "or its files have moved): name its saved program with --team"
+        f"the team of {run.folder} cannot be built again from what the run notes (it is your own code, its "
+        "prompts were changed, or its files have moved): give it with --team"
     )
 
 

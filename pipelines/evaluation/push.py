@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from ...modules.base.errors import UserError
+from ...modules.protocols.foreign import MODULE
 from ..base.journal import read_object
 from ..programs.saved import load_program
 from ..runs.folder import claimed
@@ -56,8 +57,9 @@ def push(folder: Path) -> list[str]:
                 f"{folder} holds no finished run ({MANIFEST} or {SUMMARY} is missing or damaged): run its "
                 "command again"
             ) from None
-        program = load_program(folder / SAVED) if (folder / SAVED).is_dir() else None
-        model = None if program is None else ModelUpload(program)
+        saved, model = folder / SAVED, None
+        if saved.is_dir() and not (saved / MODULE).exists():  # a user's own class, which is not imported here
+            model = ModelUpload(load_program(saved))
         tracker = start_tracking(run, folder, key=about.get("key"))
         missing = tracker.end(
             evaluation_uploads(summary, folder, tracker), about["status"], folder, model, warn=False

@@ -38,8 +38,8 @@ def _litellm() -> Any:
 class LiteLLMEndpoint:
     """One model of any provider LiteLLM knows; a key that is not given comes from its own variable.
 
-    Raises UserError when LiteLLM does not know the provider, and for a name that holds an address, as those of
-    Hugging Face's endpoints may: a name can stand in a file of somebody else's.
+    Raises UserError when LiteLLM does not know the provider, and for a name that holds an address, as one of
+    Hugging Face's endpoints could: a name may stand in somebody else's file.
     """
 
     def __init__(

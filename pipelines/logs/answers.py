@@ -23,10 +23,11 @@ _RIGHT = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0
 class LogAnswer(NamedTuple):
     """What a log says of one answer to one question; `where` is its file and line.
 
-    None is what the log does not say. `task` tells questions with the same id in different tasks apart.
-    `choices` are labelled. `turns` has the dialogue of several agents as (round, agent, answer, text), and
-    `kept` the fields of the row that the log was exported from. Of a log whose answers are neither right nor
-    wrong, `metric` says what gives the `score`, and `correct` is None.
+    None is what the log does not say. `repeat` is which answer of the agent to the question this is: a number
+    from 0 on, or a text by which the log tells its repeats apart. `task` tells questions with the same id in
+    different tasks apart. `choices` are labelled. `turns` has the dialogue of several agents as (round,
+    agent, answer, text), and `kept` the fields of the row that the log was exported from. Of a log whose
+    answers are neither right nor wrong, `metric` says what gives the `score`, and `correct` is None.
     """
 
     where: str
@@ -51,6 +52,7 @@ class LogAnswer(NamedTuple):
     kept: Mapping[str, Any] | None = None
     score: float | None = None
     metric: Mapping[str, Any] | None = None
+    repeat: int | str = 0
 
 
 def log_fault(where: str, said: str) -> UserError:
@@ -106,6 +108,14 @@ def log_count(value: Any, what: str, where: str) -> int | None:
     """A count, or None. Raises UserError for anything else."""
     number = log_amount(value, what, where)
     return None if number is None else int(number)
+
+
+def log_repeat(fields: Mapping[str, Any], where: str) -> int | str:
+    """Which of several answers a row is: its `repeat`, from 0 on, or the label in `epoch` or `sample`."""
+    if (number := log_count(fields.get("repeat"), "repeat", where)) is not None:
+        return number
+    labels = (log_text(fields.get(name)) for name in ("epoch", "sample"))
+    return next((label for label in labels if label is not None), 0)
 
 
 def log_object(value: Any, what: str, where: str) -> Mapping[str, Any]:

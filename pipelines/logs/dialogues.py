@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .answers import LogAnswer, json_lines, log_fault, log_name, log_text, right
+from .answers import LogAnswer, json_lines, log_fault, log_name, log_repeat, log_text, right
 
 
 def dialogues(path: Path) -> Iterator[LogAnswer]:
     """`{"question_id", "run", "gold", "final", "final_correct", "turns": [[round, agent, answer, text?], …],
-    "question"?}`; `run` names the team. A question's text may stand on its first line only; a first line with
-    a `header` is left."""
+    "question"?, "repeat"?}`; `run` names the team. A question's text may stand on its first line only; a
+    first line with a `header` is left."""
     asked: dict[str, str] = {}
     for where, row in json_lines(path):
         if "header" in row:
@@ -32,6 +32,7 @@ def dialogues(path: Path) -> Iterator[LogAnswer]:
             question=asked.get(name),
             gold=log_text(row.get("gold")),
             turns=tuple(_turn(turn, where) for turn in turns),
+            repeat=log_repeat(row, where),
         )
 
 

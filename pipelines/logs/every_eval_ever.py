@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,17 +22,24 @@ from .answers import (
 )
 from .kept import KEPT, with_kept
 
+_EPOCH = re.compile(r"[1-9]\d{0,8}")
+
 
 def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
     """The answer is the last extracted value, or the last of what was said where nothing was extracted.
 
-    A sample has a row for each metric of its evaluation; the metric of the first row says what is right.
+    A sample has a row for each metric of its evaluation; the metric of the first row says what is right. Its
+    repeats are told apart by the `epoch` in the metadata, as Inspect counts them, from 1 on.
     """
     metrics: dict[tuple[Any, ...], Any] = {}
     asked_before: set[int] = set()
     for where, row in json_lines(path):
         evaluation = str(row.get("model_id")), str(row.get("evaluation_name"))
-        metric, sample = row.get("evaluation_result_id"), hash((*evaluation, str(row.get("sample_id"))))
+        metadata = dict(log_object(row.get("metadata"), "metadata", where))
+        epoch = str(metadata.get("epoch"))
+        repeat = int(epoch) - 1 if _EPOCH.fullmatch(epoch) else 0
+        metric = row.get("evaluation_result_id")
+        sample = hash((*evaluation, str(row.get("sample_id")), repeat))
         if metrics.setdefault(evaluation, metric) != metric and sample in asked_before:
             continue
         if metric is not None:
@@ -48,7 +56,6 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
         replies = output.get("raw") or [one.get("content") for one in talk if one.get("role") == "assistant"]
         reference = asked.get("reference")
         text = log_text((replies[-1] if replies else None) if isinstance(replies, list) else replies)
-        metadata = dict(log_object(row.get("metadata"), "metadata", where))
         if isinstance(metadata.get(KEPT), str):
             metadata[KEPT] = json_value(metadata[KEPT].encode(), where)
         group = metadata.get("subject")
@@ -71,5 +78,6 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
             seconds=None if latency is None else round(latency / 1000, 6),
             error=error,
             score=float(score) if isinstance(score := judged.get("score"), int | float) else None,
+            repeat=repeat,
         )
         yield with_kept(answered, metadata)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ...optimizers.statistics.statistics import bootstrap_mean
+from ..runs.summary import QuestionMeans
 from .answers import LogAnswer
 
 SEED, RESAMPLES = 0, 100_000
@@ -17,32 +18,28 @@ class Gains:
     """
 
     def __init__(self) -> None:
-        self._first: list[float] = []
-        self._vote: list[float] = []
-        self._final: list[float] = []
+        self._first, self._vote, self._talk = (QuestionMeans() for _ in range(3))
 
-    def add(self, answered: LogAnswer) -> None:
+    def add(self, answered: LogAnswer, question: int) -> None:
+        """Add a dialogue; the question is a number."""
         if not answered.turns or answered.gold is None or answered.error:
             return
         begin = min(round for round, *_ in answered.turns)
         answers = [answer for round, _, answer, _ in answered.turns if round == begin]
         votes = Counter(answer for answer in answers if answer is not None)
         top = [answer for answer, count in votes.items() if count == max(votes.values())]
-        self._first.append(sum(answer == answered.gold for answer in answers) / len(answers))
-        self._vote.append((answered.gold in top) / len(top) if top else 0.0)
-        self._final.append(float(bool(answered.correct)))
+        first = sum(answer == answered.gold for answer in answers) / len(answers)
+        vote = (answered.gold in top) / len(top) if top else 0.0
+        self._first.add(question, first)
+        self._vote.add(question, vote - first)
+        self._talk.add(question, bool(answered.correct) - vote)
 
     def report(self) -> dict[str, dict[str, float]]:
         """`first_answer` (a share), `vote_gain` and `talk_gain` (differences), each with its 95% interval."""
-        if not self._first:
-            return {}
-        found = {
-            "first_answer": self._first,
-            "vote_gain": [vote - first for first, vote in zip(self._first, self._vote, strict=True)],
-            "talk_gain": [final - vote for vote, final in zip(self._vote, self._final, strict=True)],
-        }
+        figures = {"first_answer": self._first, "vote_gain": self._vote, "talk_gain": self._talk}
         shown = {}
-        for name, values in found.items():
-            value, low, high = bootstrap_mean(values, seed=SEED, resamples=RESAMPLES)
-            shown[name] = {"value": value, "low": low, "high": high, "n": len(values)}
+        for name, values in figures.items():
+            if means := values.means():
+                value, low, high = bootstrap_mean(means, seed=SEED, resamples=RESAMPLES)
+                shown[name] = {"value": value, "low": low, "high": high, "n": len(means)}
         return shown

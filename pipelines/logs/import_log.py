@@ -159,19 +159,29 @@ class _Run:
     def __init__(self, folder: Path, answered: LogAnswer) -> None:
         self.agent, self.strategy = answered.agent, answered.strategy
         self.folder = folder
-        self.rows, self.asked = 0, 0
+        self.questions: set[int] = set()
+        self.asked = 0
         folder.mkdir()
         self.lines = _Lines(folder / RESULTS)
-        self.done: set[int] = set()
+        self.done: set[tuple[int, int]] = set()
+        self._labels: dict[int, dict[str, int]] = {}
         self.gains = Gains()
         self.metric: Mapping[str, Any] | None = None
 
+    def repeat_of(self, answered: LogAnswer, place: int) -> int:
+        """Which of its repeats an answer is. Those that a log only labels are numbered as they come."""
+        if isinstance(answered.repeat, int):
+            return answered.repeat
+        labels = self._labels.setdefault(place, {})
+        return labels.setdefault(answered.repeat, len(labels))
+
     def add(self, answered: LogAnswer, row: ResultRow, place: int, asked: int) -> None:
-        self.gains.add(answered)
+        self.gains.add(answered, place)
         self.metric = self.metric or answered.metric
-        self.done.add(place)
-        self.rows += 1
-        self.asked = (self.asked + asked) % _RANGE  # the same whatever the order of questions
+        self.done.add((place, row["repeat"]))
+        if place not in self.questions:
+            self.questions.add(place)
+            self.asked = (self.asked + asked) % _RANGE  # the same whatever the order of questions
         self.lines.add(row)
 
     def finish(self, sources: Sequence[Mapping[str, Any]]) -> None:
@@ -183,7 +193,7 @@ class _Run:
             "prompt_hash": "",
             "lms": {"*": {"name": self.agent, "endpoint": "", "profile": {}, "settings": {}}},
             "data_fingerprint": f"{self.asked:064x}",
-            "questions": self.rows,
+            "questions": len(self.questions),
             "metric": self.metric,
             "settings": {"run_name": " ".join(filter(None, (self.agent, self.strategy)))},
             **made_with(),
@@ -192,7 +202,7 @@ class _Run:
         }
         save_run(self.folder, run)
         report: dict[str, Any] = dict(self.gains.report())
-        summary = summarise(read_rows(self.folder / RESULTS), self.rows, lambda _: report, run)
+        summary = summarise(read_rows(self.folder / RESULTS), len(self.questions), lambda _: report, run)
         summary.paid = summary.usage
         write_json(self.folder / SUMMARY, summary.to_dict())
 
@@ -224,9 +234,11 @@ def _written(
                 f"{answered.where}: the question {name!r} has another text, options, gold answer or group "
                 "than before; give each question its own id"
             )
-        if place in run.done:
+        row["repeat"] = run.repeat_of(answered, place)
+        if (place, row["repeat"]) in run.done:
             raise UserError(
-                f"{answered.where}: {answered.agent!r} has answered {name!r} before; keep one row"
+                f"{answered.where}: {answered.agent!r} has answered {name!r} before; keep one row, or say "
+                "which repeat of the question each is"
             )
         if answered.correct and answered.answer is None:
             raise UserError(
@@ -234,7 +246,7 @@ def _written(
             )
         run.add(answered, row, place, asked)
         if answered.correct is not None and not answered.error:
-            table.add(_outcome(answered, name, row["question"]))
+            table.add(_outcome(answered, row))
         total += 1
     if not total:
         raise UserError(f"{sources[0]['name']} holds no answer: give a log with at least one")
@@ -296,6 +308,7 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
     meta = {"topic": answered.group, "task": answered.task, "tokens": answered.tokens}
     row: ResultRow = {
         "id": name,
+        "repeat": 0,
         "kind": "choice" if choices and answered.gold in choices else "span",
         "question": answered.question or name,
         "choices": choices if choices and answered.gold in choices else None,
@@ -318,16 +331,17 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
     return row
 
 
-def _outcome(answered: LogAnswer, name: str, question: str) -> dict[str, Any]:
+def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, Any]:
     """The answer as a row of the outcome table."""
     return {
-        "question_id": name,
-        "question": question,
+        "question_id": row["id"],
+        "question": row["question"],
         "group": answered.group,
         "agent": answered.agent,
         "strategy": answered.strategy,
         "answer": answered.answer,
         "correct": answered.correct,
+        **({"repeat": row["repeat"]} if row["repeat"] else {}),
     }
 
 

@@ -45,7 +45,7 @@ _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, NO_ANSWER: 0.0, "correct": 1.0, "incorr
 
 
 def inspect_log(path: Path) -> Iterator[LogAnswer]:
-    """An agent a model; each further epoch of a sample is a question of its own, such as `7 (epoch 2)`.
+    """An agent a model; the epochs of a sample are repeats of one question, epoch 1 its repeat 0.
 
     Of several scorers the first of the header's says what is right, or gives the score between.
     """
@@ -142,14 +142,13 @@ def _sample(row: Mapping[str, Any], header: Mapping[str, Any], where: str) -> Lo
         for one in log_object(row.get("model_usage"), "model_usage", where).values()
     ]
     costs = [one.get("total_cost") for one in usages]
-    name = log_name(row.get("id"), "id", where)
     epoch = log_count(row.get("epoch"), "epoch", where) or 1
     value = None if error else _graded(score.get("value"), scorer, where)
     between = value not in (None, 0.0, 1.0)
     solver = told.get("solver")
     answered = LogAnswer(
         where,
-        name if epoch == 1 else f"{name} (epoch {epoch})",
+        log_name(row.get("id"), "id", where),
         log_name(told.get("model"), "model", where),
         None if error else answer,
         None if between else value == 1.0 and answer is not None,
@@ -168,6 +167,7 @@ def _sample(row: Mapping[str, Any], header: Mapping[str, Any], where: str) -> Lo
         error=error,
         score=value,
         metric={"name": str(scorer), "rate": False} if between else None,
+        repeat=epoch - 1,
     )
     return with_kept(answered, log_object(row.get("metadata"), "metadata", where))
 

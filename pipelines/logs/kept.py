@@ -13,7 +13,7 @@ from .answers import LogAnswer, log_fault, log_name
 KEPT = "folkmoot"
 """The name in a sample's metadata under which it stands."""
 
-_SAID = frozenset(("id", "question", "answer", "gold", "correct", "seconds", "error"))
+_SAID = frozenset(("id", "repeat", "question", "answer", "gold", "correct", "seconds", "error"))
 """Fields of a row that every log has fields for: what those say counts, since they may be edited there."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,31 +21,56 @@ _FILE = re.compile(r"samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.:-]+\.jsonl")
 
 
 def lm_eval(path: Path) -> Iterator[LogAnswer]:
-    """Answers of the model whose folder the file stands in; of several filters each is an agent."""
+    """Answers of the model whose folder the file stands in; of several filters each is an agent.
+
+    A filter that keeps all responses to a question, with a score for each, gives its repeats; so does a
+    question that stands in the file several times.
+    """
     named = _FILE.fullmatch(path.name)
     task = named["task"] if named else path.stem.removeprefix("samples_")
     model = log_name(path.absolute().parent.name.replace("__", "/"), "the folder's name", str(path))
-    for where, row in json_lines(path):
-        filtered = str(row.get("filter") or "none")
-        doc = log_object(row.get("doc"), "doc", where)
-        answer, options = _said(row, doc, where)
-        target = row.get("target")
-        place = int(target) if isinstance(target, int | str) and str(target).isdigit() else None
-        if options and place is not None and place < len(options):
-            target = list(options)[place]
-        yield LogAnswer(
-            where,
-            log_name(row.get("doc_id"), "doc_id", where),
-            model if filtered == "none" else log_name(f"{model} {filtered}", "filter", where),
-            answer,
-            _right(row, where),
-            question=next((doc[name] for name in _QUESTIONS if isinstance(doc.get(name), str)), None)
-            or _prompt(row),
-            gold=log_text(target),
-            choices=options,
-            task=log_name(task, "task", where),
-            text=_reply(row.get("resps")),
-        )
+    times: Counter[tuple[str, str]] = Counter()
+    for where, line in json_lines(path):
+        filtered = str(line.get("filter") or "none")
+        doc = log_object(line.get("doc"), "doc", where)
+        name = log_name(line.get("doc_id"), "doc_id", where)
+        metric = _metric(line, where)
+        for row in _responses(line, metric, where):
+            answer, options = _said(row, doc, where)
+            target = row.get("target")
+            place = int(target) if isinstance(target, int | str) and str(target).isdigit() else None
+            if options and place is not None and place < len(options):
+                target = list(options)[place]
+            yield LogAnswer(
+                where,
+                name,
+                model if filtered == "none" else log_name(f"{model} {filtered}", "filter", where),
+                answer,
+                right(row[metric], metric, where),
+                question=next((doc[name] for name in _QUESTIONS if isinstance(doc.get(name), str)), None)
+                or _prompt(row),
+                gold=log_text(target),
+                choices=options,
+                task=log_name(task, "task", where),
+                text=_reply(row.get("resps")),
+                repeat=times[name, filtered],
+            )
+            times[name, filtered] += 1
+
+
+def _responses(row: Mapping[str, Any], metric: str, where: str) -> list[Mapping[str, Any]]:
+    """The row, or one for each response where its filter keeps several and each has a score."""
+    scores, kept, said = row[metric], row.get("filtered_resps"), row.get("resps")
+    if not isinstance(scores, list):
+        return [row]
+    kept = kept[0] if isinstance(kept, list) and len(kept) == 1 else None
+    if not isinstance(kept, list) or len(kept) != len(scores):
+        raise log_fault(where, f"{metric!r} has {len(scores)} scores, but of other than as many responses")
+    replies = said[0] if isinstance(said, list) and len(said) == 1 and isinstance(said[0], list) else []
+    return [
+        {**row, metric: score, "filtered_resps": [answer], "resps": replies[number : number + 1]}
+        for number, (score, answer) in enumerate(zip(scores, kept, strict=True))
+    ]
 
 
 def _said(
@@ -93,7 +119,8 @@ def _reply(resps: Any) -> str | None:
     return resps if isinstance(resps, str) else None
 
 
-def _right(row: Mapping[str, Any], where: str) -> bool:
+def _metric(row: Mapping[str, Any], where: str) -> str:
+    """The name of the metric that says what is right."""
     listed = row.get("metrics")
     known = [name for name in METRICS if name in row]
     names = known or [name for name in listed or () if isinstance(name, str) and name in row]
@@ -102,4 +129,4 @@ def _right(row: Mapping[str, Any], where: str) -> bool:
         raise log_fault(
             where, f"which metric says what is right? It has {shown}, none of {', '.join(METRICS)}"
         )
-    return right(row[names[0]], names[0], where)
+    return names[0]

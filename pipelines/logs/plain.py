@@ -6,14 +6,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..data.tables import read
-from .answers import LogAnswer, lettered, log_amount, log_count, log_fault, log_name, log_text, right
+from .answers import (
+    LogAnswer,
+    lettered,
+    log_amount,
+    log_count,
+    log_fault,
+    log_name,
+    log_repeat,
+    log_text,
+    right,
+)
 
 NEEDED = ("question_id", "agent", "answer", "correct")
 
 
 def plain(path: Path) -> Iterator[LogAnswer]:
     """`question_id, agent, answer, correct[, strategy, question, group, gold, choices, text, tokens,
-    prompt_tokens, completion_tokens, cost, seconds, error]`, in any order; other columns are left."""
+    prompt_tokens, completion_tokens, cost, seconds, error, repeat | epoch | sample]`, in any order; other
+    columns are left. The last three say which of several answers to the question a row is."""
     for row in read(path, wanted=NEEDED).rows:
         where, cells = f"{path}, {row.where}", row.fields
         if row.fault:
@@ -40,6 +51,7 @@ def plain(path: Path) -> Iterator[LogAnswer]:
             cost=log_amount(cells.get("cost"), "cost", where),
             seconds=log_amount(cells.get("seconds"), "seconds", where),
             error=log_text(cells.get("error")),
+            repeat=log_repeat(cells, where),
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,11 @@ FAILED_CALL = 2
 
 
 def promptfoo(path: Path) -> Iterator[LogAnswer]:
-    """An agent a provider; where there are several prompts, each of them with each provider."""
+    """An agent a provider; where there are several prompts, each of them with each provider.
+
+    `promptfoo eval --repeat` runs a test again under a number of its own: tests with the same variables and
+    assertions are one question, numbered in the order of tests.
+    """
     if path.suffix.casefold() != ".json":
         yield from _results(lambda: json_lines(path))
         return
@@ -46,10 +52,16 @@ def promptfoo(path: Path) -> Iterator[LogAnswer]:
 def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterator[LogAnswer]:
     """`promptIdx` counts columns, of which each provider has one a prompt: a prompt's first is its place."""
     columns: dict[str, int] = {}
+    tests: dict[str, int] = {}
+    places: dict[int, str] = {}
     for where, row in rows():
         column = log_count(row.get("promptIdx"), "promptIdx", where) or 0
         columns[_prompt(row)] = min(column, columns.get(_prompt(row), column))
+        place, test = log_count(row.get("testIdx"), "testIdx", where) or 0, _test(row, where)
+        places[place], tests[test] = test, min(place, tests.get(test, place))
     numbers = {prompt: number for number, prompt in enumerate(sorted(columns, key=columns.__getitem__), 1)}
+    if len(places) > len(tests):
+        tests = {test: number for number, test in enumerate(sorted(tests, key=tests.__getitem__))}
     for where, row in rows():
         provider: Any = row.get("provider")
         if isinstance(provider, Mapping):
@@ -68,7 +80,7 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterat
         cost = said.get("cost") if row.get("cost") in (None, 0) else row.get("cost")
         yield LogAnswer(
             where,
-            log_name(row.get("testIdx"), "testIdx", where),
+            str(tests[_test(row, where)]),
             agent if number == 1 else f"{agent} prompt {number}",
             None if failed else answer,
             right(row.get("success"), "success", where) and not failed and answer is not None,
@@ -84,7 +96,16 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterat
             cost=log_amount(cost, "cost", where),
             seconds=None if latency is None else latency / 1000,
             error=log_text(row.get("error") or said.get("error") or "the call failed") if failed else None,
+            repeat=str(row.get("testIdx")),
         )
+
+
+def _test(row: Mapping[str, Any], where: str) -> str:
+    """What is the same in all repeats of a test."""
+    case = log_object(row.get("testCase"), "testCase", where)
+    known = [case.get("vars") or row.get("vars"), case.get("assert")]
+    told = json.dumps(known if any(known) else row.get("testIdx"), sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def _prompt(row: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ _PLAIN = {
     **dict.fromkeys(("id", "question", "answer", "kind", "prediction"), _TEXT),
     **dict.fromkeys(("decided_by", "error", "finish_reason", "feedback"), _TEXT),
     **dict.fromkeys(("score", "em", "f1", "seconds"), _NUMBER),
-    **dict.fromkeys(("rounds", "consensus_round"), _WHOLE),
+    **dict.fromkeys(("repeat", "rounds", "consensus_round"), _WHOLE),
     **dict.fromkeys(("correct", "truncated"), _YES),
 }
 _TURN = {"agent": _TEXT, "round": _WHOLE, "answer": _TEXT, "text": _TEXT}

@@ -178,5 +178,9 @@ def _instance(said: RunSaid, row: ResultRow) -> dict[str, Any]:
         },
         "performance": None if row["seconds"] is None else {"latency_ms": round(row["seconds"] * 1000, 3)},
         "error": row["error"],
-        "metadata": details | {KEPT: json.dumps(kept_of(row, said.strategy, said.scored))},
+        "metadata": details
+        | {
+            "epoch": str(row["repeat"] + 1),
+            KEPT: json.dumps(kept_of(row, said.strategy, said.scored)),
+        },
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.calls import UsageFields
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import ResultRow, RowKey, row_key
 from ..base.journal import to_json
 from ..runs.traces import TRACES, read_traces
 from ..tracking.values import scrubbed
@@ -48,23 +48,29 @@ def _write(packed: zipfile.ZipFile, said: RunSaid) -> None:
 
     places, times = _traced(said.run.folder / TRACES)
     summaries: list[bytes] = []
+    epochs = 1
     for row in said.rows():
-        sample = _sample(said, row, places.get(row["id"]))
-        add(f"samples/{row['id']}_epoch_1.json", sample)
+        sample = _sample(said, row, places.get(row_key(row)))
+        add(f"samples/{row['id']}_epoch_{sample['epoch']}.json", sample)
         summaries.append(to_json(_summary(sample)))
-    total = len(summaries)
-    start = {"version": 2, "eval": _eval(said, total), "plan": {"name": "plan", "steps": [], "config": {}}}
+        epochs = max(epochs, sample["epoch"])
+    summary = said.run.summary
+    total, finished = len(summaries), summary.finished
+    start = {
+        "version": 2,
+        "eval": _eval(said, finished, epochs),
+        "plan": {"name": "plan", "steps": [], "config": {}},
+    }
     add("_journal/start.json", start)
     add("summaries.json", b"[" + b",".join(summaries) + b"]")
-    summary = said.run.summary
     usage = _usage(summary.usage)
     add(
         "header.json",
         {
             **start,
-            "status": "success" if total == summary.counts["questions"] else "cancelled",
+            "status": "success" if finished == summary.counts["questions"] else "cancelled",
             "results": {
-                "total_samples": summary.counts["questions"],
+                "total_samples": summary.counts["questions"] * epochs,
                 "completed_samples": total - summary.counts["errors"],
                 "scores": [_scored(name, score) for name, score in _scores(said)],
             },
@@ -77,7 +83,7 @@ def _write(packed: zipfile.ZipFile, said: RunSaid) -> None:
     )
 
 
-def _eval(said: RunSaid, samples: int) -> dict[str, Any]:
+def _eval(said: RunSaid, samples: int, epochs: int) -> dict[str, Any]:
     about = said.about
     parts = [about["program_hash"], about["data_fingerprint"], said.model, said.metric, said.run.folder.name]
     number = hashlib.sha256(to_json(parts)).hexdigest()
@@ -93,7 +99,7 @@ def _eval(said: RunSaid, samples: int) -> dict[str, Any]:
         "dataset": {"name": said.task, "samples": samples},
         "model": said.model,
         "model_generate_config": {name: chosen[name] for name in _CONFIG if chosen.get(name) is not None},
-        "config": {"epochs": 1, "score_on_error": True},
+        "config": {"epochs": epochs, "score_on_error": True},
         "packages": {name: of for name, of in about["versions"].items() if of},
         "metadata": {
             KEPT: {
@@ -149,7 +155,7 @@ def _sample(said: RunSaid, row: ResultRow, place: tuple[Path, int] | None) -> di
     known = {"usage": usage} if usage else {}
     found: dict[str, Any] = {
         "id": row["id"],
-        "epoch": 1,
+        "epoch": row["repeat"] + 1,
         "input": row["question"],
         "target": row["gold"] or "",
         "messages": [{"role": "user", "content": asked_text(row), "source": "input"}, *turns],
@@ -249,12 +255,12 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
     return {"role": role if role in _ROLES else "user", "content": text}
 
 
-def _traced(path: Path) -> tuple[dict[str, tuple[Path, int]], list[int]]:
+def _traced(path: Path) -> tuple[dict[RowKey, tuple[Path, int]], list[int]]:
     """Of each traced question where its last trace begins, and when all of them began and ended."""
     found, start = {}, 0
     times: list[int] = []
     for record, after in read_traces(path):
-        found[record["row"]["id"]] = (path, start)
+        found[row_key(record["row"])] = (path, start)
         times = [min([*times[:1], record["began"]]), max([*times[1:], record["ended"]])]
         start = after
     return found, times

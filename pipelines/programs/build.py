@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.base.registry import Registry
+from ...modules.base.registry import Registry, file_of_names
 from ...modules.environment import (
     CorpusEnvironment,
     Environment,
@@ -159,12 +160,17 @@ _BUILT_IN: dict[str, MakeEnvironment] = {
     "replay": ReplayEnvironment,
     "record": _recording,
 }
+_WIKIPEDIA = re.compile(r"wikipedia(?::(?:[a-z0-9-]+\.)*wikipedia\.org(?:/[\w./-]*)?)?", re.IGNORECASE)
 _NEED_MORE = ("corpus", "replay", "record")
 ENVIRONMENTS: Registry[MakeEnvironment] = Registry("environments", _environment_maker, lambda: _BUILT_IN)
 
 
 def environment_of(value: Any) -> Any:
-    """An environment by its text form; None, or an environment that is made already, as it is."""
+    """An environment by its text form; None, or an environment that is made already, as it is.
+
+    Raises UserError for what is none, and where a file names code, a wiki elsewhere than Wikipedia, which
+    would be asked what the questions are about, or a record to write.
+    """
     if not isinstance(value, str):
         if value is None or hasattr(value, "source"):
             return value
@@ -176,5 +182,11 @@ def environment_of(value: Any) -> Any:
         raise UserError(
             f"there is no environment {value!r}{meant}: give {_FORMS}"
             + (f", or {', '.join(others)} of installed packages" if others else "")
+        )
+    abroad = found.name == "wikipedia" and not _WIKIPEDIA.fullmatch(value)
+    if (source := file_of_names()) is not None and (abroad or found.name == "record"):
+        raise UserError(
+            f"{source[0]} has the environment {value!r}, a foreign address or a file to be written: if you "
+            f"trust it, give it {source[1]}"
         )
     return found.thing(*[found.rest] if found.rest else [])

@@ -84,14 +84,8 @@ class Untrained(StrategyNetwork):
         state = NetworkState.fresh(config, embed.width)
         made = StrategyNetwork(state, embed, samples=self.samples, sampling=self.sampling)
         made.word(self.prompts, self.prompt_layout)
-        return self.seated(made)
-
-    def seated(self, network: StrategyNetwork) -> StrategyNetwork:
-        """The network with the LMs that sit here."""
-        seats = network.seats()
-        for name, seat in self.seats().items():
-            seats[name].predict.lm = seat.predict.lm
-        return network
+        made.assign({name: seat.predict.lm for name, seat in self.seats().items()})
+        return made
 
 
 def _nothing(texts: Sequence[str]) -> npt.NDArray[np.floating]:

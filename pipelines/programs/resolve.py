@@ -9,7 +9,10 @@ from typing import Any
 import yaml
 
 from ...modules.base.errors import UserError
+from ...modules.base.registry import names_from
+from ...modules.base.saved_file import check_document
 from ...modules.base.yaml_file import StrictLoader, read_yaml
+from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
@@ -21,10 +24,16 @@ from .build import check_names, environment_of, made, no_protocol
 from .saved import saved_program
 
 YAML_SUFFIXES = (".yaml", ".yml")
+INSTEAD = "with --set, or in place of the file"
+"""How a user gives a name of code that a program's file may not hold."""
 
 
 def program_of(
-    spec: str | Path | Mapping[str, Any], sets: Mapping[str, Any] | None = None, *, make_lm: MakeLM = lm
+    spec: str | Path | Mapping[str, Any],
+    sets: Mapping[str, Any] | None = None,
+    *,
+    make_lm: MakeLM = lm,
+    file: str | None = None,
 ) -> Program:
     """The program that a spec names.
 
@@ -37,11 +46,12 @@ def program_of(
         sets: constructor parameters that go before those of the spec; `environment` is `corpus:PATH`,
             `wikipedia`, `wikipedia:HOST`, `record:PATH:ENVIRONMENT` or `replay:PATH`.
         make_lm: makes the LMs under `lms`.
+        file: the file that a mapping was read from: what it names imports no code, unlike `sets`.
 
     Raises UserError for anything that is not such a spec; a parameter's own error comes from its constructor.
     """
     if isinstance(spec, Mapping):
-        return _build("the program", spec, sets or {}, make_lm)
+        return _build(file or "the program", spec, sets or {}, make_lm, file)
     text = str(spec)
     if isinstance(spec, str) and _is_written(text.partition(":")[0]):
         return _build(text, {"program": text}, sets or {}, make_lm)
@@ -49,8 +59,15 @@ def program_of(
     if text and path.is_dir():
         return saved_program(path, sets=sets, make_lm=make_lm)
     if path.suffix.casefold() in YAML_SUFFIXES or path.is_file():
-        return _build(text, read_yaml(path, "program", "program: deliberation"), sets or {}, make_lm)
+        return _build(text, read_program(path), sets or {}, make_lm, text)
     return _build(text, {"program": text}, sets or {}, make_lm)
+
+
+def read_program(path: Path) -> dict[str, Any]:
+    """What a YAML file of a program or search space holds. Raises UserError, also for addresses and keys."""
+    found = read_yaml(path, "program", "program: deliberation")
+    check_document(found, str(path))
+    return found
 
 
 def program_given(program: Any, inputs: Mapping[str, str] | None = None) -> Program:
@@ -106,32 +123,50 @@ def parse_sets(pairs: Pairs) -> dict[str, Any]:
     return found
 
 
-def _build(where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_lm: MakeLM) -> Program:
+def _build(
+    where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_lm: MakeLM, file: str | None = None
+) -> Program:
     fields = dict(given)
     spec = fields.pop("program", None)
     if not isinstance(spec, str):
         raise UserError(
             f"{where} does not say which program it is: add a line such as 'program: deliberation'"
         )
-    found = PROTOCOLS.spec(spec)
-    if found is None or not found.thing.example:
-        raise no_protocol(spec)
-    protocol, parts = found.thing, [part.strip() for part in found.rest.split(":", 1)] if found.rest else []
     lms = fields.pop("lms", None)
-    parameters = {**protocol.read(parts), **fields, **sets}
-    check_names(protocol, parameters)
-    if isinstance(parameters.get("strategy"), str):
-        STRATEGIES.spec(parameters["strategy"])  # known from here on, if it is module:Name
-    for part in {*protocol.holds} & parameters.keys():
-        held = parameters[part]
-        parameters[part] = (
+    with names_from(file, INSTEAD):
+        found = PROTOCOLS.spec(spec)
+        if found is None or not found.thing.example:
+            raise no_protocol(spec)
+        protocol, rest = found.thing, found.rest
+        parts = [part.strip() for part in rest.split(":", 1)] if rest else []
+        fields = {**protocol.read(parts), **fields}
+        check_names(protocol, {**fields, **sets})
+        fields = _made({key: value for key, value in fields.items() if key not in sets}, protocol, make_lm)
+    parameters = fields | _made(sets, protocol, make_lm)
+    seated = _seat_lms(where, lms, make_lm)
+    if "folder" in protocol.fixed:  # the name of a saved program's protocol before its folder
+        prompts = parameters.pop("prompts", None)
+        program = saved_program(parameters.pop("folder"), sets=parameters, lms=seated, make_lm=make_lm)
+        program.word(prompts)
+        return program
+    program = made(where, found.name, parameters)
+    program.assign(seated)
+    return program
+
+
+def _made(parameters: Mapping[str, Any], protocol: Protocol, make_lm: MakeLM) -> dict[str, Any]:
+    """Constructor parameters with programs and environments in place of their specs."""
+    found = dict(parameters)
+    if isinstance(found.get("strategy"), str):
+        STRATEGIES.spec(found["strategy"])  # known from here on, if it is module:Name
+    for part in {*protocol.holds} & found.keys():
+        held = found[part]
+        found[part] = (
             [_member(one, make_lm) for one in held] if isinstance(held, list) else _member(held, make_lm)
         )
-    if "environment" in parameters:
-        parameters["environment"] = environment_of(parameters["environment"])
-    program = made(where, found.name, parameters)
-    program.assign(_seat_lms(where, lms, make_lm))
-    return program
+    if "environment" in found:
+        found["environment"] = environment_of(found["environment"])
+    return found
 
 
 def _member(member: Any, make_lm: MakeLM) -> str | Program:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean, said_by
+from ...modules.base.registry import names_from
 from ...modules.base.saved_file import FILE, read_document
 from ...modules.protocols.foreign import MODULE, STATE, Foreign
 from ...modules.protocols.program import Program
@@ -24,7 +26,7 @@ from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restor
 from ..base.journal import read_object
 from ..base.settings import settings as read_settings
 from ..lms.named import lm
-from .build import MakeLM, embedder, environment_of, made, takes
+from .build import MakeLM, environment_of, made
 
 LEARNED = re.compile(r"[0-9a-f]{16}")
 SAVED = "program"
@@ -35,7 +37,6 @@ RESULTS_OF: dict[str, tuple[str, str | None]] = {
     "distil.json": ("distil", None),  # what to keep is in it
     "run.json": ("evaluate", SAVED),
 }
-WIKIPEDIA = re.compile(r"wikipedia:(?:[a-z0-9-]+\.)*wikipedia\.org(?:/[\w./-]*)?", re.IGNORECASE)
 
 
 def load_program(
@@ -43,6 +44,7 @@ def load_program(
     *,
     lms: Mapping[str, Any] | None = None,
     environment: Any = None,
+    embedding: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
 ) -> Any:
     """The program that `program.save(folder)` wrote, or the module of your own that `fm.compile` did.
@@ -53,13 +55,15 @@ def load_program(
             seat whose LM had an address of its own needs one here, or by OPENAI_BASE_URL.
         environment: where agents look things up, in place of what was saved: an environment or its text
             form, such as `corpus:PATH`. Needed where the saved one exists in Python alone.
+        embedding: what embeds a strategy network's questions, as `fm.train` takes it. Needed where that was a
+            function, or a model in a folder.
         protocols: protocols of your own by the name that their `describe()` gives.
 
     Warns when it was saved with other versions of what writes the prompts. Raises UserError, and loads
     nothing, for what is no folder or a file that is damaged, newer, of an unknown
     protocol, or not plainly a saved program.
     """
-    found = saved_program(folder, lms=lms, environment=environment, protocols=protocols)
+    found = saved_program(folder, lms=lms, environment=environment, embedding=embedding, protocols=protocols)
     return found.module if isinstance(found, Foreign) else found
 
 
@@ -69,6 +73,7 @@ def saved_program(
     sets: Mapping[str, Any] | None = None,
     lms: Mapping[str, Any] | None = None,
     environment: Any = None,
+    embedding: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
     make_lm: MakeLM = lm,
 ) -> Program:
@@ -88,16 +93,11 @@ def saved_program(
         raise UserError(f"there is no folder {folder}: name one that program.save wrote")
     changed = dict(sets or {})
     environment = changed.pop("environment", environment)
-    if _is_training(place):
-        own = takes(PROTOCOLS["network"])
-        known: dict[str, Any] = {key: changed.pop(key) for key in own if key in changed and key != "folder"}
-        if changed:
-            raise UserError(f"a trained network has no parameter {min(changed)!r} to set: train another")
-        network = made(str(place), "network", {"folder": str(place), **known})
-        network.assign(lms)
-        return network
+    embedding = changed.pop("embedding", embedding)
     if (place / MODULE).is_file():
-        return saved_module(place, {**changed, **({"lms": lms} if lms else {})})
+        changed |= {"lms": lms or None, "environment": environment, "embedding": embedding}
+        changed = {key: one for key, one in changed.items() if one is not None}
+        return saved_module(place, changed, protocols or {})
     saved = read_saved(place)
     where = str(place / FILE)
     prompts = {name for known in PROTOCOLS.values() for name in ("prompts", *known.holds, *known.fixed)}
@@ -107,14 +107,16 @@ def saved_program(
             f"{fixed[0]} cannot be set on the saved program {folder}: its prompts belong to what it was"
         )
     try:
-        builder = _Builder(place, saved, environment, protocols or {})
+        builder = _Builder(place, saved, environment, embedding, protocols or {})
         program = builder.build({**saved.program, **changed}, place)
     except RecursionError:
         raise UserError(f"{where} is nested too deeply: save the program again") from None
     if environment is not None and not builder.used:
         raise UserError(f"the program in {folder} looks nothing up: drop the environment")
+    if embedding is not None and not builder.embeds:
+        raise UserError(f"the program in {folder} has no strategy network: drop the embedding")
     try:
-        restore(program, saved, where, sampling="sampling" not in changed)
+        restore(program, saved, place, sampling="sampling" not in changed)
     except UserError:
         if not changed:
             raise
@@ -138,7 +140,7 @@ def program_folder(folder: Path) -> Path:
     """Where the program is in what a command wrote: the result of a compilation or study, what a distillation
     says to keep; the folder itself, if it holds one. Raises UserError where there is none yet.
     """
-    if (folder / FILE).exists() or (folder / "network.json").exists():
+    if (folder / FILE).exists():
         return folder
     for file, (command, place) in RESULTS_OF.items():
         if not (folder / file).is_file():
@@ -154,35 +156,46 @@ def program_folder(folder: Path) -> Path:
     return folder
 
 
-def saved_module(folder: Path, changed: Mapping[str, Any]) -> Foreign:
+def saved_module(
+    folder: Path, changed: Mapping[str, Any], protocols: Mapping[str, Callable[..., Any]]
+) -> Foreign:
     """A user's own module that `fm.compile` or `Foreign.save` wrote, made again and with its prompts.
 
-    Raises UserError for one that cannot be made here, and says how it can be loaded.
+    Args:
+        changed: may name the module's class as `program`.
+        protocols: classes by the names that the folder has for them.
+
+    Raises UserError for a module that cannot be made here, and says how it can be loaded.
     """
     known, state = read_document(folder, MODULE), read_document(folder, STATE)
-    name = str(known.get("spec") or known.get("class"))
-    if changed:
-        raise UserError(f"the module in {folder} has no {min(changed)!r} to set: load it in Python")
+    name, others = str(known.get("spec") or known.get("class")), {*changed} - {"program"}
+    if others:
+        raise UserError(f"the module in {folder} has no {min(others)!r} to set: load it in Python")
     try:
-        module = _module(name, known.get("signature"))
+        protocol = PROTOCOLS.spec(str(changed["program"])) if changed else None
+        module = protocol.thing.make() if protocol else _module(name, known.get("signature"), protocols)
         module.load_state({key: value for key, value in state.items() if key != "metadata"})
         return Foreign(module, known.get("inputs"), known.get("spec"))
     except (UserError, TypeError, ValueError, KeyError, AttributeError, NotImplementedError) as problem:
         raise UserError(
-            f"the {name} in {folder} cannot be made here ({said_by(problem)}): make it in Python, and its "
-            f"prompts are loaded by module.load({str(folder / STATE)!r})"
+            f"the {name} in {folder} cannot be made here ({said_by(problem)}): name its class with --set "
+            f"program={name} (protocols={{{name!r}: …}}), or make it in Python and call "
+            f"module.load({str(folder / STATE)!r})"
         ) from None
 
 
-def _module(name: str, signature: Any) -> dspy.Module:
-    """The module of a class, or under a name, of a Python module; nothing else is called."""
+def _module(name: str, signature: Any, protocols: Mapping[str, Callable[..., Any]]) -> dspy.Module:
+    """The module that a file names, made by code that is here already: a file has none imported."""
     place, _, attribute = name.partition(":")
-    found = PROTOCOLS.imported(name, place, attribute)
-    if isinstance(found, type) and issubclass(found, dspy.Module):
-        return found(signature) if signature is not None else found()
-    if not isinstance(found, dspy.Module):
-        raise UserError(f"{name} is no dspy.Module")
-    return found.deepcopy()
+    there, known = getattr(sys.modules.get(place), attribute, None), PROTOCOLS.find(name)
+    if there in (dspy.Predict, dspy.ChainOfThought):
+        return there(signature)
+    make = protocols.get(name) or (known.make if known else there)
+    mine = name in protocols or known or (isinstance(there, type) and issubclass(there, dspy.Module))
+    module = make() if mine else None
+    if not isinstance(module, dspy.Module):
+        raise UserError(f"{name} is not a dspy.Module that was imported before")
+    return module.deepcopy()
 
 
 def _check_lms(lms: Any) -> None:
@@ -203,11 +216,13 @@ class _Builder:
         folder: Path,
         saved: SavedProgram,
         environment: Any,
+        embedding: Any,
         protocols: Mapping[str, Callable[..., Program]],
     ) -> None:
         self.folder, self.where = folder, str(folder / FILE)
         self.saved, self.protocols = saved, protocols
         self.given, self.used = environment, False
+        self.embedding, self.embeds = embedding, False
         self.opened: dict[str, Any] = {}
 
     def build(self, described: Mapping[str, Any], place: Path) -> Program:
@@ -219,9 +234,10 @@ class _Builder:
         if not isinstance(name, str):
             raise UserError(f"{self.where} does not say which protocol it is: save the program again")
         protocol = None if name in self.protocols else PROTOCOLS.find(name)
-        if protocol is not None and protocol.restored is not None:
-            restored: Program = protocol.restored(place, fields, self.where, embedder)
-            return restored
+        if protocol is not None and "folder" in protocol.fixed:  # which says more than `describe()`
+            fields = {key: value for key, value in fields.items() if key not in protocol.fixed}
+            fields |= {"folder": str(place), "embedding": self.embedding}
+            self.embeds = True
         for key, value in fields.items():
             if _is_program(value):
                 fields[key] = self._inner(value)
@@ -260,38 +276,26 @@ class _Builder:
                 f"{self.where} was saved with an environment that Python alone can make ({fingerprint}): "
                 "give it when loading, with environment=…"
             )
-        if text.startswith("wikipedia:") and not WIKIPEDIA.fullmatch(text):
-            raise UserError(
-                f"{self.where} looks things up at {text}, a foreign address: if you trust it, give it with "
-                "environment=…, or --set environment=…"
-            )
-        if not text.startswith(("corpus:", "replay:", "wikipedia:")):
-            raise UserError(f"{self.where} has the environment {text[:80]!r}, which is none that is opened")
+        elsewhere = "environment=…, or --set environment=…"
         if text not in self.opened:
             try:
-                self.opened[text] = environment_of(text)
+                with names_from(self.where, f"with {elsewhere}"):
+                    self.opened[text] = environment_of(text)
             except UserError as problem:
-                raise UserError(
-                    f"{problem.args[0].rstrip('.')}, or give environment=…, or --set environment=…"
-                ) from None
+                if not text.startswith(("corpus:", "replay:")):
+                    raise
+                raise UserError(f"{problem.args[0].rstrip('.')}, or give {elsewhere}") from None
         found = self.opened[text].fingerprint
         if found != fingerprint:
             raise UserError(
                 f"{text} is no longer what {self.where} was saved with ({found}, not {fingerprint}): give "
-                "environment=…, or --set environment=…, to use it all the same"
+                f"{elsewhere}, to use it all the same"
             )
         return self.opened[text]
 
 
 def _is_program(value: Any) -> bool:
     return isinstance(value, Mapping) and "program" in value
-
-
-def _is_training(folder: Path) -> bool:
-    """Whether a folder is what `folkmoot train` left, in this version or an earlier one."""
-    if not (folder / "network.json").is_file():
-        return False
-    return not (folder / FILE).is_file() or "format" not in read_document(folder)
 
 
 def _same(found: Any, wanted: Any, elsewhere: bool) -> bool:

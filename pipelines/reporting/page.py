@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,7 +27,6 @@ from ..base.wording import asked, calls_used, counted, percent, run_failed
 from ..comparison.compare import compared_alone
 from ..comparison.confounds import unread_cause
 from ..comparison.pairs import Comparison, Pair
-from ..comparison.recommend import price_axis
 from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
 from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY
@@ -37,7 +35,6 @@ from ..tracking.values import params_of, scrubbed
 from .dialogues import FEW, MOST, Picked, ShownDialogue, shown
 from .plots import BOTTOM, HEIGHT, LEFT, RIGHT, Picture, price_chart, protocol_plots
 from .questions import json_in_page, table_of
-from .verdict import Lead, PairVerdict, lead_of
 
 LONGEST_SETTING = 300
 MOST_LEAVES = 80
@@ -51,7 +48,6 @@ class RunGroup:
     names: list[str]
     runs: list[Evaluation]
     comparison: Comparison | None = None
-    verdicts: tuple[PairVerdict, ...] = ()
 
     @cached_property
     def failure(self) -> str:
@@ -78,10 +74,6 @@ class RunGroup:
             "runs": [clean(name) for name in self.names],
             "traces": [traces.get(run.run_id or "") for run in self.runs],
         }
-
-    @property
-    def lead(self) -> Lead | None:
-        return lead_of(self.comparison, self.verdicts) if self.comparison is not None else None
 
 
 @dataclass(frozen=True)
@@ -241,12 +233,10 @@ def page_of(
         chart_bottom=BOTTOM,
         chart_left=LEFT,
         chart_right=RIGHT,
-        price_axis=price_axis,
         runs=everything,
         asked=asked,
         counted=counted,
         calls_used=calls_used,
-        inf=math.inf,
         scored=lambda metric: "is right on" if metric == ACCURACY else f"has {metric}",
         titles={"accuracy": "right", "em": "exact match", "f1": "F1"},
         judge_words=judge_words,

@@ -1,4 +1,4 @@
-"""The plots of a report, in the page itself: the cost–accuracy front, and each protocol's own as PNG."""
+"""The plots of a report, in the page itself: accuracy against price, and each protocol's own as PNG."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError
 from ..comparison.compared import Compared
-from ..comparison.recommend import front, price_axis
+from ..comparison.verdict import Verdict
 from ..plots.figure import COLOURS, GREY, new_figure
 from ..plots.network import trust_plot
 from ..plots.protocols import plot_of
@@ -77,22 +77,24 @@ def ticks(low: float, high: float, *, log: bool = False) -> list[float]:
     return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def price_chart(compared: Sequence[Compared]) -> PriceChart | None:
-    """Accuracy with its interval against price a question; a line joins the runs of the front.
+def price_chart(compared: Sequence[Compared], verdict: Verdict) -> PriceChart | None:
+    """Accuracy with its interval against price per question; a line joins the verdict's front.
 
     Runs that failed are left out, as their failures would pass for cheap answers; None when all did.
     """
     runs = [run for run in compared if not run.failed]
     if not runs or len({run.metric for run in runs}) > 1:
         return None
-    price = price_axis(runs)
-    if math.inf in price.each:
+    prices = [price for run in runs if (price := verdict.prices[run.name]) is not None]
+    if len(prices) < len(runs):
         return None
     is_rate = all(run.is_rate for run in runs)
     scale = 100 if is_rate else 1
     scores = [[scale * run.score[key] for key in ("value", "low", "high")] for run in runs]
-    best = front(price.each, [value for value, _, _ in scores])
-    known = [value for value in price.each if value > 0]
+    front = verdict.recommendation.front if verdict.recommendation else ()
+    names = [run.name for run in runs]
+    best = [names.index(name) for name in front]
+    known = [value for value in prices if value > 0]
     log = len(known) == len(runs) and max(known) > 10 * min(known)
     first, last = (min(known) / 1.5, max(known) * 1.5) if log else (0.0, max(known, default=1.0) * 1.15)
     bottom, top = min(low for _, low, _ in scores), max(high for _, _, high in scores)
@@ -106,7 +108,7 @@ def price_chart(compared: Sequence[Compared]) -> PriceChart | None:
     def y(value: float) -> float:
         return round(BOTTOM - (value - bottom) / (top - bottom) * (BOTTOM - TOP), 1)
 
-    unit = f"{price.unit} a question"
+    unit = f"{verdict.unit} per question"
     points = [
         PricePoint(
             run.name,
@@ -122,26 +124,26 @@ def price_chart(compared: Sequence[Compared]) -> PriceChart | None:
             )
             + f" for {each:,.4g} {unit}",
         )
-        for place, (run, each, (value, low, high)) in enumerate(zip(runs, price.each, scores, strict=True))
+        for place, (run, each, (value, low, high)) in enumerate(zip(runs, prices, scores, strict=True))
     ]
     line: list[tuple[float, float]] = []
     for place in best:
         line += [(points[place].x, line[-1][1])] if line else []
         line.append((points[place].x, points[place].y))
-    on_it = f"{'is' if len(best) == 1 else 'are'} {' and '.join(runs[place].name for place in best)}"
-    others = " Others are crosses." if len(best) < len(runs) else ""
-    failed = [run.name for run in compared if run not in runs]
-    if failed:
-        others += f" Left out, as most of their questions failed: {', '.join(failed)}."
     better = "more often right" if is_rate else "better"
-    caption = (
-        f"Up is {better}, left is cheaper; bars are 95% intervals. On the front {on_it}: no other "
-        f"run here is both cheaper and {better}.{others}"
-    )
+    caption = f"Up is {better}, left is cheaper; bars are 95% intervals."
+    if front:
+        caption += (
+            " Circles are the program to take, and each cheaper one that is shown to beat all that are "
+            f"cheaper still: {', '.join(front)}."
+        )
+    failed = [run.name for run in compared if run.failed]
+    if failed:
+        caption += f" Left out, as most of their questions failed: {', '.join(failed)}."
     what = "Accuracy" if is_rate else runs[0].metric
     alt = f"{what} against price. {'; '.join(f'{one.name}: {one.said}' for one in points)}."
     y_label = "right answers in %" if is_rate else runs[0].metric
-    draw = _drawn(points, price.each, scores, best, log, unit, y_label)
+    draw = _drawn(points, prices, scores, best, log, unit, y_label)
     return PriceChart(
         points,
         [(x(value), f"{value:,.4g}") for value in ticks(first, last, log=log)],

@@ -16,11 +16,10 @@ from ...modules.reading.grading import ACCURACY
 from ...modules.reports.cases import CASES
 from ..base.wording import counted, run_failed, run_notes
 from ..comparison.compare import compare, names_for, names_of, shared_questions
-from ..comparison.match_budget import is_match, run_or_match, with_matches
-from ..comparison.pairs import Comparison, Pair
+from ..comparison.match_budget import run_or_match, with_matches
+from ..comparison.pairs import Pair
 from ..comparison.panel import MOST_MEMBERS
 from ..comparison.questions import asked_in
-from ..comparison.recommend import MARGIN
 from ..evaluation.earlier import Evaluation, earlier, imported_runs
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
@@ -28,7 +27,6 @@ from ..runs.summary import score_words
 from ..tracking.tracker import add_to_runs, trace_pages
 from ..tracking.values import scrubbed
 from .page import Folder, RunGroup, ShownRun, page_of, runs_of
-from .verdict import PairVerdict, judged
 
 REPORT = "report.html"
 FOUND = {"compile.json": "compile", "study.json": "tuning study"}
@@ -62,7 +60,6 @@ def report(
     seed: int = 0,
     exact: bool = False,
     cluster: str | None = None,
-    margin: float = MARGIN,
     panel: int = MOST_MEMBERS,
     cases: Sequence[str] = (),
     most: int | None = None,
@@ -77,7 +74,7 @@ def report(
         names: what to call the runs, one each; by default what they ran.
         tracking: also add the page to the runs' MLflow runs, where they have one, and link questions to
             their traces. A store that is down gives a warning.
-        seed, exact, cluster, margin, panel: as in `compare`.
+        seed, exact, cluster, panel: as in `compare`.
         cases: show these case studies only: `spoiled` and `rescued` by talk, `overruled` (the judge against
             the majority), `overturned` (an evaluator against what most reasoners agreed on), `advised` (the
             supervisor's advice helped). By default the best of each kind, and other turning points.
@@ -101,7 +98,7 @@ def report(
         raise UserError(f"most is {most}: give a number of dialogues from 1 up")
     evaluations, folders, notes = _opened(given)
     titles, evaluations = with_matches(names_for(names, evaluations), evaluations)
-    how = {"seed": seed, "exact": exact, "cluster": cluster, "margin": margin, "panel": panel}
+    how = {"seed": seed, "exact": exact, "cluster": cluster, "panel": panel}
     groups, apart = _grouped(evaluations, titles, how)
     notes += apart + [note for group in groups for note in _warnings(group)]
     # By default in the folder that was named first: also of a compilation or a study, not of a run within.
@@ -218,15 +215,8 @@ def _grouped(
     found = []
     for names_in, runs_in, _ in groups:
         compared = compare(*runs_in, names=names_in, **how) if len(runs_in) > 1 else None
-        found.append(RunGroup(names_in, runs_in, compared, _judged(compared, runs_in) if compared else ()))
+        found.append(RunGroup(names_in, runs_in, compared))
     return found, apart
-
-
-def _judged(found: Comparison, evaluations: Sequence[Evaluation]) -> tuple[PairVerdict, ...]:
-    """The verdict on each pair, those against the first run first."""
-    runs, several = {run.name: run for run in found.runs}, len(found) > 1
-    matched = any(is_match(run) for run in evaluations)
-    return tuple(judged(pair, runs[pair.a], runs[pair.b], several=several, matched=matched) for pair in found)
 
 
 def _headline(groups: Sequence[RunGroup], folders: Sequence[Folder], alone: bool) -> str:
@@ -235,10 +225,9 @@ def _headline(groups: Sequence[RunGroup], folders: Sequence[Folder], alone: bool
     if alone and all(own):
         several = len(own) > 1
         return "; ".join(f"{one.name}: {one.verdict}" if several else one.verdict for one in folders)
-    leads = [group.lead for group in groups]
-    said = [lead.headline for lead in leads if lead is not None]
-    if said:
-        return "; ".join(said)
+    headlines = [group.comparison.headline for group in groups if group.comparison is not None]
+    if headlines:
+        return " ".join(headlines)
     if not groups:
         return f"A {folders[0].kind}: {folders[0].name}"
     if groups[0].failure:
@@ -271,8 +260,9 @@ def _warnings(group: RunGroup) -> list[str]:
     if group.comparison is not None and len(group.runs) > MOST_NOTED:
         found.append(f"Notes on pairs without {group.names[0]} are in the JSON output alone.")
         pairs = group.comparison.against
+    told = [f"{pair.cause}." for pair in group.comparison.against] if group.comparison is not None else []
     for note in (note for pair in pairs for note in pair.notes):
-        found += [] if note in found else [note]
+        found += [] if note in found or note in told else [note]
     return found
 
 
@@ -295,7 +285,6 @@ def _figures(
         "groups": [
             {
                 "comparison": group.comparison.to_dict() if group.comparison is not None else None,
-                "verdicts": [verdict.to_dict() for verdict in group.verdicts],
                 "runs": [
                     {
                         "name": run.name,

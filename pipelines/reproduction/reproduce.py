@@ -14,7 +14,7 @@ from ..base.journal import read_object, write_json
 from ..base.request import entry
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
-from ..programs.build import made
+from ..programs.saved import saved_program
 from ..runs.books import open_books
 from ..runs.folder import claimed
 from ..runs.summary import SUMMARY
@@ -170,9 +170,7 @@ def _evaluated(one: PlannedRun, request: ReproduceRequest, parent: str | None) -
             **shared,
         )
     elif one.training is not None:
-        trained = made(
-            str(one.folder), "network", {"folder": str(one.folder), "embedding": request.embedding}
-        )
+        trained = saved_program(one.folder, embedding=request.embedding)
         for name, seat in trained.seats().items():
             seat.predict.lm = one.program.seats()[name].predict.lm
         one.program = trained

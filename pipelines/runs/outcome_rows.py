@@ -50,6 +50,7 @@ def outcomes_of_row(row: ResultRow, run: Mapping[str, Any]) -> list[dict[str, An
             "strategy": strategy,
             "answer": said if said is None or alone else answer_key(said, kind),
             "correct": row["correct"] if alone else score(said, row["gold"] or "", kind, choices).correct,
+            "repeat": row["repeat"],
         }
     return list(found.values())
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,15 @@ from ...modules.reading.row import ResultRow
 from ..base.journal import read_object
 from .manifest import MANIFEST
 from .outcome_rows import outcomes_of_row
-from .rows import RESULTS
+from .rows import RESULTS, read_rows
 
 _TEXTS = ("question_id", "question", "agent")
 _TEXTS_OR_NULL = ("group", "strategy", "answer")
 
 
 class RecordedOutcome(NamedTuple):
-    """One answer: a row of an outcome table. `answer` None is an abstention, and never correct."""
+    """One answer: a row of an outcome table. `answer` None is an abstention, and never correct; `repeat` is
+    the number of the answer where the same agent answered the same question several times."""
 
     question_id: str
     question: str
@@ -33,6 +34,7 @@ class RecordedOutcome(NamedTuple):
     strategy: str | None
     answer: str | None
     correct: bool
+    repeat: int = 0
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,9 @@ class Outcomes:
     `ids`, `questions` and `groups` have Q entries, `agents` A, `strategies` S; `strategies` is empty when the
     rows name none, and S is then 1. `answers` (Q, A, S) holds whole numbers, equal for equal answers to a
     question, -1 for an abstention and for an answer that is not in the table; `correct` (Q, A, S) says which
-    are right; `given` (Q, A, S) which are in the table. `errors` counts rows of failed questions, left out.
+    are right; `given` (Q, A, S) which are in the table. A question is there once: of its repeats the first
+    counts, and `repeats` says how many answers are left out for that. `errors` counts rows of failed
+    questions, left out.
     """
 
     ids: tuple[str, ...]
@@ -54,6 +58,7 @@ class Outcomes:
     correct: npt.NDArray[np.bool_]
     given: npt.NDArray[np.bool_]
     errors: int = 0
+    repeats: int = 0
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -130,10 +135,11 @@ class Outcomes:
 def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
     """The outcomes in one or several JSONL files: outcome tables, `results.jsonl` files, or run folders.
 
-    A row of a table is `{"question_id", "question", "group", "agent", "strategy", "answer", "correct"}`;
-    group, strategy and answer may be null. Of a `results.jsonl` every agent's last answer counts (see
-    `outcomes_of_row`); failed questions are left out and counted. Questions, agents and strategies keep the
-    order in which they first appear. Missing combinations are allowed.
+    A row of a table is `{"question_id", "question", "group", "agent", "strategy", "answer", "correct"}`, with
+    a `repeat` from 0 on where a question was answered several times; group, strategy and answer may be null.
+    Of a `results.jsonl` every agent's last answer counts (see `outcomes_of_row`); failed questions are left
+    out and counted, as are all repeats but the first. Questions, agents and strategies keep the order in
+    which they first appear. Missing combinations are allowed.
 
     Raises UserError, naming file and line, for a row that is none, the same answer twice, equal answers to a
     question of which one is right and one is wrong, a question id with two texts or groups, rows with and
@@ -144,12 +150,14 @@ def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
     for file in files:
         path = _file_of(file)
         before, run = table.rows, read_object(path.parent / MANIFEST) or {}
-        for number, line in _lines(path):
-            where = f"{path}, line {number}"
-            if "transcript" in line:
-                for outcome in _of_result(line, run, where, table):
-                    table.add(outcome, where, str(line["id"]))
-            else:
+        if "transcript" in next((line for _, line in _lines(path)), {}):
+            for number, row in enumerate(read_rows(path), start=1):
+                where = f"{path}, line {number}"
+                for outcome in _of_result(row, run, where, table):
+                    table.add(outcome, where, row["id"])
+        else:
+            for number, line in _lines(path):
+                where = f"{path}, line {number}"
                 table.add(outcome_of(line, where), where)
         if table.rows == before:
             raise UserError(f"{path} holds no outcomes: give a file with at least one answer")
@@ -217,7 +225,14 @@ def outcome_of(row: Mapping[str, Any], where: str) -> RecordedOutcome:
         raise UserError(f"{where}: 'correct' is {_short(row['correct'])}; give true or false")
     if row["correct"] and row["answer"] is None:
         raise UserError(f"{where}: the answer is null, and yet 'correct' is true; correct one of the two")
-    return RecordedOutcome._make(row.get(name) for name in RecordedOutcome._fields)
+    repeat = row.get("repeat") or 0
+    if type(repeat) is not int or repeat < 0:
+        raise UserError(f"{where}: 'repeat' is {_short(repeat)}; give a whole number from 0 on")
+    return RecordedOutcome._make({**row, "repeat": repeat}.get(name) for name in RecordedOutcome._fields)
+
+
+_Cell = tuple[int, int, int]
+"""The places of a question, an agent and a way."""
 
 
 @dataclass
@@ -239,7 +254,8 @@ class _Table:
         self._questions: dict[str, _Question] = {}
         self._agents: dict[str, int] = {}
         self._ways: dict[str | None, int] = {}
-        self._cells: dict[tuple[int, int, int], tuple[int, bool]] = {}
+        self._seen: set[tuple[_Cell, int]] = set()
+        self._cells: dict[_Cell, tuple[int, int, bool]] = {}
 
     def add(self, outcome: RecordedOutcome, where: str, own: str | None = None) -> None:
         """Take a row in; `own` is the id that users know the question by, where it is another."""
@@ -276,19 +292,22 @@ class _Table:
             self._agents.setdefault(outcome.agent, len(self._agents)),
             self._ways.setdefault(outcome.strategy, len(self._ways)),
         )
-        if cell in self._cells:
+        if (cell, outcome.repeat) in self._seen:
             way = "" if outcome.strategy is None else f" with {outcome.strategy!r}"
             raise UserError(
-                f"{where}: {outcome.agent!r} has answered {name!r}{way} before; keep one of the two rows"
+                f"{where}: {outcome.agent!r} has answered {name!r}{way} before; keep one of the two rows, or "
+                "give one another 'repeat'"
             )
-        self._cells[cell] = (code, outcome.correct)
+        self._seen.add((cell, outcome.repeat))
+        answered = outcome.repeat, code, outcome.correct
+        self._cells[cell] = min(self._cells.get(cell, answered), answered)
         self.rows += 1
 
     def outcomes(self) -> Outcomes:
         shape = (len(self._questions), len(self._agents), len(self._ways) or 1)
         answers, correct = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=bool)
         given = np.zeros(shape, dtype=bool)
-        for cell, (code, right) in self._cells.items():
+        for cell, (_, code, right) in self._cells.items():
             answers[cell], correct[cell], given[cell] = code, right, True
         return Outcomes(
             ids=tuple(self._questions),
@@ -300,11 +319,12 @@ class _Table:
             correct=correct,
             given=given,
             errors=self.errors,
+            repeats=len(self._seen) - len(self._cells),
         )
 
 
 def _of_result(
-    row: Mapping[str, Any], run: Mapping[str, Any], where: str, table: _Table
+    row: ResultRow, run: Mapping[str, Any], where: str, table: _Table
 ) -> Iterator[RecordedOutcome]:
     if row.get("error"):
         table.errors += 1
@@ -315,7 +335,7 @@ def _of_result(
             "answers, of runs that are scored by accuracy"
         )
     try:
-        found = outcomes_of_row(cast(ResultRow, row), run)
+        found = outcomes_of_row(row, run)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise UserError(f"{where} is no whole result row ({problem!r}): delete the line") from None
     for fields in found:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...modules.base.address import read_address
 from ..base.journal import read_object, write_json
 from ..runs.traces import TRACES, read_traces
+from .otlp_session import bounded_session
 from .send_traces import alone, few_traces, program_in
 from .spans import otel_spans, span_count
 from .uploads import ModelUpload, Tracker, Upload, Uploads
@@ -24,6 +25,7 @@ from .values import masked, problem_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import requests
     from opentelemetry.sdk.trace import ReadableSpan
 
 SENT = "traces_otlp.json"
@@ -176,14 +178,13 @@ def _exporting(
 ) -> Iterator[tuple[Callable[[Sequence[ReadableSpan]], int | None], list[str]]]:
     """A function that sends spans and says how many are refused for good, or None where they may be sent
     again, and a list of what was said of them. A batch may take so long, or what the environment says."""
-    import requests
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
     from opentelemetry.sdk.trace.export import SpanExportResult
 
     said: list[str] = []
     answer: list[requests.Response] = []
-    session = requests.Session()
+    session = bounded_session()
     session.hooks["response"].append(lambda response, **_: answer.append(response))
     muted = _Noted(said)
     loggers = [logging.getLogger(name) for name in _LOGGERS]

@@ -12,6 +12,7 @@ from ...modules.network.state import NetworkState
 from ...modules.protocols.program import Program
 from ...modules.protocols.strategies import STRATEGIES
 from ...modules.protocols.strategy_network import Embed, StrategyNetwork
+from ...modules.reading.voting import Ties
 
 
 def network_of(state: NetworkState, embed: Embed, **options: Any) -> StrategyNetwork:
@@ -30,6 +31,7 @@ class RecordedNetwork(StrategyNetwork):
         Program.__init__(self)
         self.state, self.embed = state, embed  # type: ignore[assignment]
         self.samples, self.sampling = options.get("samples"), dict(options.get("sampling") or {})
+        self.ties = Ties()
         self.agents, self.members = [], []
 
     async def solve(self, task: Task) -> dspy.Prediction:

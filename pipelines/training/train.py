@@ -159,6 +159,7 @@ def train_on_outcomes(
             write_json(folder / SCORES, scores)
             network_plot(scores, folder / "plots" / "test.png")
         network = network_of(state, embed) if program is None else program(state)
+        network.save(folder)
         model = None
         if isinstance(embed, Embedder) and not isinstance(network, RecordedNetwork):
             model = ModelUpload(network, name="network", lm=dspy.settings.lm)
@@ -252,7 +253,7 @@ def learn(
     tracker: Tracker,
     progress: Progress | None,
 ) -> TrainingLog:
-    """Train `state` in place, from a checkpoint if there is one; save it, its log and its plots."""
+    """Train `state` in place, from a checkpoint if there is one; save its log and its plots."""
 
     steps: list[dict[str, Any]] = []
 
@@ -264,7 +265,6 @@ def learn(
             progress(step)
 
     log = train_policies(state, questions, answer, training, checkpoint=folder / CHECKPOINT, progress=note)
-    state.save(folder)
     write_json(folder / LOG, log.to_dict())
     plots = folder / "plots"
     plots.mkdir(exist_ok=True)
@@ -339,14 +339,9 @@ def settings_in(
     """
     about = read_object(Path(folder) / ABOUT) or {}
     try:
-        network, training = dict(about["network"]), TrainingSettings.from_dict(about["training"])
-        # The default preset was called `paper` before that was what the paper says to the letter.
-        same = about["preset"] == preset or (
-            (about["preset"], preset) == ("paper", STANDING) and "centred" not in network
-        )
         told = {name: value for name, value in given.items() if value is not None}
-        if same and about["given"] == json.loads(json.dumps(told)):
-            return NetworkConfig.from_dict(network), training
+        if (about["preset"], about["given"]) == (preset, json.loads(json.dumps(told))):
+            return NetworkConfig.from_dict(about["network"]), TrainingSettings.from_dict(about["training"])
     except (KeyError, TypeError, ValueError, UserError):  # damaged, or of another kind: refused elsewhere
         pass
     return None

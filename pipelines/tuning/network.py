@@ -24,6 +24,7 @@ from ..data import load as data
 from ..data.embeddings import Embedder
 from ..lms.store import CallStore, as_before
 from ..programs.networks import Untrained
+from ..programs.saved import saved_program
 from ..runs.books import open_books
 from ..runs.manifest import lms_of
 from .space import TuneSpace
@@ -160,7 +161,5 @@ class Networks:
                     tracking=self.parent is not None,
                     parent=self.parent,
                 )
-        embed = Embedder(program.state.config.embedding)
-        found = StrategyNetwork.load(folder, embed, samples=program.samples, sampling=program.sampling)
-        found.word(program.prompts, program.prompt_layout)
-        return program.seated(found)
+        lms = {name: seat.predict.lm for name, seat in program.seats().items()}
+        return cast(StrategyNetwork, saved_program(folder, lms=lms))

@@ -14,6 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 from ...modules.base.space import key_of
 from ..base.html import html_table
 from ..base.wording import difference_text, percent, used
+from ..comparison.verdict import A, B
 from ..runs.summary import mean_score
 from .recovery import trials_tuned
 from .worker import scores_of
@@ -155,9 +156,9 @@ def conclusion(found: Mapping[str, Any] | None, objective: str) -> str:
     said, low, high = (difference_text(difference[end], is_rate) for end in ("value", "low", "high"))
     points, ends = f"{said}{' points' if is_rate else ''}", f"[{low}, {high}]"
     of = f"on {found['n']:,} questions that no trial saw: {objective} {points} {ends}, p = {found['p']:.3g}"
-    if difference["value"] > 0 and found["p"] < 0.05:
+    if found["outcome"] == A:
         return f"the winner is better than the default {of}"
-    if difference["value"] < 0 and found["p"] < 0.05:
+    if found["outcome"] == B:
         return f"the winner is worse than the default {of}: keep the default"
     return f"no gain over the default could be shown {of}"
 

@@ -19,6 +19,7 @@ from ...modules.base.space import (
     Space,
     Values,
     Whole,
+    allows,
     constructed,
     draw_setting,
     located,
@@ -44,7 +45,8 @@ class Branch:
     """One program of a space: what is fixed, what may vary, and the LMs that may sit in its seats.
 
     `spec` is a protocol's name or a saved program's folder; `fixed` holds parameters that are no part of the
-    space, such as an environment; `lms` the choices by seat.
+    space, such as an environment; `lms` the choices by seat. `file` is what the space was read from, where it
+    was a file, and `mine` the parameters that the user gave besides.
     """
 
     label: str
@@ -53,6 +55,8 @@ class Branch:
     space: Space = field(default_factory=dict)
     lms: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     former: bool = False  # what is not said is as in earlier versions
+    file: str | None = None
+    mine: frozenset[str] = frozenset()
 
     @property
     def trains(self) -> bool:
@@ -76,8 +80,10 @@ class Branch:
             program = made(self.spec, self.spec, parameters, TO_TRAIN)
         else:
             before = self.protocol.before if self.former and self.protocol else {}
-            spec = self.spec if self.protocol is None else {PROGRAM: self.spec, **before, **parameters}
-            program = program_of(spec, make_lm=make_lm)
+            theirs = {key: value for key, value in parameters.items() if key not in self.mine}
+            mine = {key: value for key, value in parameters.items() if key in self.mine}
+            spec = self.spec if self.protocol is None else {PROGRAM: self.spec, **before, **theirs}
+            program = program_of(spec, mine, make_lm=make_lm, file=self.file)
         for seat, wanted in lms.items():
             if has_seat(program, seat):
                 program.assign({seat: made_lm(wanted, make_lm)})
@@ -129,10 +135,22 @@ class TuneSpace:
         return named | {self.prefix(branch) + name: value for name, value in {**own, **seated}.items()}
 
     def own(self, setting: Mapping[str, Any]) -> tuple[Branch, Setting, dict[str, Any]]:
-        """(branch, its parameters without the prefix, LM by seat) of a point."""
+        """(branch, its parameters without the prefix, LM by seat) of a point.
+
+        Raises UserError for what the space does not allow: a study's storage may be somebody else's, and a
+        value could name code, or an LM elsewhere.
+        """
         branch = self.branch(setting)
         prefix = self.prefix(branch)
         own = {name.removeprefix(prefix): value for name, value in setting.items() if name != PROGRAM}
+        allowed = {f"{LMS}{seat}": Choice(choices) for seat, choices in branch.lms.items()}
+        allowed |= {name: known.values for name, known in branch.space.items()}
+        for name, value in own.items():
+            if name not in allowed or not allows(allowed[name], value, own):
+                raise UserError(
+                    f"{self.where}: the study has a trial with {name} = {value!r}, which its space does not "
+                    "have: take another --out or --study"
+                )
         lms = {name.removeprefix(LMS): value for name, value in own.items() if name.startswith(LMS)}
         return branch, {name: value for name, value in own.items() if not name.startswith(LMS)}, lms
 

@@ -20,6 +20,7 @@ from ..base.html import html_result
 from ..base.journal import as_json, read_object, write_json
 from ..base.request import entry
 from ..comparison.compare import compare
+from ..comparison.verdict import UNDECIDED, A, B
 from ..data import load as data
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
@@ -325,10 +326,14 @@ def _validated(
         pair = compare(evaluations[1], evaluations[0], names=("default", "winner")).pairs[0]
         spans = objective == "f1" and job.metric.default
         difference = pair.f1 if spans and pair.f1 is not None else pair
+        outcome = pair.outcome
+        if difference is not pair:  # F1 has no test of its own: its interval decides
+            outcome = A if difference.low > 0 else B if difference.high < 0 else UNDECIDED
         found |= {
             "difference": {"value": difference.difference, "low": difference.low, "high": difference.high},
             "p": pair.p,
-            "unread": pair.unread,
+            "outcome": outcome,
+            "unread": pair.cause,
         }
     return found, evaluations
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ...modules.base.registry import names_from
 from ...modules.base.space import Choice, Parameter, Pick, Real, Values, Whole, constructed, how_many, settled
-from ...modules.base.yaml_file import read_yaml
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.registry import PROTOCOLS, written
 from ..lms.named import lm
 from ..programs.build import MakeLM, takes, takes_list
 from ..programs.networks import TO_TRAIN, default_embedding
-from ..programs.resolve import YAML_SUFFIXES
+from ..programs.resolve import INSTEAD, YAML_SUFFIXES, read_program
 from .space import PROGRAM, Branch, TuneSpace
 
 MOST_VALUES = 100_000  # of one parameter
@@ -47,11 +47,11 @@ def space_of(
 
     Raises UserError naming file and parameter; no LM is called.
     """
-    where, given = str(spec), spec
+    where, given, file = str(spec), spec, None
     if isinstance(spec, Mapping):
         where = "the space"
     elif isinstance(spec, Path) or Path(str(spec)).suffix.casefold() in YAML_SUFFIXES:
-        given = read_yaml(Path(spec).expanduser(), "program", "program: deliberation")
+        given, file = read_program(Path(spec).expanduser()), where
     listed: list[Any] = [given]
     if isinstance(given, Mapping) and "programs" in given:
         rest = [str(name) for name in given if name != "programs"]
@@ -60,7 +60,8 @@ def space_of(
         listed = list(given["programs"])
     branches: list[Branch] = []
     for entry in listed:
-        branch = _branch(where, entry, sets or {}, lms or {})
+        with names_from(file, INSTEAD):
+            branch = replace(_branch(where, entry, sets or {}, lms or {}), file=file and "the file")
         same = sum(known.label.partition("#")[0] == branch.label for known in branches)
         branches.append(replace(branch, label=f"{branch.label}#{same + 1}") if same else branch)
     for name in sets or {}:
@@ -116,7 +117,8 @@ def _branch(where: str, entry: Any, sets: Mapping[str, Any], seated: Mapping[str
             space[parameter] = (
                 Parameter(values) if declared is None else replace(declared, values=values, joins=None)
             )
-    return Branch(name, name, constructed({}, fixed), space, lms)
+    mine = frozenset(key.partition(".")[0] for key in own)
+    return Branch(name, name, constructed({}, fixed), space, lms, mine=mine)
 
 
 def _values(where: str, protocol: Protocol, name: str, value: Any) -> Values | None:

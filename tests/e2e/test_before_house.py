@@ -6,7 +6,6 @@ disk. Only what users have is used here: `import folkmoot`, the command line, an
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import sqlite3
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from before_house import ADDRESS, MODEL, SPACE, TEAM, Relay, questions, reply, vector_of
+from before_house import ADDRESS, SPACE, TEAM, Relay, questions, reply, vector_of
 from cli_helpers import folkmoot, isolate, rows_of
 
 import folkmoot as fm
@@ -325,49 +324,6 @@ def test_a_study_is_continued_with_more_trials(home: Any, served: ScriptedServer
     home("tune")
     trials = tuned("finished").trials
     assert tuned("finished", trials=4).trials[: len(trials)] == trials
-
-
-# Networks ---------------------------------------------------------------------------------------------------
-
-SMALL = ["hidden=2", "heads=1", "lr=0.01", "batch=3", "checkpoint_every=1", "k=1"]
-SETS = ["--embedding", MODEL, *(word for one in SMALL for word in ("--set", one))]
-REPLAY = ["train", "--outcomes", "outcomes.jsonl", "--test", "test.jsonl", *SETS, "--set", "agents=3"]
-REPLAY += ["--set", "epochs=1", "--no-track", "--out", "replayed"]
-ASK = ["train", "network", "--train", "questions.jsonl", *SETS, *LM, *STEADY, "--set", "agents=2"]
-ASK += ["--set", "strategies=[zero_shot,cot]", "--set", "epochs=2", "--yes", "--out", "asked"]
-
-
-def check_scores(found: Any) -> None:
-    for name, known in EXPECTED["network"]["scores"].items():
-        assert found[name] == pytest.approx(known), name
-
-
-def test_a_trained_network_stands_as_it_is_and_is_tested_again(home: Any) -> None:
-    home("network")
-    tensors = Path("replayed/tensors.safetensors").read_bytes()
-    check_scores(printed("evaluate", "network:replayed", "--outcomes", "test.jsonl"))
-    check_scores(printed(*REPLAY))
-    assert Path("replayed/tensors.safetensors").read_bytes() == tensors
-    other = folkmoot(*REPLAY, "--seed", 5)
-    assert other.exit_code == 2
-    assert "holds another training (other network)" in other.stderr.splitlines()[-1]
-
-
-def test_a_trained_network_answers(home: Any, scripted: ScriptedServer) -> None:
-    home("network")
-    scripted.reply = reply
-    network = fm.load_program("replayed")
-    run = fm.evaluate(network, questions(0, 3), lm=lm(scripted.url), tracking=False, cache=False)
-    assert all(row["answer"] in "ABC" and len(row["transcript"]) == 3 for row in run.rows)
-
-
-def test_a_stopped_training_goes_on_to_the_same_network(home: Any, served: ScriptedServer) -> None:
-    home("network")
-    printed(*ASK)
-    known = EXPECTED["network"]["asked"]
-    assert len(served.bodies) == known["calls"] - known["paid"]
-    tensors = Path("asked/tensors.safetensors").read_bytes()
-    assert hashlib.sha256(tensors).hexdigest() == known["tensors"]
 
 
 # Distillations ----------------------------------------------------------------------------------------------

@@ -13,8 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from cli_helpers import evaluate, folkmoot, isolate, lm, question, write
 from doctored import Doctor, Hang, values, whole_files, within
+from safetensors.torch import load as read_tensors
+from safetensors.torch import save as write_tensors
 
 import folkmoot as fm
 from folkmoot.modules.environment import CorpusEnvironment, RecordingEnvironment, ReplayEnvironment
@@ -132,17 +135,17 @@ def test_what_holds_answers_is_for_its_owner_alone(home: Path, scripted: Scripte
 
 def network(folder: Path) -> Path:
     config = NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=4, heads=1)
-    NetworkState.fresh(config, 3).save(folder)
+    fm.StrategyNetwork(NetworkState.fresh(config, 3), len).save(folder)  # type: ignore[arg-type]
     return folder
 
 
-@pytest.mark.parametrize("name", ["agents", "hidden", "heads", "width", "k", "top_k", "min_degree"])
+@pytest.mark.parametrize("name", ["agents", "hidden", "heads", "k", "top_k", "min_degree"])
 @pytest.mark.parametrize("size", [10**5, 10**9, 10**12, 10**30])
 def test_a_network_of_absurd_size_is_refused_before_anything_is_made(
     tmp_path: Path, name: str, size: int
 ) -> None:
     about = json.loads((network(tmp_path) / "network.json").read_text())
-    (about if name == "width" else about["config"])[name] = size
+    about["config"][name] = size
     (tmp_path / "network.json").write_text(json.dumps(about))
     with within(SECONDS):
         if name in ("k", "top_k"):  # no number of these is made when a network is loaded
@@ -150,6 +153,15 @@ def test_a_network_of_absurd_size_is_refused_before_anything_is_made(
         else:
             with pytest.raises(fm.UserError, match=r"cannot be loaded: "):
                 NetworkState.load(tmp_path)
+
+
+def test_a_tracker_of_no_questions_and_absurd_width_is_refused(tmp_path: Path) -> None:
+    """Tensors without a row say any width for nothing, and a tracker makes room for some rows of it."""
+    path = network(tmp_path) / "tensors.safetensors"
+    tensors = read_tensors(path.read_bytes())
+    path.write_bytes(write_tensors(tensors | {"tracker.questions": torch.empty(0, 10**15)}))
+    with within(SECONDS), pytest.raises(fm.UserError, match=r"tracker\.questions must hold"):
+        NetworkState.load(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["network.json", "tensors.safetensors"])
@@ -170,12 +182,12 @@ def test_a_link_to_another_network_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_embedding_folder_is_opened_only_if_the_user_names_it(tmp_path: Path) -> None:
-    about = json.loads((network(tmp_path / "net") / "network.json").read_text())
     (tmp_path / "model").mkdir()
-    about["config"]["embedding"] = str(tmp_path / "model")
-    (tmp_path / "net" / "network.json").write_text(json.dumps(about))
-    with pytest.raises(fm.UserError, match="which may hold code: if you trust it, give it"):
-        program_of(f"network:{tmp_path / 'net'}")
+    config = NetworkConfig(agents=2, strategies=("cot",), embedding=str(tmp_path / "model"))
+    fm.StrategyNetwork(NetworkState.fresh(config, 3), len).save(tmp_path / "net")  # type: ignore[arg-type]
+    for load in (fm.load_program, program_of):
+        with pytest.raises(fm.UserError, match="which may hold code: if you trust it, give it"):
+            load(tmp_path / "net")
     program = program_of(f"network:{tmp_path / 'net'}", {"embedding": str(tmp_path / "model")})
     assert program.describe()["config"]["embedding"] == str(tmp_path / "model")
 

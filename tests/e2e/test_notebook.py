@@ -79,7 +79,7 @@ def test_a_notebook_shows_progress_and_results(tmp_path: Path, monkeypatch: pyte
         assert "color" not in shown
     assert "&lt;script&gt;" in result
     assert "&lt;i&gt;one" in html(pairs)[0]
-    assert "No difference between" in html(pair)[0]
+    assert "so far, undecided" in html(pair)[0]
     assert "12" in str(broken[-1].data["text/plain"])
     assert "correct" in html(table)[0]
     for outputs in (one, two, pairs, pair, summary, broken, table):

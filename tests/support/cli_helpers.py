@@ -27,6 +27,7 @@ def isolate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_BASE_URL", "MLFLOW_TRACKING_URI"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FOLKMOOT_CACHE", str(folder / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "own"))
     monkeypatch.setenv("FOLKMOOT_CALLS_MB", "0")
 
 

@@ -8,6 +8,7 @@ import logging
 import os
 import resource
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from mortal import questions
 
 import folkmoot as fm
 from folkmoot.modules.base.calls import CallError
+from folkmoot.pipelines.tracking.otlp import otlp_problem
 
 
 def ten_calls_at_once(url: str, out: Path) -> None:
@@ -61,3 +63,13 @@ def asks_anthropic(folder: Path) -> tuple[list[str], str]:
         with contextlib.suppress(CallError):
             fm.SingleAgent(lm=lm)(question="Why?", choices={"A": "a", "B": "b"})
     return sorted(reached), said.getvalue()
+
+
+def asks_collector(endpoint: str, seconds: float, megabytes: int) -> tuple[str | None, float]:
+    """What a collector is said to answer, and after how long, with so much memory more than there is."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + megabytes * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = endpoint
+    began = time.monotonic()
+    return otlp_problem(seconds), time.monotonic() - began

@@ -31,6 +31,8 @@ from .worker import STEP_FIELDS, UNCUT, TeamWorker, trace_text
 _DRESS = " .,:;!*_`'\"()[]"
 GREEDY = {"temperature": 0.0}
 ACCEPT, RETRY = "accept", "retry"
+MAX_SUGGESTION_CHARS = 500
+"""Of a supervisor's suggestion, which a worker may follow: room for advice, not for another role."""
 
 
 class SupervisorDecision(NamedTuple):
@@ -273,13 +275,14 @@ def read_decision(said: Mapping[str, Any], answers: Mapping[str, str | None]) ->
     """A supervisor's decision from its reply; None when it does not say what to do, or with whom.
 
     `answers` has every worker's. Where there is no `decision` to take, the worker named is accepted. Only an
-    answer that could be read can be accepted, and a retry needs a suggestion.
+    answer that could be read can be accepted, and a retry needs a suggestion, which becomes one line of at
+    most MAX_SUGGESTION_CHARS characters.
     """
     named = [name for name in answers if _names(str(said["worker"]), name)]
     decision = str(said["decision"]).strip(_DRESS).casefold() if "decision" in said else ACCEPT
     if len(named) != 1 or decision not in (ACCEPT, RETRY):
         return None
-    suggestion = " ".join(str(said["suggestion"]).split()) if decision == RETRY else ""
+    suggestion = cut(one_line(str(said["suggestion"])), MAX_SUGGESTION_CHARS) if decision == RETRY else ""
     if (decision == ACCEPT and answers[named[0]] is None) or (decision == RETRY and not suggestion):
         return None
     return SupervisorDecision(decision == ACCEPT, named[0], suggestion)

@@ -193,5 +193,5 @@ def _before(earlier: Turn | None, suggestion: str) -> list[dict[str, Any]]:
         return []
     return [
         {"title": prompts.EARLIER, "text": earlier.text, "answer": earlier.answer},
-        {"title": prompts.SUGGESTION, "text": suggestion},
+        {"title": prompts.SUGGESTION, "text": suggestion, "advice": True},
     ]

@@ -109,17 +109,6 @@ def test_the_state_is_a_copy() -> None:
     }
 
 
-def test_a_broken_state_is_refused() -> None:
-    state = StrategyTracker(1, 2).state()
-    for broken in (
-        {"questions": state["questions"]},
-        state | {"scores": np.zeros((3, 1))},
-        state | {"tried": np.zeros(0, dtype=bool)},
-    ):
-        with pytest.raises(UserError, match="state"):
-            StrategyTracker.from_state(broken)
-
-
 @pytest.mark.parametrize(
     "bad",
     [

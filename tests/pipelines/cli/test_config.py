@@ -15,13 +15,25 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 ASK = ("ask", "single:simple", "What holds soup?", "--choice", "a flask", "--choice", "a net", "-q")
 
 
+OWN = "own/folkmoot/folkmoot.toml"
+"""The user's own file, as `isolate` has it."""
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     isolate(tmp_path, monkeypatch)
     return tmp_path
 
 
+@pytest.fixture
+def scripted(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> ScriptedServer:
+    """The server, where the environment says that OpenAI's names lead."""
+    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
+    return scripted
+
+
 def config(text: str, file: str = "folkmoot.toml") -> None:
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
     Path(file).write_text(text)
 
 
@@ -32,7 +44,7 @@ def asked(server: ScriptedServer) -> str:
 def test_an_option_goes_before_the_environment_before_a_file(
     scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config(f'lm = "openai/of-file"\napi_base = "{scripted.url}"\n[ask]\ntemperature = 0.5\n')
+    config('lm = "openai/of-file"\n[ask]\ntemperature = 0.5\n')
     assert folkmoot(*ASK).exit_code == 0
     assert (asked(scripted), scripted.bodies[-1]["temperature"]) == ("of-file", 0.5)
     monkeypatch.setenv("FOLKMOOT_LM", "openai/of-environment")
@@ -51,10 +63,7 @@ def test_python_takes_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> No
 def test_seats_and_pairs_are_joined_one_by_one(
     scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config(
-        f'lm = ["openai/rest", "judge=openai/of-file"]\napi-base = "{scripted.url}"\n'
-        '[ask]\nset = ["max_rounds=1", "tie_break=judge"]\n'
-    )
+    config('lm = ["openai/rest", "judge=openai/of-file"]\n[ask]\nset = ["max_rounds=1", "tie_break=judge"]\n')
     scripted.reply = lambda body: json.dumps({"answer": "AB"[len(scripted.bodies) % 2], "reason": "so"})
     program = ("ask", "deliberation:intuitive,critic", *ASK[2:])
     assert folkmoot(*program, "--lm", "judge=openai/of-option", "--set", "max_rounds=2").exit_code == 0
@@ -69,15 +78,15 @@ def test_seats_and_pairs_are_joined_one_by_one(
 def test_the_nearest_file_upwards_counts_and_folkmoot_toml_before_pyproject(
     scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config(f'[tool.folkmoot]\nlm = "openai/far"\napi_base = "{scripted.url}"', "pyproject.toml")
+    config('[tool.folkmoot]\nlm = "openai/far"', "pyproject.toml")
     (home / "near" / "below").mkdir(parents=True)
     monkeypatch.chdir(home / "near" / "below")
     assert folkmoot(*ASK).exit_code == 0
     assert asked(scripted) == "far"
     config("[tool.other]\nname = 'folkmoot'", "pyproject.toml")  # says nothing of folkmoot
     assert folkmoot(*ASK).exit_code == 0
-    config(f'[tool.folkmoot]\nlm = "openai/hidden"\napi_base = "{scripted.url}"', "../pyproject.toml")
-    config(f'lm = "openai/near"\napi_base = "{scripted.url}"', "../folkmoot.toml")
+    config('[tool.folkmoot]\nlm = "openai/hidden"', "../pyproject.toml")
+    config('lm = "openai/near"', "../folkmoot.toml")
     assert folkmoot(*ASK).exit_code == 0
     assert asked(scripted) == "near"
 
@@ -86,10 +95,7 @@ def test_files_beside_the_configuration_are_found_from_below(
     scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ten_questions(home)
-    config(
-        f'lm = "openai/x"\napi_base = "{scripted.url}"\n'
-        '[evaluate]\ndata = "questions.jsonl"\nout = "out"\ntrack = false\nlimit = 3\n'
-    )
+    config('lm = "openai/x"\n[evaluate]\ndata = "questions.jsonl"\nout = "out"\ntrack = false\nlimit = 3\n')
     (home / "below").mkdir()
     monkeypatch.chdir(home / "below")
     assert folkmoot("evaluate", "single:simple", "-q").exit_code == 0
@@ -100,7 +106,8 @@ def test_where_defaults_come_from_is_shown(
     scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOLKMOOT_LM", "openai/of-environment")
-    config(f'api_base = "{scripted.url}"\n[evaluate]\nconcurrency = 3\n')
+    config(f'api_base = "{scripted.url}"', OWN)
+    config("[evaluate]\nconcurrency = 3\n")
     source = ten_questions(home)
     planned = folkmoot("evaluate", "single:simple", "--data", source, "--dry-run", "--limit", 2)
     assert "concurrency = 3 (folkmoot.toml [evaluate])" in planned.stderr
@@ -109,8 +116,8 @@ def test_where_defaults_come_from_is_shown(
     assert "defaults" not in folkmoot(*ASK).stderr
     found = json.loads(folkmoot("doctor", "--json").stdout)
     said = {check["name"]: check["said"] for check in found["checks"]}
-    assert f"api-base = {scripted.url} (folkmoot.toml)" in said["defaults"]
-    assert f"{home / 'folkmoot.toml'} holds api_base, [evaluate]" in said["defaults"]
+    assert f"api-base = {scripted.url} ({home / OWN})" in said["defaults"]
+    assert f"{home / OWN} holds api_base; {home / 'folkmoot.toml'} holds [evaluate]" in said["defaults"]
     assert said["LM answers"].startswith("openai/of-environment")
 
 
@@ -129,37 +136,86 @@ def test_where_defaults_come_from_is_shown(
         ("yes = true", "folkmoot.toml: yes is for the command line"),
         (f"api_key = '{KEY}'", "folkmoot.toml: api_key looks like a key"),
         (f'[ask]\nlm_set = [\'extra_body={{"api_key": "{KEY}"}}\']', "holds a key or password"),
-        (f"api_base = 'http://ann:{KEY}@localhost/v1'", "holds a key or password"),
-        ("api_base = 'https://evil.example/v1'", "names another machine"),
-        ("api_base = 'http://localhost.evil.example/v1'", "names another machine"),
-        ("api_base = 'http://127.0.0.1@evil.example/v1'", "names another machine"),
-        ("[reproduce]\nenvironment = 'wikipedia:evil.example'", "names another machine"),
-        ("lm = 'huggingface/https://evil.example/x'", "names another machine"),
-        ("lm = ['local/hf:evil/repo:m.gguf']", "names weights to load"),
-        ("set = ['environment=wikipedia:evil.example']", "is more than numbers and words"),
-        ("set = ['strategy=planted:Way']", "is more than numbers and words"),
-        ("set = ['strategy=\"plan\\x74ed\\x3aWay\"']", "is more than numbers and words"),
-        ("set = ['members=[simple, program]']", "names code of this folder"),
         ("[distil]\nteam = 'program'", "team is for the command line"),
-        ("[reproduce]\nenvironment = 'native:Place'", "names code of this folder"),
         ("evaluate = 3", "evaluate is a command: write its options under [evaluate]"),
-        ("[compile]\noptimizer = 'planted:best'", "names code of this folder"),
-        ("[train]\nembedding = 'model'", "is a folder, which may hold code"),
     ],
 )
-def test_what_a_file_may_not_say_is_one_line(home: Path, text: str, told: str) -> None:
-    (home / "planted.py").write_text("open('ran', 'w').close()\n")
-    (home / "native.abi3.so").touch()
-    (home / "program").write_text("program: single\nstrategy: planted:Way\n")
-    (home / "model").mkdir()
-    config(text)
-    done = folkmoot("ask", "single:simple", "What?")
-    assert done.exit_code == 2
+def test_what_a_file_may_not_say_is_one_line(text: str, told: str) -> None:
+    for file in ("folkmoot.toml", OWN):
+        config(text, file)
+        refused(told)
+        Path(file).unlink()
+
+
+def refused(told: str) -> None:
+    done = folkmoot("ask", "single:simple", "What?", "--choice", "a", "--choice", "b")
+    assert done.exit_code == 2, done.output
     assert told in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert KEY not in done.output
-    assert not (home / "ran").exists()
     assert folkmoot("ask", "--help").exit_code == 0
+
+
+ELSEWHERE = [
+    *(f"{option} = 'http://localhost/v1'" for option in ("api_base", "[compile]\nprompt_api_base")),
+    *("api_base = 'http:/\\t/evil.test/v1'", "api_base = 'http://localhost: @evil.test'", "api-base = ''"),
+    *("[tune]\nstorage = 'study'", "[ui]\nhost = '0.0.0.0'", "[tune]\nregister = 'theirs'"),
+    *("[reproduce]\nenvironment = 'wikipedia'", "set = ['environment=shelf']"),
+    *("[train]\nembedding = 'model'", "set = ['embedding=model']"),
+    *("lm = 'huggingface/https:/evil.test'", "[evaluate]\njudge_lm = 'x/https://evil.test'"),
+    *("lm = ['local/hf:evil/repo:m.gguf']", "lm = 'judge=local/near.gguf'"),
+    *("lm_set = ['extra_body={\"a\": 1}']", "lm_set = ['extra_body=a: 1']", "[report]\ncluster = 'a:b'"),
+    *("record = '/tmp/x'", "[evaluate]\nout = '../x'", "[evaluate]\nout = 'linked/x'", "record = '~/x'"),
+    *("[evaluate]\ndata = '/etc/passwd'", "[tune]\ntrain = 'linked/x'"),
+]
+"""What a file in the working folder may not say, and the user's own may."""
+
+CODE = [
+    *("[evaluate]\nmetric = 'planted:way'", "[tune]\nmetric = 'planted:way'"),
+    *("[compile]\noptimizer = 'planted:best'", "[reproduce]\nenvironment = 'planted:Place'"),
+    *("set = ['strategy=planted:Way']", "set = ['members=[single:planted:Way]']"),
+    "set = ['strategy=\"plan\\x74ed\\x3aWay\"']",
+]
+
+
+@pytest.mark.parametrize("text", [*ELSEWHERE, *CODE])
+@pytest.mark.parametrize("file", ["folkmoot.toml", "pyproject.toml"])
+def test_a_file_of_the_working_folder_names_no_place_and_no_code(home: Path, text: str, file: str) -> None:
+    (home / "planted.py").write_text("open('ran', 'w').close()\n")
+    (home / "linked").symlink_to(home.parent)
+    head, table, rest = text.partition("]\n") if text.startswith("[") else ("", "", text)
+    nested = f"[tool.folkmoot.{head[1:]}]\n{rest}" if table else f"[tool.folkmoot]\n{text}"
+    config(nested if file == "pyproject.toml" else text, file)
+    refused(": give it on the command line")
+    assert not (home / "ran").exists()
+
+
+@pytest.mark.parametrize("text", CODE)
+def test_no_file_names_code(home: Path, text: str) -> None:
+    (home / "planted.py").write_text("open('ran', 'w').close()\n")
+    config(text, OWN)
+    refused("could name code, which no file may: give it on the command line")
+    assert not (home / "ran").exists()
+
+
+def test_the_users_own_file_says_where_servers_are(
+    scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    config(f'lm = "openai/own"\napi_base = "{scripted.url}"\n[ask]\ntemperature = 0.5', OWN)
+    config('[ask]\nlm = ["openai/near:free", "judge=ollama/llama3:8b"]\ntemperature = 0.7\n')
+    assert folkmoot(*ASK).exit_code == 0
+    assert (asked(scripted), scripted.bodies[-1]["temperature"]) == ("near:free", 0.7)
+    Path("folkmoot.toml").unlink()
+    monkeypatch.chdir(home / "own" / "folkmoot")  # where it is the nearest, too
+    assert folkmoot(*ASK).exit_code == 0
+    assert (asked(scripted), scripted.bodies[-1]["temperature"]) == ("own", 0.5)
+
+
+def test_the_users_own_file_may_name_places(home: Path) -> None:
+    for text in ELSEWHERE:
+        config(text, OWN)
+        assert folkmoot("runs").exit_code == 0, text
 
 
 def test_how_questions_are_read_holds_for_their_check_too(home: Path) -> None:
@@ -191,10 +247,7 @@ def test_a_file_of_somebody_else_is_refused(home: Path, monkeypatch: pytest.Monk
 
 
 def test_defaults_that_a_command_has_no_use_for_are_no_error(scripted: ScriptedServer, home: Path) -> None:
-    config(
-        f'lm = ["openai/x", "judge=openai/y"]\napi_base = "{scripted.url}"\n'
-        'price = ["openai/elsewhere=1,2"]\nbudget = "500 calls"\n'
-    )
+    config('lm = ["openai/x", "judge=openai/y"]\nprice = ["openai/elsewhere=1,2"]\nbudget = "500 calls"\n')
     source = ten_questions(home)
     for name in ("one", "two"):
         done = folkmoot("evaluate", "single:simple", "--data", source, "--no-track", "--out", name, "-q")

@@ -399,7 +399,8 @@ def test_a_stop_after_worse_candidates_says_how_many_were_tried(scripted: Any) -
 
 def test_part_of_the_held_out_questions_is_said_to_be_part() -> None:
     def judge(n: int) -> str:
-        known = {"difference": 0.5, "low": 0.4, "high": 0.6, "p": 0.01, "test": "p", "f1": None, "unread": ""}
+        known = {"difference": 0.5, "low": 0.4, "high": 0.6, "p": 0.01, "test": "p", "f1": None}
+        known |= {"cause": "", "outcome": "a"}
         pair = SimpleNamespace(n=n, metric="accuracy", is_rate=True, amount="{:+}".format, **known)
         return verdict_on(cast(Any, pair), False, 9, tried=1, answered=n, stopped=True)[1]
 

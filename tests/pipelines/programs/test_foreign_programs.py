@@ -577,7 +577,7 @@ def test_what_cannot_be_compiled_or_loaded_says_so(tmp_path: Path, server: Scrip
         fm.load_program(tmp_path)
     place = tmp_path / "program" / "module.json"
     place.write_text('{"class": "os:abort"}')  # is not called
-    with pytest.raises(fm.UserError, match=r"cannot be made here .os:abort is no dspy"):
+    with pytest.raises(fm.UserError, match=r"cannot be made here .os:abort is not a dspy"):
         fm.load_program(tmp_path)
 
 

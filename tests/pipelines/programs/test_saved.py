@@ -527,8 +527,8 @@ def test_environments_of_a_hostile_file_are_refused(tmp_path: Path, corpus: Path
         "corpus:/nowhere/at/all": "no such corpus",
         "wikipedia:evil.example.org": "foreign address",
         "wikipedia:wikipedia.org.evil.example": "foreign address",
-        f"record:{tmp_path}/made.jsonl:corpus:{corpus}": "none that is opened",
-        "folkmoot.modules:CorpusEnvironment": "none that is opened",
+        f"record:{tmp_path}/made.jsonl:corpus:{corpus}": "a file to be written",
+        "folkmoot.modules:CorpusEnvironment": "a file imports no code",
     }.items():
         rewritten(saved(tmp_path / "p", program), put("environments", mark, text))
         with pytest.raises(UserError, match=said):
@@ -553,7 +553,7 @@ def test_networks_of_a_hostile_file_are_refused(tmp_path: Path) -> None:
         fm.load_program(place)
     tensors.unlink()
     tensors.write_bytes(pickle.dumps([1]))
-    with pytest.raises(UserError, match="is not the file"):
+    with pytest.raises(UserError, match=r"tensors\.safetensors\) cannot be loaded"):
         fm.load_program(place)
     saved(place, program)
     for way in ("../x", "/etc", ".."):
@@ -733,7 +733,7 @@ def saying_a(body: dict[str, Any]) -> str:
 
 # Earlier versions -------------------------------------------------------------------------------------------
 
-FORMAT_1 = ["single", "deliberation", "ensemble", "causal", "team", "network", "network-before-1"]
+FORMAT_1 = ["single", "deliberation", "ensemble", "causal", "team"]
 
 
 @pytest.mark.parametrize("name", FORMAT_1)
@@ -749,26 +749,34 @@ def test_files_of_earlier_versions_load(
     told = [predictor.signature.instructions for predictor in predictors_of(program).values()]
     assert told == [f"Rule {place}." for place in range(len(told))]
     assert [demo["id"] for predictor in predictors_of(program).values() for demo in predictor.demos] == ["q1"]
-    if name != "network-before-1":
-        document = json.loads((FIXTURES / name / FILE).read_text())
-        assert document["format"] == 1
-        assert document["program"].items() <= program.describe().items()
-        seated = {seat: each.predict.lm.model for seat, each in program.seats().items() if each.predict.lm}
-        assert seated == {seat: known["name"] for seat, known in document["lms"].items()}
+    document = json.loads((FIXTURES / name / FILE).read_text())
+    assert document["format"] == 1
+    assert document["program"].items() <= program.describe().items()
+    seated = {seat: each.predict.lm.model for seat, each in program.seats().items() if each.predict.lm}
+    assert seated == {seat: known["name"] for seat, known in document["lms"].items()}
     program.assign(dict.fromkeys(program.seats(), fm.lm("openai/any", api_base=scripted.url)))
     assert requests(program, scripted.url, scripted)
 
 
-def test_a_trained_networks_folder_is_a_program(tmp_path: Path) -> None:
-    program: Any = network()
-    program.state.save(tmp_path)
-    for loaded in (fm.load_program(tmp_path), program_of(f"network:{tmp_path}")):
-        assert hashes(loaded)["prompt_hash"] == hashes(program)["prompt_hash"]
-    assert saved_program(tmp_path, sets={"samples": 2}).describe()["samples"] == 2
+def test_a_networks_folder_is_a_program_by_either_name(tmp_path: Path, scripted: ScriptedServer) -> None:
+    program = taught(network())
+    program.assign({"agent.1": fm.lm("openai/wise", api_base=scripted.url)})
+    program.save(tmp_path)
+    given = fm.lm("openai/mine", api_base=scripted.url)
+    seated = {"agent.1": {"name": "openai/mine", "api_base": scripted.url}}
+    by_name = program_of({"program": f"network:{tmp_path}", "lms": seated})
+    for loaded in (fm.load_program(tmp_path, lms={"agent.1": given}), by_name):
+        assert hashes(loaded) == hashes(program)
+        assert loaded.seats()["agent.1.cot"].predict.lm.model == given.model
+    for load in (fm.load_program, lambda folder: program_of(f"network:{folder}")):
+        with pytest.raises(UserError, match="had an address of its own"):
+            load(tmp_path)
+    sets = {"samples": 2}
+    assert saved_program(tmp_path, sets=sets, lms={"agent": given}).describe()["samples"] == 2
     with pytest.raises(UserError, match="no parameter 'agents'"):
         saved_program(tmp_path, sets={"agents": 2})
-    taught(program).save(tmp_path)
-    assert hashes(program_of(f"network:{tmp_path}"))["prompt_hash"] == hashes(program)["prompt_hash"]
+    named = {"program": f"network:{tmp_path}", "prompts": {"cot": "Think."}, "lms": seated}
+    assert program_of(named).describe()["prompts"] == {"cot": "Think."}
 
 
 # MLflow -----------------------------------------------------------------------------------------------------

@@ -28,10 +28,9 @@ import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.comparison.compared import Compared
-from folkmoot.pipelines.comparison.recommend import front, price_axis
+from folkmoot.pipelines.comparison.verdict import CALLS, DOLLARS, TOKENS, conclude, prices_of
 from folkmoot.pipelines.reporting.dialogues import LONGEST_TEXT, Picked, shown
 from folkmoot.pipelines.reporting.plots import price_chart, ticks
-from folkmoot.pipelines.reporting.verdict import judged, lead_of
 from folkmoot.pipelines.tracking.tracker import trace_pages
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
@@ -154,88 +153,69 @@ def compared(name: str, tokens: int, cost: float | None = None, cached: int = 0)
     return Compared(name, name, 100, 100, 0, accuracy, None, 0, 0, usage, 1.0)
 
 
-def verdict(right_a: int, right_b: int, n: int = 100, **prices: Any) -> Any:
-    """The verdict on a team against the base, with the given ratios of price."""
+def verdict(right_a: int, right_b: int, n: int = 100, **prices: Any) -> fm.Pair:
+    """A team against the base, at the given prices per question."""
     (pair,) = fm.compare(run(right_b, n), run(right_a, n), names=["base", "team"])
-    pair = type(pair)(**{**pair.__dict__, "paid": n, "cost_ratio": None, **prices})
-    return judged(pair, compared("team", 6000), compared("base", 2000))
+    return replace(pair, **{"price_a": 60.0, "price_b": 20.0, "price_unit": "tokens", **prices})
 
 
 # The verdict
 
 
-def test_a_win_at_a_higher_price_is_the_readers_call_with_the_price_of_an_answer() -> None:
-    found = verdict(80, 60, token_ratio=3.0)
-    assert found.headline == "team beats base by 20.0 points"
-    assert (found.outcome, found.worth) == ("better", "your call")
-    assert found.scores == "80.0% right (team) against 60.0% (base)."
-    assert "95% interval +" in found.sure
-    assert "3.0 times the tokens" in found.price
-    assert "Each further right answer takes about 200 tokens more" in found.advice  # 4000 over 20 answers
-    assert found.smallest is None
+def test_a_win_at_a_higher_price_comes_with_the_price_of_an_answer() -> None:
+    pair = verdict(80, 60)
+    assert pair.verdict.startswith("team beats base: 80% against 60% on 100 questions: +20 points, 95% ")
+    assert pair.worth == "better, dearer"
+    assert "95% interval +" in pair.sure
+    assert pair.price == (
+        "60 tokens per question against 20, 3.0 times the price of base. Each further right answer takes 200 "
+        "tokens more."  # 40 more per question, 20 questions of 100 gained
+    )
 
 
-def test_a_win_for_no_more_is_worth_it() -> None:
-    assert verdict(80, 60, token_ratio=1.0).worth == "worth it"
-    assert verdict(80, 60, cost_ratio=0.5, token_ratio=3.0).worth == "worth it"  # money goes before tokens
-
-
-def test_a_loss_is_not_worth_it_unless_it_is_cheaper() -> None:
-    dear = verdict(60, 80, token_ratio=3.0)
-    assert dear.headline == "team does worse than base by 20.0 points"
-    assert (dear.outcome, dear.worth) == ("worse", "not worth it")
-    assert dear.advice == "It does worse and costs more: keep base."
-    assert verdict(60, 80, token_ratio=0.2).worth == "your call"
-
-
-def test_no_difference_at_a_higher_price_is_not_worth_it_and_says_what_could_be_seen() -> None:
-    found = verdict(51, 50, token_ratio=3.0)
-    assert found.headline == "No difference shown between team and base (+1.0 points)"
-    assert (found.outcome, found.worth) == ("no difference shown", "not worth it")
-    assert re.search(r"The smallest difference this sample could detect is about \d+ points\.", found.sure)
-    assert found.smallest is not None
-    assert "Not worth it on this evidence" in found.advice
-
-
-def test_an_interval_without_zero_is_no_win_while_p_is_not_small() -> None:
-    found = verdict(54, 50, token_ratio=3.0)  # four questions to none: p = 0.06
-    assert "95% interval +" in found.sure
-    assert found.outcome == "no difference shown"
-
-
-def test_no_difference_at_a_lower_price_speaks_for_the_cheaper() -> None:
-    assert verdict(51, 50, token_ratio=0.2).worth == "worth it"
-    assert verdict(51, 50, token_ratio=1.0).worth == "open"
-    unknown = verdict(51, 50, token_ratio=None, call_ratio=None, seconds_ratio=None)
-    assert unknown.worth == "open"
-    assert "is not known" in unknown.price
+@pytest.mark.parametrize(
+    ("right", "price", "worth"),
+    [
+        (80, 20.0, "worth it"),
+        (80, None, "better, price unknown"),
+        (40, 60.0, "not worth it"),
+        (40, 5.0, "worse, cheaper"),
+        (61, 60.0, "undecided"),
+        (61, 5.0, "undecided"),
+        (64, 60.0, "undecided"),  # four questions to none: p = 0.06, though the interval leaves out 0
+    ],
+)
+def test_what_a_program_is_worth_follows_from_its_outcome_and_price(
+    right: int, price: float | None, worth: str
+) -> None:
+    assert verdict(right, 60, price_a=price).worth == worth
 
 
 def test_equal_answers_have_no_interval_of_nothing() -> None:
-    found = verdict(50, 50)
-    assert "Not one of the 100 shared questions" in found.sure
-    assert "95% interval" not in found.sure
+    pair = verdict(50, 50)
+    assert "no question was right in only one of the two" in pair.verdict
+    assert "95% interval" not in pair.verdict
 
 
-def test_of_several_the_best_that_wins_comes_first() -> None:
+def test_of_several_the_recommended_one_that_wins_comes_first() -> None:
     found = fm.compare(run(50, 100), run(75, 100), run(90, 100), run(51, 100), names=["base", "x", "y", "z"])
-    verdicts = [judged(pair, found.runs[1], found.runs[0]) for pair in found]
-    assert lead_of(found, verdicts).headline.startswith("y beats base by 40.0 points")
+    assert found.headline.startswith("y beats base: 90% against 50% on 100 questions: +40 points")
     none = fm.compare(run(50, 100), run(51, 100), run(52, 100), names=["base", "x", "y"])
-    verdicts = [judged(pair, none.runs[1], none.runs[0]) for pair in none]
-    assert lead_of(none, verdicts).headline == "None of the 2 others is shown to beat base"
-
-
-def test_the_front_of_price_and_accuracy() -> None:
-    assert front([1.0, 2.0, 3.0, 4.0], [0.5, 0.4, 0.7, 0.7]) == [0, 2]
-    assert front([2.0, 1.0, 1.0], [0.9, 0.6, 0.6]) == [1, 0]
-    assert front([], []) == []
+    assert none.headline.startswith(
+        "Nothing is shown to beat base. y is ahead so far, undecided. Beside base"
+    )
+    lost = fm.compare(run(90, 100), run(50, 100), run(60, 100), names=["base", "x", "y"])
+    assert lost.headline == "Nothing here is as good as base: all 2 others do worse."
 
 
 def test_prices_are_dollars_where_known_then_tokens_then_calls() -> None:
-    assert price_axis([compared("a", 200, 0.5), compared("b", 400, 0.0)]).unit == "US dollars"
-    assert price_axis([compared("a", 200, 0.5), compared("b", 400, None)]) == ("tokens", [2.0, 4.0])
-    assert price_axis([compared("a", 200, 0.5, cached=3), compared("b", 400, 0.5)]) == ("calls", [1.0, 1.0])
+    def prices(*runs: Compared) -> Any:
+        return prices_of(runs, runs)
+
+    assert prices(compared("a", 200, 0.5), compared("b", 400, 0.0)).unit == DOLLARS
+    assert prices(compared("a", 200, 0.5), compared("b", 400, None)) == (TOKENS, {"a": 2.0, "b": 4.0})
+    cached = prices(compared("a", 200, 0.5, cached=3), compared("b", 400, 0.5))
+    assert cached == (CALLS, {"a": 1.0, "b": 1.0})
 
 
 def test_the_chart_has_round_ticks_and_a_line_along_the_front() -> None:
@@ -243,18 +223,22 @@ def test_the_chart_has_round_ticks_and_a_line_along_the_front() -> None:
     assert ticks(0.42, 0.58) == pytest.approx([0.45, 0.5, 0.55])
     assert ticks(3, 4000, log=True) == [10, 100, 1000]
     assert ticks(8, 95, log=True) == [10, 20, 50]
-    cheap, dear = compared("a", 200), compared("b", 40_000)
-    chart = price_chart([cheap, replace(dear, score={**dear.score, "value": 0.6, "high": 0.7}), dear])
+    cheap, dear = compared("cheap", 200), compared("dear", 40_000)
+    good = replace(dear, name="good", score={**dear.score, "value": 0.6, "high": 0.7})
+    runs = [cheap, good, dear]
+    outcomes = {("good", "cheap"): "a", ("dear", "cheap"): "undecided", ("dear", "good"): "undecided"}
+    chart = price_chart(runs, conclude(runs, runs, outcomes, prices_of(runs, runs), {}))
     assert chart is not None
     assert [label for _, label in chart.across] == ["10", "100"]  # of a logarithmic axis
     a, b, c = chart.points
     assert (a.on_front, b.on_front, c.on_front) == (True, True, False)
     assert chart.line == [(a.x, a.y), (b.x, a.y), (b.x, b.y)]
     assert b.high < b.y < a.y == c.y < c.low
-    assert a.said == "50.0% right (40.0 to 60.0%) for 2 tokens a question"
-    free = price_chart([replace(cheap, usage={**cheap.usage, "calls": 0, "prompt_tokens": 0})])
-    assert free is not None
-    assert free.across[0] == (free.points[0].x, "0")
+    assert a.said == "50.0% right (40.0 to 60.0%) for 2 tokens per question"
+    free = [replace(cheap, usage={**cheap.usage, "calls": 0, "prompt_tokens": 0})]
+    at_no_price = price_chart(free, conclude(free, free, {}, prices_of(free, free), {}))
+    assert at_no_price is not None
+    assert at_no_price.across[0] == (at_no_price.points[0].x, "0")
 
 
 # The page
@@ -264,7 +248,8 @@ def test_the_chart_has_round_ticks_and_a_line_along_the_front() -> None:
 def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -> None:
     one, two = run(60, 100, name="one agent"), talk(100)
     found = fm.report([one, two], out=tmp_path / "r.html")
-    assert found.headline.startswith("No difference shown between talk and one agent (-10.0 points)")
+    ahead = "one agent is ahead so far, undecided. Beside talk: 60% against 50% on 100 questions: +10 points"
+    assert found.headline.startswith(ahead)
     shown_page = page(found)
     assert [head for head in shown_page.heads if not head.startswith("Is this")] == [
         "folkmoot report",
@@ -278,8 +263,8 @@ def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -
         "Settings and versions",
         "Warnings",
     ]
-    first = shown_page.said.index("No difference shown between talk and one agent")
-    assert first < shown_page.said.index("The smallest difference this sample could detect is")
+    first = shown_page.said.index("one agent is ahead so far, undecided")
+    assert first < shown_page.said.index("100 questions show differences from about")
     assert first < shown_page.said.index("Over the 100 questions that all runs answered")
     assert "Giving way (sycophancy). 50 times" in shown_page.said
     assert (
@@ -601,7 +586,7 @@ def test_a_compile_and_a_study_are_shown_with_the_runs_in_them(tmp_path: Path) -
     assert found.path == folder / "report.html"
     assert found.headline == "Better."
     said = page(found).said
-    assert said.index("Better.") < said.index("A compile: out") < said.index("after beats before by 40.0")
+    assert said.index("Better.") < said.index("A compile: out") < said.index("after beats before: 90%")
     assert "sk-canary" not in found.path.read_text()
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "study.json").write_text(json.dumps({"best": {"value": 0.5}}))
@@ -621,7 +606,7 @@ def test_a_compilation_is_reported_with_the_winner_after_it(scripted: Any, tmp_p
     assert found.headline.startswith("A gain: accuracy +")
     (group,) = found.figures["groups"]
     assert [told["folder"] for told in group["runs"]] == [str(tmp_path / "out" / "before"), str(after)]
-    assert group["verdicts"][0]["outcome"] == "better"
+    assert group["comparison"]["pairs"][0]["outcome"] == "a"
     said = page(found).said
     assert said.index("A gain: accuracy +") < said.index("beats before")
     (tmp_path / "else").mkdir()
@@ -652,9 +637,10 @@ def test_a_study_is_headed_by_its_winner_against_the_default(tmp_path: Path) -> 
     found = fm.report(study)
     assert found.path == study / "report.html"
     assert found.headline == "The winner is better than the default"
-    assert found.figures["groups"][0]["verdicts"][0]["headline"] == "winner beats default by 40.0 points"
+    headline = found.figures["groups"][0]["comparison"]["verdict"]["headline"]
+    assert headline.startswith("winner beats default: 90% against 50% on 100 questions: +40 points")
     (study / "study.json").write_text("{}")
-    assert fm.report(study).headline == "winner beats default by 40.0 points"
+    assert fm.report(study).headline == headline
 
 
 def test_a_folder_of_others_may_vanish_beside_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -681,18 +667,17 @@ def test_a_folder_of_others_may_vanish_beside_a_run(tmp_path: Path, monkeypatch:
 def test_there_is_no_verdict_on_a_run_that_failed(tmp_path: Path) -> None:
     base, bad = run(60, 100, name="base"), run(0, 100, name="bad", fails=range(50, 100))
     found = fm.report([base, bad], out=tmp_path / "r.html")
-    (told,) = found.figures["groups"][0]["verdicts"]
-    assert (told["outcome"], told["worth"]) == ("no verdict", "run it again")
+    (pair,) = found.figures["groups"][0]["comparison"]["pairs"]
+    assert (pair["outcome"], pair["worth"], len(pair["notes"])) == ("not_comparable", "no verdict", 1)
     assert found.headline == (
         "No verdict on bad and base: bad failed on 50 of 100 questions: run it again with --retry-errors "
-        "before judging it"
+        "before judging it."
     )
     (note,) = found.figures["warnings"]
     assert note.startswith("50 of the 100 questions of bad failed and count as wrong: ")
     said = page(found).said
-    assert "On the front is base" in said
     assert "Left out, as most of their questions failed: bad." in said
-    for word in ("your call", "not worth it", "beats", "does worse"):
+    for word in ("worth it", "recommended", "beats", "does worse"):
         assert word not in said.casefold()
     alone = fm.report(bad, out=tmp_path / "r.html")
     assert alone.headline.startswith("No verdict: bad failed on 50 of 100 questions")
@@ -703,7 +688,7 @@ def test_there_is_no_verdict_on_a_run_that_failed(tmp_path: Path) -> None:
 
 def test_some_failed_questions_are_told_and_judged(tmp_path: Path) -> None:
     found = fm.report([run(10, 100, name="base"), run(60, 100, name="some", fails=[99])], out=tmp_path / "r")
-    assert found.headline == "some beats base by 50.0 points"
+    assert found.headline.startswith("some beats base: 60% against 10% on 100 questions: +50 points")
     assert found.figures["warnings"][0].startswith(
         "1 of the 100 questions of some failed and counts as wrong"
     )
@@ -713,12 +698,12 @@ def test_of_several_only_those_that_did_not_fail_are_judged(tmp_path: Path) -> N
     base, bad = run(60, 100, name="base"), run(0, 100, name="bad", fails=range(100))
     same, worse = run(61, 100, name="same"), run(20, 100, name="worse")
     out = tmp_path / "r.html"
-    assert fm.report([base, bad, worse], out=out).headline == "worse does worse than base by 40.0 points"
+    assert fm.report([base, bad, worse], out=out).headline.startswith("worse does worse than base: 20% ")
     none = fm.report([base, bad, worse, same], out=out)
-    assert none.headline == "None of the 2 others that did not fail is shown to beat base"
+    assert none.headline.startswith("Nothing is shown to beat base. same is ahead so far, undecided")
     nobody = fm.report([bad, base, same], out=out)
-    assert nobody.headline == "No verdict on any of the 2 others beside bad: runs failed"
-    assert "bad failed on 100 of 100 questions. Each of the others" in page(nobody).said
+    assert nobody.headline == "No verdict on any of the 2 others beside bad."
+    assert "bad failed on 100 of 100 questions" in page(nobody).said
 
 
 def test_a_compilation_whose_runs_failed_claims_nothing(tmp_path: Path) -> None:
@@ -734,7 +719,7 @@ def test_a_compilation_whose_runs_failed_claims_nothing(tmp_path: Path) -> None:
 
 def test_so_few_questions_show_nothing(tmp_path: Path) -> None:
     found = fm.report([run(0, 4, name="base"), run(4, 4, name="four")], out=tmp_path / "r.html")
-    assert found.headline.startswith("No difference shown between four and base (+100.0 points)")
+    assert found.headline.startswith("four is ahead so far, undecided. Beside base: 100% against 0%")
     assert "4 questions can show no difference at all." in page(found).said
     same = fm.report([run(2, 3, name="base"), run(2, 3, name="same")], out=tmp_path / "r.html")
     assert "+0.0 to +0.0" not in page(same).said
@@ -845,12 +830,12 @@ def test_the_command(tmp_path: Path) -> None:
     folders = [str(tmp_path / "one"), str(tmp_path / "two")]
     done = command("report", *folders, "--names", "one,two")
     assert done.exit_code == 0, done.output
-    assert done.stdout.splitlines()[0] == "two beats one by 40.0 points"
+    assert done.stdout.startswith("two beats one: 90% against 50% on 100 questions: +40 points, 95% interval")
     assert (tmp_path / "one" / "report.html").exists()
     out = str(tmp_path / "page.html")
     figures = json.loads(command("report", *folders, "--out", out, "--json").stdout)
     assert figures["out"] == out
-    assert figures["groups"][0]["verdicts"][0]["outcome"] == "better"
+    assert figures["groups"][0]["comparison"]["verdict"]["outcome"] == "beats"
     assert figures["groups"][0]["comparison"]["questions"] == 100
     assert command("report", *folders, "--quiet", "--out", out).stdout.strip() == out
     refused = command("report", str(tmp_path / "nothing"))

@@ -183,6 +183,8 @@ def result(turns: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
         "answer": "A",
         "gold": "A",
         "correct": True,
+        **dict.fromkeys(("em", "f1", "decided_by", "consensus_round")),
+        "rounds": 1,
         "transcript": turns,
         "usage": {},
         "seconds": 0.1,
@@ -256,7 +258,7 @@ def test_equal_answers_in_other_words_are_one(tmp_path: Path) -> None:
 
 
 def test_failed_rows_are_left_out_and_counted(tmp_path: Path) -> None:
-    failed = result([], id="q2", error="it did not answer")
+    failed = result([], id="q2", error="it did not answer", answer=None, correct=False)
     table = read_outcomes(write(tmp_path / "results.jsonl", result([turn("cot", "A")]), failed))
     assert (len(table), table.errors) == (1, 1)
 
@@ -276,15 +278,31 @@ def test_runs_that_group_a_question_differently_are_told_by_its_own_id_and_both_
 
 
 def test_equal_ids_of_different_questions_stay_apart(tmp_path: Path) -> None:
-    one = result([turn("cot", "A")])
-    two = result([turn("cot", "A")], question="Where else?")
-    assert len(read_outcomes(write(tmp_path / "results.jsonl", one, two))) == 2
+    one = write(tmp_path / "1.jsonl", result([turn("cot", "A")]))
+    two = write(tmp_path / "2.jsonl", result([turn("cot", "A")], question="Where else?"))
+    assert len(read_outcomes([one, two])) == 2
+
+
+def test_of_repeats_the_first_counts_and_the_others_are_counted(tmp_path: Path) -> None:
+    rows = [row(repeat=2), row(repeat=1, answer="B", correct=False), row(agent="bob", repeat=3)]
+    table = read_outcomes(write(tmp_path / "t.jsonl", *rows))
+    assert (len(table), table.missing, table.repeats) == (1, 0, 1)
+    assert table.correct.tolist() == [[[False], [True]]]
+    runs = [result([turn("cot", "A")], repeat=number) for number in range(5)]
+    table = read_outcomes(write(tmp_path / "results.jsonl", *runs))
+    assert (len(table), table.repeats, table.correct.all()) == (1, 4, True)
+    for repeat in (-1, 1.5, True, "1"):
+        with pytest.raises(UserError, match=r"t\.jsonl, line 1: 'repeat' is"):
+            read_outcomes(write(tmp_path / "t.jsonl", row(repeat=repeat)))
+    with pytest.raises(UserError, match="line 2: 'ann' has answered 'q1' with 'cot' before"):
+        read_outcomes(write(tmp_path / "t.jsonl", row(repeat=1), row(repeat=1)))
 
 
 @pytest.mark.parametrize("broken", [{"gold": None}, {"transcript": [{"answer": "A"}]}, {"transcript": 3}])
 def test_a_damaged_result_row_is_refused(tmp_path: Path, broken: dict[str, Any]) -> None:
-    path = write(tmp_path / "results.jsonl", result([turn("cot", "A")]), result([turn("cot", "A")]) | broken)
-    with pytest.raises(UserError, match="line 2 is no whole result row"):
+    rows = result([turn("cot", "A")]), result([turn("cot", "A")], id="q2") | broken
+    path = write(tmp_path / "results.jsonl", *rows)
+    with pytest.raises(UserError, match=r"line 2,? is no (whole )?result row"):
         read_outcomes(path)
 
 

@@ -271,8 +271,11 @@ def server() -> Iterator[ScriptedServer]:
         yield one
 
 
+ADVICE = re.compile("^(The supervisor suggests, .*?: ).*")
+
+
 def apart(prompt: str) -> tuple[str, list[str]]:
-    """A prompt with the inside of its fences blanked, and what stood there."""
+    """A prompt with the inside of its fences, and advice, blanked, and what stood there."""
     outside, inside, is_open = [], [], False
     for line in prompt.split("\n"):
         if line == ">>>":
@@ -286,6 +289,9 @@ def apart(prompt: str) -> tuple[str, list[str]]:
             label = re.sub("^<<<(found: ).*", r"<<<\1", line)
             inside.append(line.removeprefix(label))
             line = label
+        elif advice := ADVICE.match(line):
+            inside.append(line.removeprefix(advice[1]))
+            line = advice[1]
         outside.append(line)
     assert not is_open, "a fence stays open"
     return "\n".join(outside), inside

@@ -5,16 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import socketserver
 import threading
+import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from children import in_child
 from mortal import questions
 from stores import new_store
+from wire_children import asks_collector
 
 import folkmoot as fm
 from folkmoot.pipelines.cli import doctor as cli_doctor
@@ -226,6 +231,52 @@ def test_the_doctor_asks_the_endpoint(collector: Collector, monkeypatch: pytest.
     assert said() == ("ok", f"{collector.url}?… takes traces")
     collector.status = 403
     assert said() == ("warn", f"{collector.url}?… takes no traces (it answered 403)")
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+REDIRECT = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:{port}/\r\n\r\n"
+HOSTILE = {
+    "a huge reply": (OK + b"Content-Length: 9000000000\r\n\r\n", b"x" * 2**20, None),
+    "a huge redirect": (REDIRECT, b"x" * 2**20, "it answered 302"),
+    "a body by drops": (OK + b"\r\n", b".", "no answer in time"),
+    "an error by drops": (b"HTTP/1.1 500 No\r\nContent-Length: 999\r\n\r\n", b".", "no answer in time"),
+    "headers by drops": (OK + b"X-Slow: ", b".", "no answer in time"),
+    "answers to come": (b"", b"HTTP/1.1 100 Continue\r\n\r\n", "no answer in time"),
+}
+"""What a collector sends first, what it then sends again and again, and what is said of it."""
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+def test_a_reply_without_end_takes_neither_memory_nor_time(how: str) -> None:
+    first, again, said = HOSTILE[how]
+    reached: list[str] = []
+
+    class Endless(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            reached.append(self.server.server_address[0])
+            self.request.recv(2**16)
+            end = time.monotonic() + 8
+            with suppress(OSError):  # the client has gone
+                self.request.sendall(first.replace(b"{port}", str(port).encode()))
+                while time.monotonic() < end:
+                    self.request.sendall(again)
+                    time.sleep(0.1 if len(again) < 2**20 else 0)
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        allow_reuse_address = True
+
+    with Server(("127.0.0.1", 0), Endless) as server:
+        port = server.server_address[1]
+        with Server(("127.0.0.2", port), Endless) as other:
+            for one in (server, other):
+                threading.Thread(target=one.serve_forever, daemon=True).start()
+            answer, seconds = in_child(asks_collector, f"http://127.0.0.1:{port}", 0.5, 500)
+            for one in (server, other):
+                one.shutdown()
+    assert answer is None if said is None else said in str(answer)
+    assert seconds < 5
+    assert reached == ["127.0.0.1"]
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,6 @@ from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 from folkmoot.pipelines.training import train as training_module
 from folkmoot.pipelines.training.train import rescore, settings_in, train_on_outcomes
 
-NEW = ("centred", "copies_temperature")
-"""Settings that files of old networks do not name."""
 SMALL = ["--set", "hidden=8", "--set", "heads=2", "--set", "lr=0.01"]
 NAMES = ("individual", "consensus", "majority", "best_fixed", "best_per_group", "oracle")
 
@@ -438,22 +436,14 @@ def test_the_model_of_a_replay_answers(
 
 
 def test_settings_that_a_folder_began_with_stay_its_own(tables: tuple[Path, Path], tmp_path: Path) -> None:
-    def began(network: dict[str, Any], preset: str) -> None:
-        about = json.loads((tmp_path / "net" / "training.json").read_text())
-        about["network"] = {k: v for k, v in about["network"].items() if k not in NEW} | network
-        about["training"].pop("buffer", None)
-        (tmp_path / "net" / "training.json").write_text(json.dumps({**about, "preset": preset}))
-
     assert trained(tables, tmp_path / "net").exit_code == 0
-    given = json.loads((tmp_path / "net" / "training.json").read_text())["given"]
-    began({"k": 4}, "paper")  # as every training without a preset was before
+    about = json.loads((tmp_path / "net" / "training.json").read_text())
+    given, began = about["given"], {**about["network"], "k": 4}
+    (tmp_path / "net" / "training.json").write_text(json.dumps({**about, "network": began}))
     network, _ = settings_in(tmp_path / "net", given, "standing") or pytest.fail("not found")
-    assert (network.k, network.copies_temperature, network.centred) == (4, None, True)
-    assert settings_in(tmp_path / "net", given, "paper") is not None
+    assert network.to_dict() == began
     assert settings_in(tmp_path / "net", given, "beyond") is None
     assert settings_in(tmp_path / "net", {**given, "lr": 0.02}, "standing") is None
-    began({"k": 4, "centred": False}, "paper")  # of today
-    assert settings_in(tmp_path / "net", given, "standing") is None
     assert settings_in(tmp_path / "nowhere", given, "standing") is None
     assert settings_in(tmp_path / "net", {"x": object()}, "paper") is None
 

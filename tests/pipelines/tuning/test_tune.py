@@ -387,6 +387,7 @@ def test_a_wrong_key_stops_the_study_in_one_line(scripted: Any, tmp_path: Path) 
 def test_unread_answers_are_no_gain_of_a_winner() -> None:
     score = {"value": 0.5, "low": 0.4, "high": 0.6}
     found = {"same": False, "n": 100, "difference": score, "p": 0.001, "winner": score, "default": score}
+    found["outcome"] = "a"
     cause = "20 of 20 replies of default were cut off at 1,024 tokens: raise max_tokens"
     assert conclusion({**found, "unread": ""}, "accuracy").startswith("the winner is better than the default")
     said = conclusion({**found, "unread": cause}, "accuracy")

@@ -204,7 +204,7 @@ def test_a_torn_last_line_of_the_journal_is_dropped(planted: ScriptedServer, tmp
         ),
         ("mysql://me:s3cret-canary@127.0.0.1:1/db", "needs pymysql|cannot be used"),
         ("oracle+x://me:s3cret-canary@host/db", "oracle"),
-        ("grpc://", "no address of a proxy"),
+        ("grpc://", "grpc:// is not a usable address"),
         ("sqlite:////no/such/folder/x.db", "cannot be used"),
     ],
 )

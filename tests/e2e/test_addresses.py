@@ -1,0 +1,84 @@
+"""Addresses that could be read as one host and reached as another are refused wherever one is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli_helpers import folkmoot, isolate
+
+import folkmoot as fm
+from folkmoot.pipelines.programs.resolve import program_of
+from folkmoot.pipelines.tracking.otlp import otlp_endpoint
+from folkmoot.pipelines.tracking.store import open_client
+from folkmoot.pipelines.tuning.storage import open_storage
+
+ODD = [
+    *("http:/\t/evil.test/v1", "http:/\n/evil.test", "http:\r//evil.test", " http://evil.test"),
+    *("http://localhost: @evil.test", "http://localhost:8000@evil.test", "http://api.openai.com@evil.test"),
+    *(
+        "http://[::1]@evil.test",
+        "http://127.0.0.1\\@evil.test",
+        "http://a@b@evil.test",
+        "http://evil.test\x7f",
+    ),
+    *("http://\N{CIRCLED LATIN SMALL LETTER E}vil.test", "http://\u202eevil.test", "http://evil.test:99999"),
+]
+
+
+def in_environment(name: str, read: Callable[[], object]) -> Callable[[str, pytest.MonkeyPatch], object]:
+    def reader(address: str, patch: pytest.MonkeyPatch) -> object:
+        patch.setenv(name, address)
+        return read()
+
+    return reader
+
+
+READERS: dict[str, Callable[[str, pytest.MonkeyPatch], object]] = {
+    "api_base=": lambda address, patch: fm.lm("openai/x", api_base=address),
+    "api_base= of a provider": lambda address, patch: fm.lm("mistral/x", api_base=address, api_key="k"),
+    "OPENAI_BASE_URL": in_environment("OPENAI_BASE_URL", lambda: fm.lm("openai/x")),
+    "storage=": lambda address, patch: open_storage(address.replace("http", "grpc"), Path()),
+    "storage= of a database": lambda address, patch: open_storage(
+        address.replace("http", "postgresql"), Path()
+    ),
+    "MLFLOW_TRACKING_URI": in_environment("MLFLOW_TRACKING_URI", open_client),
+    "OTEL_EXPORTER_OTLP_ENDPOINT": in_environment("OTEL_EXPORTER_OTLP_ENDPOINT", otlp_endpoint),
+}
+
+
+@pytest.mark.parametrize("address", ODD)
+@pytest.mark.parametrize("reader", READERS)
+def test_an_odd_address_is_refused_by_every_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str, address: str
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    with pytest.raises(fm.UserError, match=r"address|no URL|SQLAlchemy URL"):
+        READERS[reader](address, monkeypatch)
+
+
+def test_passwords_and_ports_may_stand_in_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for address in ("http://me:s3.cret@127.0.0.1:9/v1", "https://[::1]:80/v1?version=1", "http://host/v1"):
+        assert fm.lm("openai/x", api_base=address)
+
+
+def test_a_program_file_names_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+    monkeypatch.setenv("HUGGINGFACE_API_KEY", "none")
+    path = tmp_path / "program.yaml"
+    for line, why in {
+        "lms: {simple: {name: openai/x, api_base: 'http://evil.test/v1'}}": "'api_base', a foreign address",
+        "lms: {simple: {name: openai/x, api_key: k}}": "'api_key', a foreign address or key",
+        "lms: {simple: huggingface/https://evil.test}": "has an address in the LM's name",
+        "environment: wikipedia:evil.test": "a foreign address",
+        "environment: record:made.jsonl:wikipedia": "a file to be written",
+    }.items():
+        path.write_text(f"program: single\nstrategy: simple\n{line}\n")
+        with pytest.raises(fm.UserError, match=why):
+            program_of(path)
+        data = ("--train", "sample-choice", "--validation", "sample-choice")
+        done = folkmoot("tune", path, *data, "--dry-run", "--out", "study")
+        assert done.exit_code == 2
+        assert why in done.stderr

@@ -1,0 +1,315 @@
+"""One rule for what is recommended: whatever the answers, no two sentences of a comparison disagree."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Sequence
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import folkmoot as fm
+from folkmoot.modules.agents.transcript import Task
+from folkmoot.modules.protocols.program import Program, prediction_of
+
+N = 100
+
+
+class Yes(Program):
+    """Answers yes to everything; makes no call."""
+
+    def describe(self) -> dict[str, Any]:
+        return {"program": "yes"}
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        return prediction_of(task, "A", "single", [])
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+    """A run of N questions, whose rows the tests below rewrite."""
+    folder = tmp_path_factory.mktemp("recorded") / "run"
+    choices = {"A": "yes", "B": "no"}
+    questions = [fm.Question(id=str(i), question=f"Is it {i}", choices=choices, answer="A") for i in range(N)]
+    fm.evaluate(Yes(), questions, lm=dspy.LM("openai/none"), out=folder, tracking=False)
+    return folder, [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+
+
+class Made:
+    """Writes runs with given answers and prices beside a recorded one."""
+
+    def __init__(self, recorded: tuple[Path, list[dict[str, Any]]], home: Path) -> None:
+        (self.template, self.rows), self.home = recorded, home
+
+    def __call__(
+        self,
+        name: str,
+        right: Sequence[bool | None],
+        tokens: int | None = 10,
+        calls: int = 1,
+        usd: float | None = None,
+        program: dict[str, Any] | None = None,
+        endpoint: str = "lm",
+    ) -> Path:
+        """A run that is right, wrong or (None) silent on each question, at this price per question."""
+        folder = self.home / name
+        folder.mkdir(exist_ok=True, parents=True)
+        about = json.loads((self.template / "run.json").read_text())
+        about["program"] = program or {"program": name}
+        about["lms"] = {"*": {"name": endpoint, "endpoint": endpoint, "profile": {}, "settings": {}}}
+        (folder / "run.json").write_text(json.dumps(about))
+        usage = {"calls": calls, "prompt_tokens": tokens, "completion_tokens": 0 if tokens else None}
+        lines = [
+            {
+                **row,
+                "answer": {True: "A", False: "B", None: None}[value],
+                "correct": bool(value),
+                "score": float(bool(value)),
+                "usage": {**row["usage"], **usage, "cost_usd": usd},
+            }
+            for row, value in zip(self.rows, right, strict=False)
+        ]
+        (folder / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return folder
+
+
+@pytest.fixture
+def made(recorded: tuple[Path, list[dict[str, Any]]], tmp_path: Path) -> Made:
+    return Made(recorded, tmp_path)
+
+
+def first(count: int, of: int = N) -> list[bool]:
+    """Right on the first so many questions."""
+    return [place < count for place in range(of)]
+
+
+@pytest.mark.parametrize("contests", [40, pytest.param(400, marks=pytest.mark.nightly)])
+def test_among_equal_programs_the_dearer_one_is_seldom_recommended(made: Made, contests: int) -> None:
+    """Recommending whoever led by more than 2 points took the dearer one in a third of these contests."""
+    rng, dearer = random.Random(0), 0
+    for _ in range(contests):
+        easy = [rng.random() for _ in range(N)]
+        cheap, dear = ([rng.random() < chance for chance in easy] for _ in range(2))
+        runs = [made("cheap", cheap, 10), made("dear", dear, 50)]
+        dearer += fm.compare(*runs, names=["cheap", "dear"]).recommendation.run == "dear"
+    assert dearer <= 0.05 * contests
+
+
+# What is recommended ----------------------------------------------------------------------------------------
+
+
+def test_a_leader_without_evidence_is_ahead_and_the_cheapest_is_recommended(made: Made) -> None:
+    """As on a card that said no difference, recommended the dearer one, and called it not worth it."""
+    found = fm.compare(made("one", first(9, 20)), made("talk", first(11, 20), 50), names=["one", "talk"])
+    assert found.said == [
+        "talk is ahead so far, undecided. Beside one: 55% against 45% on 20 questions: +10 points, 95% "
+        "interval +0 to +25. 20 questions show differences from about 35 points up.",
+        "Recommended: one, the cheapest in tokens that nothing is shown to beat; talk, ahead so far, takes "
+        "5.0 times as much.",
+    ]
+    assert (found.verdict.outcome, found[0].worth) == ("undecided", "undecided")
+
+
+def test_a_dearer_one_is_recommended_only_when_all_that_is_cheaper_is_beaten(made: Made) -> None:
+    one, panel, talk = made("one", first(50), 10), made("panel", first(79), 50), made("talk", first(80), 90)
+    found = fm.compare(one, panel, talk, names=["one", "panel", "talk"])
+    recommendation = found.recommendation
+    assert (recommendation.run, recommendation.leader) == ("panel", "talk")
+    assert recommendation.unbeaten == ("panel", "talk")
+    assert recommendation.front == ("one", "panel")
+    assert found.headline.startswith("panel beats one: 79% against 50% on 100 questions: +29 points")
+    assert [pair.worth for pair in found] == ["better, dearer", "better, dearer", "undecided"]
+    same = fm.compare(talk, panel, names=["talk", "panel"])  # nothing is shown: the cheaper one
+    assert same.recommendation.run == "panel"
+
+
+def test_of_equal_prices_the_higher_score_then_the_first_is_recommended(made: Made) -> None:
+    one, two, three = made("one", first(50)), made("two", first(51)), made("three", first(51))
+    assert fm.compare(one, two, three, names=["one", "two", "three"]).recommendation.run == "two"
+    assert fm.compare(three, two, names=["three", "two"]).recommendation.run == "three"
+
+
+def test_cheapest_is_by_dollars_where_all_are_known_else_tokens_else_calls(made: Made) -> None:
+    def unit(*runs: Path) -> tuple[str, str]:
+        chosen = fm.compare(*runs, names=["dear", "cheap"]).recommendation
+        return chosen.unit, chosen.run
+
+    right = first(50)
+    dollars = made("a", right, 10, 1, 0.5), made("b", right, 20, 2, 0.1)
+    assert unit(*dollars) == ("US dollars", "cheap")
+    assert unit(made("a", right, 10, 1, 0.5), made("b", right, 20, 2)) == ("tokens", "dear")
+    assert unit(made("a", right, 10, 2), made("b", right, None, 1)) == ("calls", "cheap")
+
+
+def test_replies_that_could_undo_the_verdict_leave_no_recommendation(made: Made) -> None:
+    """Seven questions ahead, with four silent ones of the loser's: the whole range is shown."""
+    base = [*[True] * 50, *[None] * 4, *[False] * 46]
+    found = fm.compare(made("base", base), made("team", first(57), 20), names=["base", "team"])
+    assert (found.verdict.outcome, found.recommendation) == ("not_comparable", None)
+    assert "the difference would be +3.0 instead of +7.0 points, and not shown" in found.headline
+
+
+# A team has to beat one prompt, and one prompt asked as often as its bill allows ----------------------------
+
+ONE: dict[str, Any] = {"program": "single", "strategy": "simple"}
+TEAM: dict[str, Any] = {"program": "deliberation"}
+
+
+def samples(count: int) -> dict[str, Any]:
+    return {"program": "single", "strategy": "self_consistency", "samples": count}
+
+
+def test_a_team_is_better_when_it_beats_one_prompt_asked_as_often_too(made: Made) -> None:
+    one = made("one", first(50), program=ONE, usd=0.004)
+    team = made("talk", first(90), calls=4, program=TEAM, usd=0.02)
+    names = ["one", "talk", "k"]
+    alone = fm.compare(one, team, names=names[:2])
+    assert alone.verdict.outcome == "beats"
+    assert alone.headline.startswith(
+        "talk beats one prompt; not yet tried against one prompt asked k times (about 2 USD). Beside one: "
+        "90% against 50% on 100 questions: +40 points, 95% interval +"
+    )
+    weak = fm.compare(one, team, made("k", first(60), calls=5, program=samples(5), usd=0.02), names=names)
+    assert weak.verdict.outcome == "better"
+    assert weak.headline.startswith("talk is better: it beats one prompt and one prompt asked k times (k). ")
+    good = fm.compare(one, team, made("k", first(88), calls=5, program=samples(5), usd=0.018), names=names)
+    assert (good.verdict.outcome, good.recommendation.run) == ("beats", "k")
+    rare = fm.compare(one, team, made("k", first(60), calls=2, program=samples(2), usd=0.008), names=names)
+    assert rare.verdict.outcome == "beats"  # the bill allows five
+    other = made("k", first(60), calls=5, program=samples(5), usd=0.02, endpoint="another lm")
+    assert fm.compare(one, team, other, names=names).verdict.outcome == "beats"
+    reference = made("k", first(60), calls=5, program=samples(5), usd=0.02)
+    found = fm.compare(reference, team, names=["k", "talk"])
+    assert found.headline.startswith(
+        "talk beats one prompt asked k times; not yet tried against one prompt. "
+    )
+
+
+def test_of_programs_that_are_not_known_as_teams_no_rival_is_asked(made: Made) -> None:
+    for program in ({"program": "mine"}, {"program": "single", "strategy": "cot"}):
+        found = fm.compare(made("one", first(50), program=ONE), made("x", first(90), program=program))
+        assert "not yet tried" not in found.headline
+        assert found.verdict.outcome == "beats"
+
+
+# Whatever comes out, the sentences agree --------------------------------------------------------------------
+
+KINDS: list[dict[str, Any]] = [
+    {"program": "single", "strategy": "simple"},
+    {"program": "single", "strategy": "self_consistency", "samples": 3},
+    {"program": "deliberation"},
+    {"program": "ensemble"},
+]
+RUN = st.fixed_dictionaries(
+    {
+        "share": st.sampled_from([0.2, 0.45, 0.5, 0.55, 0.8]),
+        "seed": st.integers(0, 20),
+        "silent": st.sampled_from([0, 0, 0, 4, 10]),
+        "tokens": st.sampled_from([10, 10, 20, 50, None]),
+        "calls": st.sampled_from([1, 3]),
+        "program": st.sampled_from(KINDS),
+    }
+)
+AS_OFTEN_AS_TOLD = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+
+
+def compared(made: Made, runs: Sequence[dict[str, Any]]) -> tuple[list[Path], list[str]]:
+    """Runs as they were drawn, and names that are no part of one another."""
+    folders, names = [], [f"{letter}{letter}" for letter in "vwxy"[: len(runs)]]
+    for name, drawn in zip(names, runs, strict=True):
+        rng = random.Random(drawn["seed"])
+        right: list[bool | None] = [rng.random() < drawn["share"] for _ in range(N)]
+        right[: drawn["silent"]] = [None] * drawn["silent"]
+        about = {key: drawn[key] for key in ("tokens", "calls", "program")}
+        folders.append(made(name, right, **about))
+    return folders, names
+
+
+def check(found: fm.Comparison) -> None:
+    """The rule itself, and that all that is said follows from it."""
+    verdict, recommendation, reference = found.verdict, found.recommendation, found.names[0]
+    beats = {
+        (pair.a, pair.b) if pair.outcome == "a" else (pair.b, pair.a)
+        for pair in found
+        if pair.outcome in ("a", "b")
+    }
+    beaten = {loser for _, loser in beats}
+    subject = (verdict.subject, reference)
+    assert (verdict.outcome in ("better", "beats")) == (subject in beats)
+    assert ("beats" in found.headline) == (subject in beats)
+    assert ("is better" in found.headline) == (verdict.outcome == "better")
+    assert ("undecided" in found.headline) == (verdict.outcome == "undecided")
+    assert ("No verdict" in found.headline) == (verdict.outcome == "not_comparable")
+    for pair in found.against:
+        assert (pair.worth == "undecided") == (pair.outcome == "undecided")
+        assert (pair.worth == "no verdict") == (pair.outcome == "not_comparable")
+        assert pair.worth != "worth it" or (pair.a, reference) in beats
+        assert pair.worth not in ("not worth it", "worse, cheaper") or pair.a in beaten
+    assert (recommendation is None) == (verdict.outcome == "not_comparable")
+    if recommendation is None:
+        assert not any("Recommended" in line for line in found.said)
+        return
+    chosen, cost = recommendation.run, {name: verdict.prices[name] for name in found.names}
+    assert found.said[1] == recommendation.sentence
+    assert recommendation.sentence.startswith(f"Recommended: {chosen}")
+    assert chosen not in beaten
+    judged = {run.name for run in found.runs if not run.mostly_unread}
+    assert set(recommendation.unbeaten) == judged - beaten
+    assert all(
+        name in beaten for name in judged if cost[name] is not None and cost[name] < (cost[chosen] or 1e9)
+    )
+    assert chosen == recommendation.front[-1]
+    prices = [cost[name] for name in recommendation.front]
+    assert prices == sorted(prices, key=lambda price: (price is None, price))
+    for place, name in enumerate(recommendation.front[:-1]):
+        assert name in beaten
+        assert all((name, cheaper) in beats for cheaper in recommendation.front[:place])
+    worth = {pair.a: pair.worth for pair in found.against}
+    assert worth.get(chosen) not in ("not worth it", "worse, cheaper")
+    if chosen == reference:
+        assert "worth it" not in worth.values()
+        assert verdict.outcome in ("undecided", "worse")
+    assert verdict.outcome != "better" or verdict.subject == chosen
+
+
+@settings(max_examples=25, **AS_OFTEN_AS_TOLD)
+@given(st.lists(RUN, min_size=2, max_size=4))
+def test_headline_recommendation_worth_and_front_agree(made: Made, runs: list[dict[str, Any]]) -> None:
+    folders, names = compared(made, runs)
+    found = fm.compare(*folders, names=names, panel=0)
+    check(found)
+    as_json = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert as_json["verdict"]["headline"] == found.headline
+    assert (as_json["recommendation"] or {}).get("run") == getattr(found.recommendation, "run", None)
+    assert [pair["worth"] for pair in as_json["pairs"]] == [pair.worth for pair in found]
+    assert found.headline in repr(found)
+
+
+@pytest.mark.nightly
+@settings(max_examples=15, **AS_OFTEN_AS_TOLD)
+@given(st.lists(RUN, min_size=2, max_size=4))
+def test_the_page_says_what_the_comparison_says(made: Made, runs: list[dict[str, Any]]) -> None:
+    folders, names = compared(made, runs)
+    found = fm.compare(*folders, names=names)
+    page = fm.report(folders, names=names, out=made.home / "report.html", tracking=False)
+    text = unescape(page.path.read_text())
+    assert page.headline == found.headline
+    assert f'<p class="say">{found.headline}</p>' in text
+    sentences = re.findall(r"Recommended: [^<]*", text)
+    assert sentences == ([found.recommendation.sentence] if found.recommendation else [])
+    tags = re.findall(r'<span class="tag \w+">([^<]*)</span>', text)
+    lead = [found.lead] if found.lead else []
+    assert tags == [
+        pair.worth for pair in [*lead, *(pair for pair in found.against if pair is not found.lead)]
+    ]
+    on_front = re.findall(r'aria-label="(\w+): [^"]*" data-tip.*?</title>.*?(<circle r="6.5"/>|<path)', text)
+    if on_front:
+        front = found.recommendation.front if found.recommendation else ()
+        assert {name for name, mark in on_front if "circle" in mark} == set(front)

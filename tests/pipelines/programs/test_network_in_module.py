@@ -1,0 +1,292 @@
+"""A strategy network inside other modules keeps what it learned, however the module is saved and loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dspy
+import numpy as np
+import pytest
+from cli_helpers import isolate, question
+from dspy.predict.parameter import Parameter
+from outcome_tables import WORDS, planted, words_of
+
+import folkmoot as fm
+from folkmoot.modules.protocols import foreign
+from folkmoot.modules.protocols.program import Program
+from folkmoot.pipelines.programs.resolve import program_given, program_of
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+CONFIG = fm.NetworkConfig(agents=2, strategies=("cot", "zero_shot"), hidden=4, heads=2, k=0)
+QUESTIONS = [fm.Question(question(i)) for i in range(8)]
+VECTORS = words_of(list(WORDS.values()))
+
+
+def untrained(**settings: Any) -> fm.StrategyNetwork:
+    return fm.StrategyNetwork.untrained(fm.NetworkConfig(**{**vars(CONFIG), **settings}), words_of)
+
+
+class Careful(dspy.Module):  # type: ignore[misc]
+    """Asks a network, and says what it found."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = untrained()
+        self.say = dspy.Predict("question, found -> answer")
+
+    def forward(self, question: str, choices: Any = None) -> dspy.Prediction:
+        found = self.network(question=question, choices=choices).answer
+        return self.say(question=question, found=found or "nothing")
+
+
+class Outer(dspy.Module):  # type: ignore[misc]
+    """Has a network two modules further in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = [Careful()]
+
+    @property
+    def network(self) -> Any:
+        return self.parts[0].network
+
+    @network.setter
+    def network(self, network: Any) -> None:
+        self.parts[0].network = network
+
+
+class Mine(Program):
+    """A program of the user's own that makes its network itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = untrained()
+
+    def describe(self) -> dict[str, Any]:
+        return {"program": "mine"}
+
+
+@pytest.fixture(autouse=True)
+def lm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    isolate(tmp_path, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    with ScriptedServer(said) as server:
+        yield fm.lm("openai/scripted", api_base=server.url)
+
+
+def said(body: dict[str, Any]) -> str:
+    """Right once it is shown examples; DSPy's own adapter asks for the user's predictor."""
+    if "json_schema" not in body.get("response_format", {}):
+        return "[[ ## answer ## ]]\nA\n\n[[ ## completed ## ]]"
+    fields = body["response_format"]["json_schema"]["schema"]["properties"]
+    return json.dumps(dict.fromkeys(fields, "A" if len(body["messages"]) > 2 else "B"))
+
+
+@pytest.fixture
+def trained() -> fm.StrategyNetwork:
+    """A network that has learned, vote weights too, with other settings than `untrained`."""
+    rows = [row for row in planted(40, 1) if row["strategy"] in CONFIG.strategies]
+    settings = {"agents": 2, "hidden": 8, "heads": 1, "epochs": 3, "lr": 0.01, "k": 0, "gamma": 0.7}
+    settings["weight"] = "conditional"
+    return fm.train(rows, embedding=words_of, settings=settings, tracking=False)
+
+
+def compiled(program: Any, lm: Any, **options: Any) -> Any:
+    return fm.compile(
+        program, QUESTIONS[:4], QUESTIONS[4:], optimizer="bootstrap", lm=lm, tracking=False, **options
+    )
+
+
+def check_same(one: fm.StrategyNetwork, other: fm.StrategyNetwork) -> None:
+    """Both choose and vote alike, and are shown the same examples."""
+    assert one is not other
+    assert np.array_equal(one.state.probabilities(VECTORS), other.state.probabilities(VECTORS))
+    for vector in VECTORS:
+        assert one.state.choose(vector, "key") == other.state.choose(vector, "key")
+        assert np.array_equal(one.state.weights(vector, [0, 1]), other.state.weights(vector, [0, 1]))
+    for mine, its in zip(one.predictors(), other.predictors(), strict=True):
+        assert [dict(demo) for demo in mine.demos] == [dict(demo) for demo in its.demos]
+
+
+def by_file(module: Any) -> Any:
+    module.save("module.json")
+    loaded = type(module)()
+    loaded.load("module.json")
+    return loaded
+
+
+def by_state(module: Any) -> Any:
+    loaded = type(module)()
+    for _ in range(2):
+        loaded.load_state(json.loads(json.dumps(module.dump_state())))
+    return loaded
+
+
+def by_reset(module: Any) -> Any:
+    copied = module.reset_copy()  # as DSPy's optimizers begin
+    for own, its in zip(module.predictors(), copied.predictors(), strict=True):
+        its.demos = own.demos
+    return copied
+
+
+@pytest.mark.parametrize("way", [by_file, by_state, by_reset, dspy.Module.deepcopy])
+@pytest.mark.parametrize("kind", [Careful, Outer])
+def test_a_module_takes_its_network_along(
+    trained: fm.StrategyNetwork, lm: Any, way: Callable[[Any], Any], kind: Any
+) -> None:
+    module = kind()
+    module.network = compiled(trained, lm)
+    assert module.network.compilation.winner == "compiled"
+    taken = way(module)
+    check_same(taken.network, module.network)
+    forget(taken.network)  # which the other does not notice
+    assert taken.network.state.identity != module.network.state.identity == trained.state.identity
+
+
+def forget(network: fm.StrategyNetwork) -> None:
+    fresh = fm.StrategyNetwork.untrained(network.state.config, words_of)
+    network.state.load_state(fresh.state.dump_state())
+
+
+def test_a_module_with_a_network_is_compiled_and_loaded(
+    trained: fm.StrategyNetwork, lm: Any, tmp_path: Path
+) -> None:
+    module = Careful()
+    module.network = dspy.LabeledFewShot(k=1).compile(trained, trainset=QUESTIONS)
+    module.network._compiled = True  # as most of DSPy's optimizers leave what they made
+    better = compiled(module, lm, out=tmp_path / "out")
+    assert not any(part._compiled for _, part in better.named_sub_modules(dspy.Module))
+    assert any(predictor.demos for predictor in better.network.predictors())
+    check_same(fm.load_program(tmp_path / "out").network, better.network)
+    check_same(by_file(better).network, better.network)
+
+
+def test_what_dspy_would_leave_out_is_not_saved(trained: fm.StrategyNetwork, tmp_path: Path) -> None:
+    trained._compiled = True
+    ensemble, module = fm.Ensemble([trained, "cot"]), Careful()
+    module.network = trained
+    for save in (partial(ensemble.save, "e.json"), partial(program_given(module).save, "module")):
+        with pytest.raises(fm.UserError, match=r"DSPy's state leaves out \S+, since a part"):
+            save()
+    assert not (tmp_path / "e.json").exists()
+    assert not (tmp_path / "module").exists()
+    ensemble.save("folder")  # which keeps it
+    check_same(fm.load_program("folder", embedding=words_of).members[0], trained)
+
+
+def test_a_state_that_no_folder_could_give_back_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, "MAX_BYTES", 1000)
+    with pytest.raises(fm.UserError, match="and a saved program has 1,000 at most"):
+        program_given(Careful()).save("module")
+    assert not Path("module").exists()
+
+
+def test_a_network_alone_is_saved_and_loaded_by_either_way(trained: fm.StrategyNetwork, lm: Any) -> None:
+    network = compiled(trained, lm, out="out")
+    for folder in ("out", "saved"):
+        network.save("saved")
+        check_same(fm.load_program(folder, embedding=words_of), network)
+    check_same(program_of("network:saved", {"embedding": words_of}), network)
+    network.save("network.json")
+    loaded = untrained()
+    loaded.load("network.json")
+    check_same(loaded, network)
+    fm.SingleAgent("cot").save("single")
+    with pytest.raises(fm.UserError, match="has no strategy network: drop the embedding"):
+        fm.load_program("single", embedding=words_of)
+
+
+def test_a_network_that_a_program_makes_itself_is_in_its_folder(trained: fm.StrategyNetwork) -> None:
+    program = Mine()
+    program.network.state.load_state(trained.state.dump_state())
+    program.save("mine")
+    check_same(fm.load_program("mine", protocols={"mine": Mine}).network, program.network)
+    document = json.loads(Path("mine/program.json").read_text())
+    document["learned"] = {"network.state": "../../elsewhere"}
+    Path("mine/program.json").write_text(json.dumps(document))
+    with pytest.raises(fm.UserError, match=r"program\.json: learned\.network\.state"):
+        fm.load_program("mine", protocols={"mine": Mine})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"agents": 3}, {"strategies": ("cot", "simple")}, {"strategies": ("zero_shot", "cot")}],
+)
+def test_a_state_of_other_agents_or_strategies_is_refused(
+    trained: fm.StrategyNetwork, settings: dict[str, Any]
+) -> None:
+    module, network = Careful(), untrained(**settings)
+    module.network = trained
+    module.save("module.json")
+    module.network = network
+    before = network.state.identity
+    with pytest.raises(fm.UserError, match="of a network with 2 agents, the strategies cot, zero_shot"):
+        module.load("module.json")
+    assert network.state.identity == before
+
+
+def test_a_state_that_is_none_is_refused(trained: fm.StrategyNetwork) -> None:
+    whole, network = trained.state.dump_state(), untrained()
+    before = network.state.identity
+    other = {**whole, "tensors": network.state.dump_state()["tensors"]}
+    for state in (
+        {},
+        {**whole, "tensors": "no base64"},
+        {**whole, "tensors": whole["tensors"][:4000]},
+        {**whole, "config": {**whole["config"], "hidden": 10**12}},
+        other,
+    ):
+        with pytest.raises(fm.UserError, match=r"holds no network|cannot be loaded"):
+            network.state.load_state(state)
+    assert network.state.identity == before
+
+
+def test_what_dspy_does_with_parameters() -> None:
+    """DSPy's `Parameter`, which its documentation does not describe; checked with DSPy 3.4.1."""
+
+    class Noted(Parameter):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.calls: list[Any] = []
+
+        def dump_state(self, json_mode: bool = True) -> Any:
+            return {"json": json_mode}
+
+        def load_state(self, state: Any) -> None:
+            self.calls.append(state)
+
+        def reset(self) -> None:
+            self.calls.append("reset")
+
+        def __deepcopy__(self, memo: Any) -> Noted:
+            return self
+
+    inner, outer = dspy.Module(), dspy.Module()
+    inner.noted, outer.parts = Noted(), {"one": inner}
+    assert outer.dump_state() == {"parts['one'].noted": {"json": True}}
+    assert outer.predictors() == []
+    outer.load_state({"parts['one'].noted": 1})
+    assert inner.noted.calls == [1, 1]  # on a copy first
+    outer.reset_copy()
+    assert inner.noted.calls[2:] == ["reset"]
+    inner._compiled = True
+    assert outer.dump_state() == {}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("way", ["cloudpickle", "dspy"])
+def test_mlflows_dspy_flavour_takes_it_along(
+    trained: fm.StrategyNetwork, lm: Any, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "true")
+    module = Careful()
+    module.network = trained
+    better = compiled(module, lm)
+    with dspy.context(lm=lm):
+        mlflow.dspy.save_model(better, "model", use_dspy_model_save=way == "dspy")
+        check_same(mlflow.dspy.load_model("model").network, better.network)
