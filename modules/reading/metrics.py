@@ -26,6 +26,7 @@ from .grading import (
     Grader,
     MetricError,
     Scale,
+    metric_name,
     regex_grader,
 )
 from .question import Question
