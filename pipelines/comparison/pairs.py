@@ -395,11 +395,13 @@ class Comparison(Sequence[Pair]):
     def _beaten(self, lead: Pair) -> str:
         """What the subject beats, and which of the rivals of a team it does not beat or has not met."""
         verdict, recommendation = self.verdict, self.recommendation
-        beaten, unshown, unmet = [], [], []
+        beaten: list[str] = []
+        unshown: list[str] = []
+        unmet: list[str] = []
         for kind, names in verdict.rivals.items():
-            text = kind if names in ([], [lead.b]) else f"{kind} ({', '.join(names)})"
-            shown = {*names} <= {*verdict.beaten}
-            (unmet if not names else beaten if shown else unshown).append(text)
+            left = [name for name in names if name not in verdict.beaten]
+            text = kind if names in ([], [lead.b]) else f"{kind} ({', '.join(left or names)})"
+            (unmet if not names else unshown if left else beaten).append(text)
         chosen = recommendation.run if recommendation else lead.a
         if chosen != lead.a and not any(chosen in names for names in verdict.rivals.values()):
             unshown.append(chosen)
@@ -411,7 +413,9 @@ class Comparison(Sequence[Pair]):
         text += f"; not yet tried against {' or '.join(unmet)}" if unmet else ""
         if verdict.rival_usd is not None:
             text += f" (about {verdict.rival_usd:{',.0f' if verdict.rival_usd >= 10 else '.2g'}} USD)"
-        return f"{text}. Beside {lead.b}: {lead.details}"
+        text += f". Beside {lead.b}: {lead.details}"
+        asked = list(verdict.rivals.values())[-1:] != [[]]
+        return text if asked else f"{text} folkmoot compare RUN --match-budget asks it k times."
 
     @property
     def said(self) -> list[str]:
