@@ -287,7 +287,8 @@ class Pair:
             return f"No question was {self.did_well} in only one of the two, n = {self.n:,}."
         corrected = " after Holm's correction" if self.p_adjusted != self.p else ""
         p = "below 0.001" if self.p_adjusted < 0.001 else f"{self.p_adjusted:.2g}"
-        return f"{self.spread}{self.unit}; {self.test}{corrected} is {p}, n = {self.n:,}."
+        interval = f"{self.a} less {self.b}: {self.spread}{self.unit}"
+        return f"{interval}; {self.test}{corrected} is {p}, n = {self.n:,}."
 
     @property
     def price(self) -> str:
