@@ -27,7 +27,7 @@ from ..comparison.match_budget import (
     tokens_per_question,
     with_matches,
 )
-from ..comparison.pairs import NOT_COMPARABLE, Comparison, Pair
+from ..comparison.pairs import Comparison, Pair
 from ..evaluation.earlier import Evaluation, imported_runs
 from ..programs.seats import LMOptions
 from .guard import resumable
@@ -190,7 +190,7 @@ def _scores(found: Comparison) -> Table:
 
 def _against(pair: Pair | None, spans: bool, many: bool) -> list[str]:
     """The cells of a run beside the baseline; a failed run gets none, as its figures would mislead."""
-    if pair is None or pair.outcome == NOT_COMPARABLE:
+    if pair is None or pair.cause:
         label = "baseline" if pair is None else "no verdict"
         return [label, *([""] if spans else []), "", *([""] if many else []), "", ""]
     parted = pair.only_a or pair.only_b

@@ -126,9 +126,9 @@ def compare(
             turned[place] = test.of(worst[a], worst[b])
             if worst[winner].mean() <= worst[loser].mean() or _holm(turned, unlike)[place] >= SURE:
                 said = [unread_cause(compared[one], runs[one]) for one in (a, b) if compared[one].unread]
-                ends = [worst[a].mean() - worst[b].mean(), pairs[place].difference]
-                low, high = (pairs[place].amount(float(end)) for end in ends)
-                undone = f"the difference would be {low} instead of {high}{pairs[place].unit}, and not shown"
+                ends = [float(worst[a].mean() - worst[b].mean()), pairs[place].difference]
+                amounts = " instead of ".join(pairs[place].amount(end) for end in ends)
+                undone = f"the difference would be {amounts}{pairs[place].unit}, and not shown"
                 causes = [f"{'; '.join(said)}. Scored the other way, {undone}"]
         pairs[place] = replace(pairs[place], unread="; ".join(causes))
     named = dict(zip(titles, runs, strict=True))
@@ -136,7 +136,7 @@ def compare(
     judged = [] if unlike else [compared[place] for place in usable]
     prices = prices_of(compared, judged or compared)
     pairs = [
-        replace(pair, price_a=prices.known(pair.a), price_b=prices.known(pair.b), price_unit=prices.unit)
+        replace(pair, price_a=prices.of(pair.a), price_b=prices.of(pair.b), price_unit=prices.unit)
         for pair in pairs
     ]
     outcomes = {(pair.a, pair.b): pair.outcome for pair in pairs}
