@@ -12,34 +12,31 @@ from rich.text import Text
 
 from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
+from ..base.budget import BudgetSpent
 from ..base.wording import counted, duration, money, percent, points, shortened
 from ..comparison.compare import compare as compare_runs
 from ..comparison.compare import names_for
 from ..comparison.compared import Compared
-from ..comparison.match_budget import (
-    MATCHED,
-    Match,
-    cost_per_question,
-    lms_of_run,
-    match_budget,
-    questions_of,
-    run_or_match,
-    tokens_per_question,
-    with_matches,
-)
+from ..comparison.match_budget import MATCHED, plan_match, run_match, run_or_match, with_matches
+from ..comparison.match_plan import Match, MatchPlan, costliest
 from ..comparison.pairs import Comparison, Pair
+from ..comparison.run_again import lms_of_run, questions_of
 from ..evaluation.earlier import Evaluation, imported_runs
 from ..programs.seats import LMOptions
-from .guard import resumable
+from .guard import STOPPED, resumable
 from .options import CompareOptions, listed
-from .show import answered, console, evaluating, finish, plain_table
+from .show import answered, confirm, console, evaluating, finish, leave, plain_table
 
 LONGEST_QUESTION = 200  # characters of a question that are shown
 
 
 def compare(options: CompareOptions) -> None:
-    with resumable():
-        found = compared(options)
+    try:
+        with resumable():
+            found = compared(options)
+    except BudgetSpent as problem:  # an error, as it leaves no result
+        leave(str(problem), STOPPED)
+        return
 
     def show() -> None:
         if options.quiet:
@@ -62,13 +59,12 @@ def compared(options: CompareOptions) -> Comparison:
         (titles, runs), first = with_matches(names, runs), 0
     if options.baseline:
         first = _place(options.baseline, titles, imported_runs(options.runs))
-    notes = []
+    notes: list[str] = []
     if options.match_budget:
         if len(runs) > 1:
             compare_runs(*runs)  # what cannot be compared is refused before anything is spent
-        run, match = _matched(options, runs, names)
+        run, notes = _matched(options, runs, names)
         runs.append(run)
-        notes.append(match)
     order = [first, *(index for index in range(len(runs)) if index != first)]
     found = compare_runs(
         *(runs[index] for index in order), names=[titles[index] for index in order], **options.tested()
@@ -79,7 +75,7 @@ def compared(options: CompareOptions) -> Comparison:
 
 def _check(options: CompareOptions) -> list[Any]:
     """The runs, with those of an import in place of its folder."""
-    for name in ("data", "lm", "api_base", "metric", "out"):
+    for name in ("data", "lm", "api_base", "price", "metric", "out", "budget", "dry_run"):
         if options.given(name) and not options.match_budget:
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} says how to run a baseline, but none is asked for: add --match-budget")
@@ -91,37 +87,54 @@ def _check(options: CompareOptions) -> list[Any]:
 
 def _matched(
     options: CompareOptions, runs: Sequence[Evaluation], names: Sequence[str]
-) -> tuple[Evaluation, str]:
-    """Self-consistency for what the costliest of the runs spent, by the best of its LMs, and how its samples
-    were found."""
-    costs = [cost_per_question(run.rows) for run in runs]
-    tokens = [tokens_per_question(run.rows)[0] or 0.0 for run in runs]
-    spent = tokens if None in costs else [cost or 0.0 for cost in costs]
-    run, name = runs[spent.index(max(spent))], names[spent.index(max(spent))]
-    questions = questions_of(run, options.data)
+) -> tuple[Evaluation, list[str]]:
+    """Self-consistency for what the costliest of the runs spent, by the best of its LMs, and notes on how its
+    samples were found."""
+    place = costliest(runs)
+    run, name = runs[place], names[place]
+    lms = options.into(LMOptions, keyless=options.dry_run)
+    plan = plan_match(
+        run,
+        questions_of(run, options.data),
+        lm=lms_of_run(run, lms, "self-consistency"),
+        **options.named("metric", "out", "budget", "concurrency"),
+    )
+    confirm(options, plan_lines(plan, name), plan.to_dict, plan.cost_usd)
     sentences: list[str] = []
 
     def matched(match: Match) -> None:
         sentences.append(f"{name}: {match.sentence}.")
-        calls = match.samples * len(questions)
+        calls = match.samples * len(plan.questions)
         if not options.quiet:
-            asked = f"{counted(calls, 'call')} (more if answers have to be asked for twice)"
-            console(stderr=True).print(f"{sentences[-1][:-1]}, {asked}", soft_wrap=True)
+            asked = f", {counted(calls, 'call')} (more if answers have to be asked for twice)"
+            line = sentences[-1][:-1] + asked * match.fits
+            console(stderr=True).print(line, soft_wrap=True)
 
-    lms = lms_of_run(run, options.into(LMOptions), "self-consistency")
     with evaluating(options, "same budget") as progress:
-        found = match_budget(
-            run,
-            questions,
-            lm=lms,
-            **options.named("metric", "out", "concurrency"),
-            progress=progress,
-            told=matched,
-        )
-    if len(lms) > 1:
+        found = run_match(plan, progress=progress, told=matched)
+    if len(plan.arms) > 1:
         best = found.summary.run["lms"]["*"]["name"]
         sentences.append(f"The baseline is the most often right of these, {best} ({found.score:.3g}).")
-    return found, " ".join(sentences)
+    stopped = found.summary.stopped
+    return found, [" ".join(sentences), *([f"The baseline is not finished: {stopped}."] if stopped else [])]
+
+
+def plan_lines(plan: MatchPlan, name: str) -> list[str]:
+    """The plan in words: how often each LM is asked, what that takes, and the ceiling."""
+    lines = [f"{counted(len(plan.questions), 'question')} again, by one agent for the bill of {name}"]
+    for arm in plan.arms:
+        samples = _range((arm.fewest.samples, arm.most.samples), "sample")
+        pilot = f" (estimated: a pilot of {counted(len(plan.pilot), 'question')} decides)"
+        line = f"{arm.identity['endpoint']}: {samples} per question, {_range(arm.calls, 'call')}"
+        lines.append(line + pilot * (not arm.most.pilot))
+    cost = money(plan.cost_usd and plan.cost_usd[1])
+    by_default = ", as much as it took and a fifth more; --budget sets another one" * (plan.budget is None)
+    return [*lines, f"cost: {cost}; budget: {plan.ceiling}{by_default}"]
+
+
+def _range(ends: tuple[int, int], thing: str) -> str:
+    low, high = ends
+    return f"{low:,} to {counted(high, thing)}" if low < high else counted(high, thing)
 
 
 def _place(wanted: str, names: Sequence[str], folders: Sequence[str]) -> int:

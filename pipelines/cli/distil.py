@@ -10,7 +10,7 @@ from rich.table import Table
 from ...modules.base.errors import UserError
 from ..base.display import ProgressLine
 from ..base.wording import counted, percent, points
-from ..comparison.match_budget import lm_of_run, questions_of
+from ..comparison.run_again import lm_of_run, questions_of
 from ..distillation.distil import DistillationPlan, carry_out, plan_distil
 from ..distillation.team import endpoint_of
 from ..evaluation.earlier import earlier

@@ -372,11 +372,12 @@ class Tested(Options):
 
 
 @dataclass(kw_only=True)
-class CompareOptions(Seats, Tested, Quietly):
+class CompareOptions(Seats, Tested, Confirmed):
     """Compare runs question by question: differences with intervals, exact tests, effect sizes, prices.
 
     Only questions that all runs answered are compared. With --match-budget, one run is enough: --lm and
-    --api-base then say where its LM is, if not where its name leads.
+    --api-base then say where its LM is, if not where its name leads. What it runs takes no more than that
+    run took and a fifth, or than --budget; the plan comes first.
     """
 
     example = "compare runs/cot runs/talk --match-budget"
@@ -396,7 +397,7 @@ class CompareOptions(Seats, Tested, Quietly):
         bool,
         Option(
             "--match-budget",
-            help="Also run self-consistency with as many samples as the costliest run's tokens pay for.",
+            help="Also run self-consistency with as many samples as the costliest run's bill pays for.",
         ),
     ] = False
     data: Annotated[Text, source("Questions for --match-budget. Default: as the run notes.")] = None
@@ -410,6 +411,7 @@ class CompareOptions(Seats, Tested, Quietly):
     show: Annotated[int, Option(min=0, help="Show so many questions on which a pair parts.")] = 5
     pairs: Annotated[bool, Option("--pairs", help="Also show the verdict on every pair of runs.")] = False
     concurrency: Concurrency = 64
+    price: Priced = field(default_factory=list)
 
 
 @dataclass(kw_only=True)

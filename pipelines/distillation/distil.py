@@ -20,7 +20,7 @@ from ...optimizers.statistics.noninferiority import CONFIDENCE, fewest_questions
 from ..base.budget import Budget
 from ..base.journal import write_json
 from ..base.wording import counted
-from ..comparison.match_budget import questions_of
+from ..comparison.run_again import questions_of
 from ..data import load as data
 from ..evaluation.answering import CONCURRENCY
 from ..evaluation.earlier import Evaluation, earlier
