@@ -18,7 +18,7 @@ $(VENV)/.installed-local: pyproject.toml constraints.txt
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --editable '.[local,test]'
+	$(INSTALL) --editable '.[network,local,minilm,excel,postgres,test]'
 	mkdir -p $(MYPY_ROOT) && ln -sfn "$(CURDIR)" $(MYPY_ROOT)/folkmoot
 	touch $@ $(VENV)/.installed-local
 
