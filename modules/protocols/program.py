@@ -46,8 +46,8 @@ _CANDIDATES = "candidate_programs"
 class Program(dspy.Module):  # type: ignore[misc]
     """A question-answering program. A protocol subclasses it and writes `solve`, its whole control flow.
 
-    Call it with `question` and, as the question needs, `choices` (label → text), `context` and `kind`
-    (choice, boolean, number, span); the prediction has
+    Call it with `question` and, as the question needs, `choices` (label → text, or texts, which are then
+    labelled A, B, …), `context` and `kind` (choice, boolean, number, span); the prediction has
 
     - `answer`: the label, `yes`/`no`, decimal number or phrase; None when no answer could be read,
     - `decided_by`: what settled it, in the protocol's own words; `none` when nothing did,
@@ -67,7 +67,7 @@ class Program(dspy.Module):  # type: ignore[misc]
     def forward(
         self,
         question: str,
-        choices: Mapping[str, str] | None = None,
+        choices: Mapping[str, str] | Sequence[str] | None = None,
         context: str | Sequence[str] | None = None,
         kind: Kind | None = None,
     ) -> dspy.Prediction:
@@ -76,7 +76,7 @@ class Program(dspy.Module):  # type: ignore[misc]
     async def aforward(
         self,
         question: str,
-        choices: Mapping[str, str] | None = None,
+        choices: Mapping[str, str] | Sequence[str] | None = None,
         context: str | Sequence[str] | None = None,
         kind: Kind | None = None,
     ) -> dspy.Prediction:
