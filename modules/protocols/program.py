@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import dspy
+from anyio import from_thread
 
 from ...signatures.roles import ROLES
 from ...signatures.team import WORKERS
@@ -71,7 +72,11 @@ class Program(dspy.Module):  # type: ignore[misc]
         context: str | Sequence[str] | None = None,
         kind: Kind | None = None,
     ) -> dspy.Prediction:
-        return run_sync(self.aforward, question, choices, context, kind)
+        if dspy.settings.send_stream is None:
+            return run_sync(self.aforward, question, choices, context, kind)
+        # `dspy.streamify` reads the stream on the loop that this thread works for, and nobody can send to it
+        # from another loop.
+        return from_thread.run(self.aforward, question, choices, context, kind)
 
     async def aforward(
         self,
