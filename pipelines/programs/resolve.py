@@ -10,6 +10,7 @@ import yaml
 
 from ...modules.base.errors import UserError
 from ...modules.base.yaml_file import StrictLoader, read_yaml
+from ...modules.protocols.deliberation import TIE_BREAKS
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
@@ -46,6 +47,7 @@ def program_of(
         return _build(text, {"program": text}, sets or {}, make_lm)
     path = Path(text).expanduser()
     if text and path.is_dir():
+        _import_named(sets or {})
         return saved_program(path, sets=sets, make_lm=make_lm)
     if path.suffix.casefold() in YAML_SUFFIXES or path.is_file():
         return _build(text, read_yaml(path, "program", "program: deliberation"), sets or {}, make_lm)
@@ -116,8 +118,7 @@ def _build(where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_l
     lms = fields.pop("lms", None)
     parameters = {**protocol.read(parts), **fields, **sets}
     check_names(protocol, parameters)
-    if isinstance(parameters.get("strategy"), str):
-        STRATEGIES.spec(parameters["strategy"])  # known from here on, if it is module:Name
+    _import_named(parameters)
     for part in {*protocol.holds} & parameters.keys():
         held = parameters[part]
         parameters[part] = (
@@ -128,6 +129,13 @@ def _build(where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_l
     program = made(where, found.name, parameters)
     program.assign(_seat_lms(where, lms, make_lm))
     return program
+
+
+def _import_named(parameters: Mapping[str, Any]) -> None:
+    """Make a strategy and a tie-break known that a user names as `module:Name`."""
+    for registry, name in ((STRATEGIES, "strategy"), (TIE_BREAKS, "tie_break")):
+        if isinstance(parameters.get(name), str):
+            registry.spec(parameters[name])
 
 
 def _member(member: Any, make_lm: MakeLM) -> str | Program:
