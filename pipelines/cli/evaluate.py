@@ -49,6 +49,7 @@ from ..runs.summary import SUMMARY, Summary
 from .guard import INTERRUPTED, STOPPED, say
 from .options import EvaluateOptions, listed
 from .show import confirm, console, evaluating, finish, forecast_lines, leave, present, show_result
+from .train import evaluate_outcomes
 
 RUNS = Path("runs")
 WEIGHTS = "weights"  # sub-folder of the run on training questions that weights are fitted on
@@ -56,8 +57,6 @@ WEIGHTS = "weights"  # sub-folder of the run on training questions that weights 
 
 def evaluate(options: EvaluateOptions) -> None:
     if options.outcomes or options.data is None:
-        from .train import evaluate_outcomes  # brings torch
-
         evaluate_outcomes(options)
     elif options.step_limits:
         evaluate_limits(options)

@@ -24,6 +24,7 @@ from ..runs.progress import Progress
 from ..runs.rows import RESULTS
 from ..runs.summary import SUMMARY
 from ..tracking.uploads import Tracker
+from ..training.live import live
 from .lines import Line, Reproduction
 from .lms import PaperLMs
 from .logged import start_tables, table_uploads
@@ -197,8 +198,6 @@ def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing
 def _evaluated(one: Run, request: Request, parent: str | None, show: Show) -> Evaluation:
     shared: dict[str, Any] = {"lm": one.lm, "cache": request.cache, "tracking": request.tracking}
     if one.training is not None and not (one.folder / SUMMARY).exists():
-        from ..training.live import live
-
         with show(f"{one.row.table}/{one.row.id}: training") as told:
             live(
                 one.program,
