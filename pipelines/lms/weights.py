@@ -324,7 +324,8 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
     )
 
     repo, revision, file = place.groups()
-    asked, where = place[0].removeprefix("hf:"), {"revision": revision, "local_dir": folder}
+    asked = place[0].removeprefix("hf:")
+    where: Any = {"revision": revision, "local_dir": folder}
     try:
         with suppress(LocalEntryNotFoundError):
             return Path(hf_hub_download(repo, file, **where, local_files_only=True))
