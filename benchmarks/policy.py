@@ -15,9 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from folkmoot.modules.network.config import PolicyConfig
 from folkmoot.modules.network.fused import FusedPolicies
 from folkmoot.modules.network.graph import Limits, small_world
-from folkmoot.modules.network.policy import AgentGraph, AgentPolicy, PolicyConfig
+from folkmoot.modules.network.policy import AgentGraph, AgentPolicy
 
 AGENTS, BATCH = 16, 8
 TARGET = 10.0

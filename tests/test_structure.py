@@ -38,9 +38,14 @@ MAY_TRAIN = {"tuning", "reproduction"}
 HEAVY = {
     *("torch", "torch_geometric", "sentence_transformers", "mlflow", "ray", "matplotlib", "datasets"),
     *("litellm", "pyarrow", "pandas", "scipy", "xllamacpp", "sqlalchemy", "jinja2", "grpc", "psycopg"),
-    "httpx",
+    *("httpx", "networkx"),
 }
 HEAVY_FOR_COMMANDS = {*HEAVY, "dspy", "optuna", "aiohttp", "numpy", "pydantic_settings"}
+
+OF_EXTRAS = {
+    *("torch", "torch_geometric", "sentence_transformers", "safetensors", "networkx", "xllamacpp"),
+    *("openpyxl", "ray", "psycopg", "grpc"),
+}
 
 UPWARD: list[str] = []
 AMONG_SIBLINGS: list[str] = []
@@ -293,6 +298,11 @@ def test_no_modules_import_one_another() -> None:
 
 def test_imports_inside_functions_are_for_weight() -> None:
     only_known(late(ROOT), LATE)
+
+
+def test_what_users_call_is_imported_without_the_packages_of_extras() -> None:
+    brought = {path: packages & OF_EXTRAS for path, packages in reached(ROOT).items()}
+    assert not {path: found for path, found in brought.items() if path[0] == "pipelines" and found}
 
 
 def test_public_names_are_unique() -> None:

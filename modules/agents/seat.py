@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
+from dspy.streaming import StatusMessage
 from dspy.utils.exceptions import AdapterParseError
 
 from ...signatures.frame import EMPTY, NOT_AN_OPTION, WRONG_FORM
-from ..base.calls import asking, metered
+from ..base.calls import ASKER, asking, metered
 from ..base.errors import UserError
 from ..base.fence import disarm, one_line
 from ..reading.answers import read_vote
@@ -58,6 +59,8 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         return self
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        if (stream := dspy.settings.send_stream) is not None:  # of `dspy.streamify`
+            await stream.send(StatusMessage(f"asking {ASKER.get().seat or 'the LM'}"))
         if self.adapter is not None:
             try:
                 with dspy.context(adapter=self.adapter):

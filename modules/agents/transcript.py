@@ -26,7 +26,7 @@ class Task:
     def of(
         cls,
         question: str,
-        choices: Mapping[str, str] | None = None,
+        choices: Mapping[str, str] | Sequence[str] | None = None,
         context: str | Sequence[str] | None = None,
         kind: Kind | None = None,
     ) -> Task:
@@ -36,15 +36,15 @@ class Task:
         or context that no data set could have.
         """
         require_text(question, "the question needs a text")
-        choices = check_choices(choices or None, "the question")
+        labelled = check_choices(choices or None, "the question")
         context = check_context(context, "the question")
         if kind is not None and kind not in get_args(Kind):
             raise UserError(f"there is no kind {kind!r}: choose one of {', '.join(get_args(Kind))}")
-        if kind is not None and (kind == "choice") != bool(choices):
+        if kind is not None and (kind == "choice") != bool(labelled):
             what = "needs choices={…}" if kind == "choice" else "has no choices: drop them, or the kind"
             raise UserError(f"a question of kind {kind} {what}")
         passage = context if isinstance(context, str) else "\n\n".join(context or ())
-        return cls(question, choices, passage or None, kind or infer_kind(None, choices))
+        return cls(question, labelled, passage or None, kind or infer_kind(None, labelled))
 
     @property
     def key(self) -> str:

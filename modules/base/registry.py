@@ -100,7 +100,7 @@ class Registry(MutableMapping[str, T]):
     @property
     def what(self) -> str:
         """One of them, in words."""
-        return "strategy" if self.kind == "strategies" else self.kind.removesuffix("s")
+        return "strategy" if self.kind == "strategies" else self.kind.removesuffix("s").replace("_", "-")
 
     def names(self) -> list[str]:
         """All names that can be given but for `module:Name`, those of installed packages last."""
@@ -142,6 +142,19 @@ class Registry(MutableMapping[str, T]):
                 return None
             self._known[name] = self._checked(name, thing)
         return Found(name, self._known[name], rest or "")
+
+    def adopted(self, thing: Any) -> str:
+        """The name of a function or class that a user passes: that of its entry point, or `module:Name`.
+
+        It is known by that name from then on if it can be imported by it.
+        """
+        module, attribute = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
+        name = f"{module}:{attribute or type(thing).__qualname__}"
+        name = next((point.name for point in self._installed() if point.value == name), name)
+        importable = module != "__main__" and getattr(sys.modules.get(module), attribute, None) is thing
+        if importable and name not in self._known:
+            self._known[name] = self._checked(name, thing)
+        return name
 
     def _installed(self) -> tuple[EntryPoint, ...]:
         return _entry_points(f"folkmoot.{self.kind}", tuple(sys.path))

@@ -10,16 +10,54 @@ from typing import Any, Literal, TypeVar, get_args
 
 from ..base.errors import UserError, checked_whole
 from .graph import Limits
-from .policy import Features, PolicyConfig
 from .space import PAPER_STRATEGIES as PAPER_STRATEGIES
 from .tracker import TrackerSettings
 from .trust import TrustRates
 
+Features = Literal["question", "question+standing"]
 Choice = Literal["sample", "argmax"]
 TrustRule = Literal["pairwise", "directional", "averaged"]
 Weight = Literal["mean_trust", "accuracy", "log_odds", "fitted", "conditional"]
 
 T = TypeVar("T")
+
+STANDING = 3
+"""How many numbers make an agent's standing: its mean trust, its degree and its recent accuracy."""
+
+
+@dataclass(frozen=True)
+class PolicyConfig:
+    """The shape of every agent's policy.
+
+    `inputs`: width D of a question embedding; `hidden`: width C of each of `heads` H attention heads;
+    `strategies`: how many logits S; `dropout`: share of attention weights dropped in training;
+    `features`: what each node knows, the question alone (the paper) or the agent's standing too;
+    `trust_edges`: whether attention sees trust. Raises UserError for a size below 1, a dropout outside 0 to
+    1, or other features.
+    """
+
+    strategies: int
+    inputs: int = 768
+    hidden: int = 64
+    heads: int = 4
+    dropout: float = 0.0
+    features: Features = "question+standing"
+    trust_edges: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("strategies", "inputs", "hidden", "heads"):
+            checked_whole(name, getattr(self, name))
+        if not 0 <= self.dropout < 1:
+            raise UserError(f"dropout is {self.dropout}: give a share from 0 up to but not 1.")
+        if self.features not in get_args(Features):
+            raise UserError(
+                f"there are no node features {self.features!r}: choose {' or '.join(get_args(Features))}."
+            )
+
+    @property
+    def width(self) -> int:
+        """How many numbers describe a node: D, and its standing."""
+        return self.inputs + (STANDING if self.features == "question+standing" else 0)
 
 
 @dataclass(frozen=True)

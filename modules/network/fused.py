@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..base.errors import UserError
-from .policy import AgentGraph, AgentPolicy, PolicyConfig
+from .config import PolicyConfig
+from .policy import AgentGraph, AgentPolicy
 
 _SLOPE = 0.2  # of GATConv's leaky ReLU
 _FIRST = "gat1.lin.weight"

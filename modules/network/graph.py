@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import networkx  # type: ignore[import-untyped]
 import numpy as np
 import numpy.typing as npt
 
@@ -57,6 +56,8 @@ def small_world(n: int, k: int, p: float, limits: Limits, seed: int) -> Adjacenc
             f"a small world of {n} agents with degree {k} and rewiring {p} cannot be: "
             "give n >= 1, k >= 0 and p between 0 and 1."
         )
+    import networkx  # type: ignore[import-untyped]  # with PyTorch, of the extra `network`
+
     world = networkx.watts_strogatz_graph(n, n if k >= n - 1 else k, p, seed=seed)
     graph = networkx.to_numpy_array(world, dtype=bool)
     liking = np.random.default_rng(seed).random((n, n))

@@ -1,4 +1,4 @@
-"""The search space of a strategy network that a study trains; without PyTorch, which imports slowly."""
+"""The search space of a strategy network that a study trains."""
 
 from __future__ import annotations
 

@@ -12,24 +12,29 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from dspy.predict.parameter import Parameter
-from safetensors import SafetensorError
-from safetensors.torch import load as read_tensors
-from safetensors.torch import save as write_tensors
 
 from ..base.errors import UserError
+from ..base.extras import from_extra
 from ..base.saved_file import read_plain
 from ..reading.voting import LOWEST_TRUST, trust_consensus
 from .choice import draw, softmax
 from .config import NetworkConfig
 from .files import MOST_BYTES, read_json, write_file
-from .fused import FusedPolicies
 from .graph import Adjacency, small_world
-from .policy import AgentGraph
 from .tracker import NEUTRAL, StrategyTracker
 from .trust import HIGHEST_TRUST, Trust, initial_trust
 from .weights import Numbers, VoteWeights
+
+# Whatever uses PyTorch imports this module first, so the sentence about its extra stands here alone.
+with from_extra("network", "a strategy network"):
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load as read_tensors
+    from safetensors.torch import save as write_tensors
+
+    from .fused import FusedPolicies
+    from .policy import AgentGraph
 
 SETTINGS, TENSORS = "network.json", "tensors.safetensors"
 MOST_SETTINGS = 2**20  # bytes
@@ -196,7 +201,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
                 f"the state is of a network with {other.shape}, and this one has {self.shape}: load it into "
                 "one like that."
             )
-        vars(self).update(vars(other))
+        self.__dict__.update(vars(other))
 
     def save(self, folder: str | Path) -> None:
         """Write the state into a folder, which is made if it is not there: `network.json`, and its numbers as

@@ -17,6 +17,7 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn, all_agree
 from ..base.calls import ASKER, Usage
 from ..base.errors import UserError, checked_whole
+from ..base.registry import Registry
 from ..base.space import Choice, Member, Parameter, Pick, Space, When, Whole
 from ..base.together import together
 from ..reading.answers import Kind
@@ -42,15 +43,18 @@ _DETAILS = ("blind", "queries", "fallback")
 _TIED = ("first", "strongest", "random")
 
 
+Said = Sequence[Mapping[str, Any]]
+"""The turns of the agents in the order of speaking, each with its `agent`, `round`, `answer` and `text`."""
+
+
 @dataclass(frozen=True)
 class TieBreak:
     """How a dialogue without consensus is settled.
 
-    `says` is that in words. `rule` makes the answer of what was said, in order, by whom it may concern: (each
-    turn as agent and answer, number of agents, kind, the agent named) → answer, or None when it finds none;
-    without a rule the judge is asked. `names_agent`: the rule is written with the role of an agent,
-    `NAME:ROLE`. `votes`: it may be written with a rule for ties, `NAME:RULE`, and is also given what settles
-    them.
+    `says` is that in words. `rule` makes the answer of what was said: (each turn, number of agents, kind, the
+    agent named) → answer, or None when it finds none; without a rule the judge is asked. `names_agent`: the
+    rule is written with the role of an agent, `NAME:ROLE`. `votes`: it may be written with a rule for ties,
+    `NAME:RULE`, and is also given what settles them.
     """
 
     says: str
@@ -60,21 +64,40 @@ class TieBreak:
 
 
 def _majority(
-    said: Sequence[tuple[str, str | None]],
+    said: Said,
     agents: int,
     kind: Kind,
     _: str = "",
     settle: Settle | None = None,
 ) -> str | None:
-    return vote_among([answer for _, answer in said[-agents:]], kind, settle=settle).answer
+    return vote_among([turn["answer"] for turn in said[-agents:]], kind, settle=settle).answer
 
 
-def _last_of(said: Sequence[tuple[str, str | None]], agents: int, kind: Kind, role: str) -> str | None:
-    valid = [answer for agent, answer in said if agent == role and answer is not None]
+def _last_of(said: Said, agents: int, kind: Kind, role: str) -> str | None:
+    valid = [turn["answer"] for turn in said if turn["agent"] == role and turn["answer"] is not None]
     return valid[-1] if valid else None
 
 
-TIE_BREAKS: Mapping[str, TieBreak] = {
+def _own(name: str, function: Any) -> TieBreak:
+    """The tie-break that a function of the user's is. Raises UserError for what is not a function."""
+    if isinstance(function, TieBreak):
+        return function
+    if not callable(function):
+        raise UserError(f"{name} is not a tie-break: name a function of the list of turns")
+
+    def rule(said: Said, agents: int, kind: Kind, role: str) -> str | None:
+        answer: str | None = function([dict(turn) for turn in said])
+        if answer is not None and answer not in [turn["answer"] for turn in said]:
+            raise UserError(
+                f"the tie-break {name} gave {answer!r}, which nobody answered: return the answer of a turn, "
+                "or None"
+            )
+        return answer
+
+    return TieBreak(f"as {name} says", rule)
+
+
+_BUILT_IN: Mapping[str, TieBreak] = {
     "judge": TieBreak("an LM reads the discussion and decides"),
     "majority": TieBreak(
         "most frequent answer of the last round; ties go to the earliest speaker, or with `majority:random` "
@@ -84,7 +107,8 @@ TIE_BREAKS: Mapping[str, TieBreak] = {
     ),
     "strongest": TieBreak("that agent's last valid answer", _last_of, names_agent=True),
 }
-"""Every tie-break by its name. An entry here is all that it takes to add one."""
+TIE_BREAKS: Registry[TieBreak] = Registry("tie_breaks", _own, lambda: _BUILT_IN)
+"""Every tie-break by its name. An entry here, or an entry point, is all that it takes to add one."""
 
 
 class Deliberation(Program):
@@ -96,7 +120,8 @@ class Deliberation(Program):
 
     Args:
         roles: 1 to 8 of intuitive, reasoner, retriever, critic, each at most once, in speaking order.
-        tie_break: {tie_breaks}.
+        tie_break: {tie_breaks}; or a function of yours: it gets the list of turns, each a dict with
+            `agent`, `round`, `answer` and `text`, and returns the answer of one of them, or None.
         max_rounds: at least 1; the paper's value is 3.
         opening: `in_turn`, as in the paper, or `blind`: in the first round nobody sees what the others of
             that round said, and all are asked at the same time.
@@ -121,7 +146,7 @@ class Deliberation(Program):
     def __init__(
         self,
         roles: Sequence[str],
-        tie_break: str = "judge",
+        tie_break: str | Callable[[list[dict[str, Any]]], str | None] = "judge",
         max_rounds: int = MAX_ROUNDS,
         *,
         opening: str = "in_turn",
@@ -136,16 +161,15 @@ class Deliberation(Program):
     ) -> None:
         super().__init__()
         self.roles = _checked_roles(roles)
-        self.tie_break = checked_tie_break(tie_break, self.roles)
+        self.tie_break, self.settled = named_tie_break(tie_break, self.roles)
         self.max_rounds = checked_whole("max_rounds", max_rounds)
         if opening not in OPENINGS:
             raise UserError(f"there is no opening {opening!r}: choose {' or '.join(OPENINGS)}")
         self.opening = opening
-        _ties(self.tie_break, self.roles, seed, "")
+        _ties(self.tie_break, self.settled, self.roles, seed, "")
         self.seed = seed
         self.agents = [Seat(role, ROLES[role], sampling=sampling) for role in self.roles]
-        asks = TIE_BREAKS[self.tie_break.partition(":")[0]].rule is None
-        self.judge = Seat("judge", Judge, sampling=sampling) if asks else None
+        self.judge = Seat("judge", Judge, sampling=sampling) if self.settled.rule is None else None
         self.retrieval = Retrieval(environment) if "retriever" in self.roles else None
         query = query_seat(retrieval, max_queries, environment, sampling)
         self.query, self.max_queries = query if self.retrieval else None, max_queries
@@ -176,6 +200,14 @@ class Deliberation(Program):
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         return deliberation_report(rows)
 
+    def check_saved(self) -> None:
+        """Raise UserError for a tie-break that nobody could find by its name."""
+        if _known(self.tie_break)[1] is None:
+            raise UserError(
+                f"the tie-break {self.tie_break} is a function that cannot be imported, and code is not "
+                "saved: put it into a module, or into a package with an entry point folkmoot.tie_breaks"
+            )
+
     async def solve(self, task: Task) -> dspy.Prediction:
         transcript: list[Turn] = []
         evidence = None
@@ -198,8 +230,10 @@ class Deliberation(Program):
             verdict = await self.judge.ask(task, round=self.max_rounds, discussion=transcript)
             transcript.append(verdict)
             judged = verdict.answer
-        ties = _ties(self.tie_break, self.roles, self.seed, ASKER.get().question)
-        answer, decided_by = settle(transcript, self.tie_break, self.roles, task.kind, judged, ties)
+        ties = _ties(self.tie_break, self.settled, self.roles, self.seed, ASKER.get().question)
+        answer, decided_by = settle(
+            transcript, self.tie_break, self.settled, self.roles, task.kind, judged, ties
+        )
         return prediction_of(task, answer, decided_by, transcript, rounds=self.max_rounds)
 
     async def _speak(
@@ -226,22 +260,22 @@ class Deliberation(Program):
 
 def settle(
     transcript: Sequence[Turn],
-    tie_break: str,
+    name: str,
+    tie_break: TieBreak,
     roles: Sequence[str],
     kind: Kind,
     judged: str | None = None,
     ties: Settle | None = None,
 ) -> tuple[str | None, str]:
-    """The answer and `decided_by` of a tie-break; `judged` is that of one who was asked.
+    """The answer and `decided_by` of a tie-break by its full name; `judged` is that of one who was asked.
 
     Where the tie-break has no valid answer, the majority of the valid last answers decides.
     """
-    name, _, role = tie_break.partition(":")
-    rule, more = TIE_BREAKS[name].rule, (ties,) if TIE_BREAKS[name].votes else ()
-    said = [(turn.agent, turn.answer) for turn in transcript if turn.agent in roles]
-    answer = judged if rule is None else rule(said, len(roles), kind, role, *more)
+    rule, more = tie_break.rule, (ties,) if tie_break.votes else ()
+    said = [turn.spoken() for turn in transcript if turn.agent in roles]
+    answer = judged if rule is None else rule(said, len(roles), kind, name.partition(":")[2], *more)
     if answer is not None:
-        return answer, tie_break
+        return answer, name
     return _majority(said, len(roles), kind), "fallback:majority"
 
 
@@ -249,7 +283,7 @@ def replay(
     result: Mapping[str, Any] | dspy.Prediction,
     *,
     max_rounds: int | None = None,
-    tie_break: str | None = None,
+    tie_break: str | Callable[[list[dict[str, Any]]], str | None] | None = None,
     opening: str | None = None,
     seed: int = 0,
 ) -> dspy.Prediction:
@@ -323,13 +357,15 @@ def replay(
             )
         if not verdicts:
             return outcome(result["answer"], result["decided_by"], kept, rounds=limit)
-        answer, decided_by = settle(kept, "judge", roles, kind, verdicts[-1].answer)
+        judged = verdicts[-1].answer
+        answer, decided_by = settle(kept, "judge", TIE_BREAKS["judge"], roles, kind, judged)
         return outcome(answer, decided_by, [*kept, verdicts[-1]], rounds=limit)
-    tie_break = checked_tie_break(tie_break, roles)
+    name, settled = named_tie_break(tie_break, roles)
     asked = str(result["id"]) if "id" in result else ""
-    if tie_break == "majority:random" and not asked:
+    if name == "majority:random" and not asked:
         raise UserError("a tie is drawn by the question's id, which a prediction lacks: replay its row")
-    answer, decided_by = settle(kept, tie_break, roles, kind, ties=_ties(tie_break, roles, seed, asked))
+    ties = _ties(name, settled, roles, seed, asked)
+    answer, decided_by = settle(kept, name, settled, roles, kind, ties=ties)
     return outcome(answer, decided_by, kept, rounds=limit)
 
 
@@ -369,32 +405,47 @@ def _checked_roles(roles: Sequence[str]) -> list[str]:
     return names
 
 
-def checked_tie_break(tie_break: str, roles: Sequence[str]) -> str:
-    """The tie-break if it is one for these roles; `strongest=ROLE` is accepted for `strongest:ROLE`."""
-    name, *role = re.split("[:=]", str(tie_break), maxsplit=1)
-    known = TIE_BREAKS.get(name)
+def named_tie_break(tie_break: Any, roles: Sequence[str]) -> tuple[str, TieBreak]:
+    """A tie-break for these roles with its full name; `strongest=ROLE` is accepted for `strongest:ROLE`.
+
+    Raises UserError for a name that no tie-break has, and an agent that does not take part.
+    """
+    if callable(tie_break):
+        name = TIE_BREAKS.adopted(tie_break)
+        return name, _own(name, tie_break)
+    name, known, role = _known(str(tie_break))
     if known is not None and known.votes and role:
-        ties = Ties.of(role[0], roles, allowed=_TIED)
-        return name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}"
+        ties = Ties.of(role, roles, allowed=_TIED)
+        return name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}", known
     if known is None or known.names_agent != bool(role):
-        raise UserError(f"there is no tie-break {tie_break!r}: choose {_choices()}")
-    if role and role[0] not in roles:
-        raise UserError(f"the {name} agent {role[0]!r} does not take part: choose among {', '.join(roles)}")
-    return ":".join([name, *role])
+        raise UserError(
+            f"there is no tie-break {tie_break!r}: choose {_choices()}, a function of yours, or one that a "
+            "package registers (entry point folkmoot.tie_breaks)"
+        )
+    if role and role not in roles:
+        raise UserError(f"the {name} agent {role!r} does not take part: choose among {', '.join(roles)}")
+    return f"{name}:{role}" if role else name, known
 
 
-def _ties(tie_break: str, roles: Sequence[str], seed: Any, question: str | None) -> Settle:
+def _known(tie_break: str) -> tuple[str, TieBreak | None, str]:
+    """The name of a tie-break, what is known by it, and what stands behind the name."""
+    if (known := TIE_BREAKS.find(tie_break)) is not None:
+        return tie_break, known, ""
+    name, *rest = re.split("[:=]", tie_break, maxsplit=1)
+    return name, TIE_BREAKS.find(name), "".join(rest)
+
+
+def _ties(name: str, tie_break: TieBreak, roles: Sequence[str], seed: Any, question: str | None) -> Settle:
     """What settles a tied vote under a tie-break that votes."""
-    name, _, rule = tie_break.partition(":")
-    votes = TIE_BREAKS[name].votes and rule
-    return Ties.of(rule if votes else "first", roles, seed).settle(question, roles)
+    rule = name.partition(":")[2] if tie_break.votes else ""
+    return Ties.of(rule or "first", roles, seed).settle(question, roles)
 
 
 def _choices(*, asking: bool = True) -> str:
     """The tie-breaks in words, with or without those that ask an LM."""
-    return _listed(
-        [_form(name, known) for name, known in TIE_BREAKS.items() if asking or known.rule is not None]
-    )
+    built_in = {name: known for name, known in _BUILT_IN.items() if asking or known.rule is not None}
+    others = [name for name in TIE_BREAKS.names() if name not in _BUILT_IN]
+    return _listed([*(_form(name, known) for name, known in built_in.items()), *others])
 
 
 def _form(name: str, known: TieBreak) -> str:
@@ -426,17 +477,17 @@ def _singles(described: Described) -> list[dict[str, Any]]:
 _SPACE: Space = {
     "roles": Parameter(Pick(tuple(ROLES), 2, 3)),
     "max_rounds": Parameter(Whole(1, MAX_ROUNDS)),
-    "tie_break": Parameter(Choice(tuple(TIE_BREAKS))),
+    "tie_break": Parameter(Choice(tuple(_BUILT_IN))),
     "ties": Parameter(
         Choice(("first", "random")),
-        When("tie_break", tuple(name for name, known in TIE_BREAKS.items() if known.votes)),
+        When("tie_break", tuple(name for name, known in _BUILT_IN.items() if known.votes)),
         joins="tie_break",
         default="first",
     ),
     "opening": Parameter(Choice(OPENINGS), default=OPENINGS[0]),
     **{
         name: Parameter(Member("roles"), When("tie_break", (name,)), joins="tie_break")
-        for name, known in TIE_BREAKS.items()
+        for name, known in _BUILT_IN.items()
         if known.names_agent
     },
     "prompt_layout": LAYOUT,
@@ -466,7 +517,7 @@ Deliberation.protocol = Protocol(
     _singles,
     before={"retrieval": "question"},
 )
-_SAID = _listed([f"`{_form(name, known)}` ({known.says})" for name, known in TIE_BREAKS.items()])
+_SAID = _listed([f"`{_form(name, known)}` ({known.says})" for name, known in _BUILT_IN.items()])
 Deliberation.__doc__ = (Deliberation.__doc__ or "").replace(
     "{tie_breaks}", "\n            ".join(textwrap.wrap(_SAID, 95))
 )

@@ -240,7 +240,7 @@ class Foreign(Program):
         question = Question({"id": "asked", "meta": {}, **asked, "choices": asked["choices"] or None})
         if self.fields is None:
             return await self.answer(question)
-        return await self._predict(question, [], self._given({**_known(question), **fields}))
+        return await self._predict(question, [], self._given({**fields, **_known(question)}))
 
     def forward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         return run_sync(partial(self.aforward, **fields))

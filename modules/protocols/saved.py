@@ -196,6 +196,9 @@ def state_of(program: Saveable) -> SavedProgram:
             f"the program's {replaced[0]} was replaced, as DSPy's KNNFewShot does, and code is not saved: "
             "save the program before that, or choose another optimizer"
         )
+    for _, part in program.parts(dspy.Module):
+        if (check := getattr(part, "check_saved", None)) is not None:
+            check()
     seat_of = {id(seat.predict): seat.name for _, seat in program.parts(Seat)}
     predictors = {}
     for name, predictor in predictors_of(program).items():

@@ -17,6 +17,7 @@ from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, asking, with_usage
 from ..base.errors import UserError
 from ..base.together import together
+from ..network.config import NetworkConfig
 from ..reading.answers import answer_key, score
 from ..reading.question import Question
 from ..reading.row import ResultRow
@@ -27,8 +28,7 @@ from .program import Program, SeatTurns, prediction_of, solved_by
 from .single import SingleAgent
 from .strategies import STRATEGIES, strategy_of
 
-if TYPE_CHECKING:  # PyTorch takes a second to import, which no other program should wait for
-    from ..network.config import NetworkConfig
+if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ..network.state import NetworkState
 
 Embed = Callable[[Sequence[str]], npt.NDArray[np.floating]]

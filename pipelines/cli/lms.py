@@ -1,17 +1,26 @@
-"""`folkmoot lms`: the LMs that run inside this process, how large they are, and which of them are here."""
+"""`folkmoot lms`: embedded LMs, how large they are, which are here, and getting them."""
 
 from __future__ import annotations
 
 from rich.table import Table
 
+from ...modules.base.errors import UserError
 from ..base.settings import settings
-from ..lms.weights import list_weights
+from ..lms.weights import get_weights, list_weights
+from .guard import say
 from .options import LmsRequest, View
 from .show import console, finish
 
 
 def lms(options: LmsRequest, view: View) -> None:
-    found = list_weights(settings().cache)
+    cache = settings().cache
+    verb, *names = options.what or ["list"]
+    if options.what and (verb != "get" or not names):
+        raise UserError(f"folkmoot lms {verb} is not a command: write folkmoot lms get NAME")
+    for name in names:
+        say(f"getting the weights of {name}")
+        say(f"{get_weights(name, cache)} is whole")
+    found = list_weights(cache)
     table = Table("name", "MB", "licence", "here", box=None, pad_edge=False)
     for one in found:
         here = one["here"] or f"no: {one['get']}"

@@ -199,7 +199,11 @@ class DatasetsRequest(Request):
 class LmsRequest(Request):
     """List the LMs that run inside this process: name, size, licence, and whether the weights are here."""
 
-    example: ClassVar[str] = "lms --json"
+    example: ClassVar[str] = "lms get qwen2.5-coder-1.5b"
+
+    what: Annotated[list[str], Argument(metavar="get NAME", help="Fetch the weights of these LMs.")] = field(
+        default_factory=list
+    )
 
 
 @dataclass(kw_only=True)

@@ -126,9 +126,9 @@ def compare(
             turned[place] = test.of(worst[a], worst[b])
             if worst[winner].mean() <= worst[loser].mean() or _holm(turned, unlike)[place] >= SURE:
                 said = [unread_cause(compared[one], runs[one]) for one in (a, b) if compared[one].unread]
-                ends = [worst[a].mean() - worst[b].mean(), pairs[place].difference]
-                low, high = (pairs[place].amount(float(end)) for end in ends)
-                undone = f"the difference would be {low} instead of {high}{pairs[place].unit}, and not shown"
+                seen = [float(worst[a].mean() - worst[b].mean()), pairs[place].difference]
+                amounts = " instead of ".join(pairs[place].amount(end) for end in seen)
+                undone = f"the difference would be {amounts}{pairs[place].unit}, and not shown"
                 causes = [f"{'; '.join(said)}. Scored the other way, {undone}"]
         pairs[place] = replace(pairs[place], unread="; ".join(causes))
     named = dict(zip(titles, runs, strict=True))
@@ -136,7 +136,7 @@ def compare(
     judged = [] if unlike else [compared[place] for place in usable]
     prices = prices_of(compared, judged or compared)
     pairs = [
-        replace(pair, price_a=prices.known(pair.a), price_b=prices.known(pair.b), price_unit=prices.unit)
+        replace(pair, price_a=prices.of(pair.a), price_b=prices.of(pair.b), price_unit=prices.unit)
         for pair in pairs
     ]
     outcomes = {(pair.a, pair.b): pair.outcome for pair in pairs}
@@ -359,7 +359,7 @@ def _pair(
     asked_more = repeats_b / repeats_a  # ratios are of single answers
     by_mcnemar = test.by_mcnemar(scores_a, scores_b)
     p, _ = test._replace(clusters=None).of(scores_a, scores_b)
-    difference = paired_bootstrap(scores_a, scores_b, seed=seed)
+    difference = paired_bootstrap(scores_a.tolist(), scores_b.tolist(), seed=seed)
     if test.is_rate and not by_mcnemar and len(a) > 1:  # of means over repeats as the test has it
         difference = Difference(*clustered_mean(scores_a - scores_b, range(len(a)))[:3])
     return Pair(
@@ -373,11 +373,11 @@ def _pair(
         p_adjusted=p,
         odds=matched_odds(len(only_a), len(only_b), exact=test.exact) if by_mcnemar else None,
         f1=paired_bootstrap(*zip(*spans, strict=True), seed=seed) if spans else None,
-        call_ratio=_ratio(*(usage.calls for usage in used), asked_more),
+        call_ratio=_ratio((usage.calls for usage in used), asked_more),
         paid=len(paid),
-        token_ratio=_ratio(*(usage.tokens for usage in bought), asked_more),
-        cost_ratio=_ratio(*(usage.cost_usd for usage in bought), asked_more),
-        seconds_ratio=_ratio(*seconds, asked_more),
+        token_ratio=_ratio((usage.tokens for usage in bought), asked_more),
+        cost_ratio=_ratio((usage.cost_usd for usage in bought), asked_more),
+        seconds_ratio=_ratio(seconds, asked_more),
         only_a=only_a,
         only_b=only_b,
         failed_a=sum(one.failed for one in a),
@@ -389,7 +389,8 @@ def _pair(
     )
 
 
-def _ratio(a: float | None, b: float | None, asked_more: float) -> float | None:
+def _ratio(amounts: Iterable[float | None], asked_more: float) -> float | None:
+    a, b = amounts
     return a / b * asked_more if a is not None and b else None
 
 

@@ -57,14 +57,14 @@ def rivals_of(
 
     A team is a program that is not one agent and makes two calls per question or more.
     """
+    agents = {name: run for name, run in runs.items() if _program(run).get("program") == SINGLE}
+    samples = {name: _program(run).get("samples") for name, run in agents.items()}
+    one_prompt = [name for name in agents if samples[name] is None]
     rivals = {}
     for one in compared:
         calls, lms = one.usage["calls"], _endpoints(runs[one.name])
-        if _program(runs[one.name]).get("program") == SINGLE or calls is None or calls < 2 * one.score["n"]:
+        if one.name in agents or calls is None or calls < 2 * one.score["n"]:
             continue
-        agents = {name: run for name, run in runs.items() if _program(run).get("program") == SINGLE}
-        samples = {name: _program(run).get("samples") for name, run in agents.items()}
-        one_prompt = [name for name in agents if samples[name] is None]
         k_times = [
             name
             for name, run in agents.items()

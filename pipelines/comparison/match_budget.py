@@ -5,71 +5,44 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from glob import glob
 from pathlib import Path
 from typing import Any
 
-from ...modules.agents.profile import Profile
-from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
 from ...modules.reading.metrics import metric_of_run
 from ...modules.reading.question import Question
-from ...modules.reading.row import ResultRow
+from ..base.budget import Budget, BudgetSpent
 from ..base.journal import read_object
-from ..data import catalogue
 from ..data import load as data
 from ..evaluation.answering import CONCURRENCY
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
-from ..lms.named import SETTINGS, lm, lm_given, lm_identity
-from ..programs.seats import EVERY, Seating
+from ..lms.named import lm as make_lm
+from ..lms.named import lm_given
+from ..runs.books import open_books
 from ..runs.manifest import MANIFEST, lms_of
 from ..runs.progress import Progress
 from ..tracking.values import run_name
 from .confounds import ARMS
+from .match_plan import (
+    Match,
+    MatchPlan,
+    arm_of,
+    dollars_per_question,
+    measured_match,
+    sampling,
+    spent_by,
+    tokens_per_question,
+)
+from .run_again import noted_prices, same_lm
 
 PILOT = 8
 MATCH = "match-budget"  # sub-folder of the run that is matched
 MATCHED = "self-consistency, same budget"
 Show = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
-class Match:
-    """How many samples of `lm` the budget pays for: max(1, ⌊spent on a question / taken by a sample⌋).
-
-    Both are in dollars where both are known, else in tokens, prompt and completion together: those of a
-    question are the mean over the `rows` of the matched run whose calls were all paid for, those of a sample
-    the mean over `pilot` questions asked once.
-    """
-
-    tokens_per_question: float
-    rows: int
-    tokens_per_sample: float
-    pilot: int
-    cost_per_question: float | None = None
-    cost_per_sample: float | None = None
-    lm: str = ""
-
-    @property
-    def samples(self) -> int:
-        if self.cost_per_question and self.cost_per_sample:
-            return max(1, int(self.cost_per_question / self.cost_per_sample))
-        return max(1, int(self.tokens_per_question / self.tokens_per_sample))
-
-    @property
-    def sentence(self) -> str:
-        if self.cost_per_question and self.cost_per_sample:
-            spent, taken = f"{self.cost_per_question:.3g} US dollars", f"{self.cost_per_sample:.3g}"
-        else:
-            spent, taken = f"{self.tokens_per_question:,.0f} tokens", f"{self.tokens_per_sample:,.0f}"
-        return (
-            f"{spent} a question were spent, and a sample{f' of {self.lm}' if self.lm else ''} takes {taken} "
-            f"(pilot of {self.pilot}): {SELF_CONSISTENCY} gets {self.samples} "
-            f"sample{'s' if self.samples > 1 else ''}"
-        )
 
 
 def match_budget(
@@ -80,6 +53,7 @@ def match_budget(
     metric: Any = None,
     out: str | Path | None = None,
     pilot: int = PILOT,
+    budget: str | Budget | None = None,
     concurrency: int = CONCURRENCY,
     tracking: bool | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -91,21 +65,50 @@ def match_budget(
     Args:
         evaluation: the run to match, or its folder.
         questions: those that it ran on.
-        lm: the LM to sample from; by rights one of those that the run used. Of several, in a list, each is
-            run alone, and the result is the one most often right: the fair opponent of a team of unlike LMs.
-            None takes DSPy's configured one.
+        lm: the LM to sample from, or its name; by rights one of those that the run used. Of several, in a
+            list, each is run alone for the whole bill, and the result is the one most often right: the fair
+            opponent of a team of unlike LMs. None takes DSPy's configured one.
         metric: what the run was scored by, where that is a function of your own: as `evaluate` takes it.
         out: folder for the pilot and the baseline; by default `match-budget` in that of the run. The same
             call resumes.
         pilot: how many questions are asked once to learn what a sample takes; they are spread evenly.
+        budget: ceilings such as `"2 USD, 500 calls"`, over all resumptions of the folder (time: for this
+            one). None takes what the run took, for each LM, and a fifth more. A baseline that it ends early
+            has `summary.stopped`.
         concurrency, settings, progress: as in `evaluate`, of the baseline.
         tracking: log the baseline beside the run; None does where the run was tracked.
         told: called with the match after the pilot, before the baseline starts.
 
     Raises:
         UserError: other questions than those of the run, another LM or metric, unknown tokens (a replayed or
-            cached run), and whatever `evaluate` raises.
+            cached run), a sample that takes more than the run spent per question (unless a budget is given), a
+            budget that cannot be held or ends before there is a baseline, and whatever `evaluate` raises.
     """
+    plan = plan_match(
+        evaluation,
+        questions,
+        lm=lm,
+        metric=metric,
+        out=out,
+        pilot=pilot,
+        budget=budget,
+        concurrency=concurrency,
+    )
+    return run_match(plan, tracking=tracking, settings=settings, progress=progress, told=told)
+
+
+def plan_match(
+    evaluation: Evaluation | str | Path,
+    questions: Sequence[Question],
+    *,
+    lm: Any = None,
+    metric: Any = None,
+    out: str | Path | None = None,
+    pilot: int = PILOT,
+    budget: str | Budget | None = None,
+    concurrency: int = CONCURRENCY,
+) -> MatchPlan:
+    """Check everything that `match_budget` takes, and estimate what it needs. No LM is called."""
     matched = earlier(evaluation)
     described = matched.summary.run
     if data.fingerprint(questions) != described["data_fingerprint"]:
@@ -114,57 +117,84 @@ def match_budget(
         )
     if pilot < 1:
         raise UserError(f"pilot is {pilot}: give a number of questions from 1 up")
-    lms = [lm_given(one) for one in (lm if isinstance(lm, list | tuple) and lm else [lm])]
-    once = SingleAgent(SELF_CONSISTENCY, samples=1)
-    used = [_checked_lm(matched, once, one) for one in lms]
+    prices: Mapping[str, Any] = noted_prices(matched)
+    lms = [
+        make_lm(one, price=prices.get(one)) if isinstance(one, str) else lm_given(one)
+        for one in (lm if isinstance(lm, list | tuple) and lm else [lm])
+    ]
+    used = [_checked_lm(matched, sampling(1), one) for one in lms]
     scored_by = metric_of_run(described, metric)
-    spent, rows = tokens_per_question(matched.rows)
-    if spent is None:
-        raise UserError(
-            f"what {matched.folder} spent is not known, since {_unknown_because(matched.rows)}, or set the "
-            f"samples of single:{SELF_CONSISTENCY} yourself"
-        )
+    spent = replace(spent_by(matched), cost_per_question=dollars_per_question(matched, lms))
     home = matched.folder / MATCH if out is None else Path(out)
-    notes = {**described["settings"], **_BASELINE, **(settings or {})}
-    notes[ARMS] = [known["endpoint"] for known in used]
-    tracking = _is_tracked(matched) if tracking is None else tracking
-    found = []
-    for one, known in zip(lms, used, strict=True):
-        folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", known["name"])
-        shared: dict[str, Any] = {"lm": one, "metric": scored_by, "concurrency": concurrency}
-        some = evenly_spaced(questions, pilot)
-        # From the cache, the pilot would not tell what a sample takes.
-        tried = evaluate(
-            once, some, out=folder / "pilot", cache=False, tracking=False, progress=False, **shared
-        )
-        sample, asked = tokens_per_question(tried.rows)
-        if sample is None:
-            raise UserError(
-                f"what a sample takes is not known, since no question of the pilot in {folder / 'pilot'} was "
-                "answered by an LM that counts tokens: see the errors in its rows, and delete it to try again"
+    some = evenly_spaced(questions, pilot)
+    arms = []
+    for one, identity in zip(lms, used, strict=True):
+        folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", identity["name"])
+        alone = replace(spent, lm=identity["name"] if len(lms) > 1 else "")
+        arms.append(arm_of(one, identity, folder, alone, questions, some, scored_by))
+    given = Budget.parse(budget) if isinstance(budget, str) else budget
+    plan = MatchPlan(matched, questions, some, arms, scored_by, home, given, concurrency)
+    plan.account()  # refused now rather than after a question
+    return plan
+
+
+def run_match(
+    plan: MatchPlan,
+    *,
+    tracking: bool | None = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: bool | Show | None = None,
+    told: Callable[[Match], None] | None = None,
+) -> Evaluation:
+    """Do what was planned; see `match_budget`."""
+    described = plan.run.summary.run
+    notes = {**described["settings"], **_BASELINE, "budget": str(plan.ceiling), "run_name": None}
+    notes[ARMS] = [arm.identity["endpoint"] for arm in plan.arms]
+    baselines = []
+    with open_books(account=plan.account()):
+        for arm in plan.arms:
+            shared: dict[str, Any] = {"lm": arm.lm, "metric": plan.metric, "concurrency": plan.concurrency}
+            # From the cache, the pilot would not tell what a sample takes.
+            pilot = evaluate(
+                sampling(1),
+                plan.pilot,
+                out=arm.folder / "pilot",
+                cache=False,
+                tracking=False,
+                progress=False,
+                **shared,
             )
-        spent_usd, sample_usd = (cost_per_question(run.rows) for run in (matched, tried))
-        name = known["name"] if len(lms) > 1 else ""
-        match = Match(spent, rows, sample, asked, spent_usd, sample_usd, name)
-        if told is not None:
-            told(match)
-        title = f"{SELF_CONSISTENCY} × {match.samples} for the budget of {run_name(described)}"
-        title += f", on {name}" if name else ""
-        about = {**notes, "run_name": None, "label": title, **(settings or {}), MATCH: asdict(match)}
-        found.append(
-            evaluate(
-                SingleAgent(SELF_CONSISTENCY, samples=match.samples),
-                questions,
-                out=folder / f"{match.samples}-samples",
-                tracking=tracking,
-                settings=about,
+            if pilot.summary.stopped:
+                raise BudgetSpent(pilot.summary.stopped)
+            match = measured_match(arm.fewest, pilot)
+            if told is not None:
+                told(match)
+            if plan.budget is None and not match.fits:
+                continue
+            title = f"{SELF_CONSISTENCY} × {match.samples} for the budget of {run_name(described)}"
+            title += f", on {match.lm}" if match.lm else ""
+            baseline = evaluate(
+                sampling(match.samples),
+                plan.questions,
+                out=arm.folder / f"{match.samples}-samples",
+                tracking=_is_tracked(plan.run) if tracking is None else tracking,
+                settings={**notes, "label": title, **(settings or {}), MATCH: asdict(match)},
                 parent=described.get("mlflow_parent_id"),
                 progress=progress,
                 **shared,
             )
+            stopped = baseline.summary.stopped
+            # Which LM is the best is not known before all are finished.
+            if stopped and (len(plan.arms) > 1 or not baseline.summary.counts["rows"]):
+                raise BudgetSpent(stopped)
+            baselines.append(baseline)
+    if not baselines:
+        raise UserError(
+            f"{match.amounts}, so not one sample fits the bill of {plan.run.folder}: match a run of more "
+            "calls per question, or allow it with --budget"
         )
-    best = max(found, key=lambda run: run.score)
-    return Evaluation(best.folder, best.summary, (matched, *found))  # the matched one may own the folder
+    best = max(baselines, key=lambda run: run.score)
+    return Evaluation(best.folder, best.summary, (plan.run, *baselines))  # the matched one may own the folder
 
 
 def made_match(run: Evaluation) -> Evaluation | None:
@@ -208,7 +238,7 @@ def _made_for(run: Evaluation, baseline: Evaluation) -> bool:
     noted = made["settings"][MATCH]
     return (
         made["data_fingerprint"] == described["data_fingerprint"]
-        and all(any(_same_lm(lm, one) for one in described["lms"].values()) for lm in made["lms"].values())
+        and all(any(same_lm(lm, one) for one in described["lms"].values()) for lm in made["lms"].values())
         and isinstance(noted, dict)
         and (noted.get("tokens_per_question"), noted.get("rows")) == tokens_per_question(run.rows)
     )
@@ -238,125 +268,10 @@ def _is_tracked(run: Evaluation) -> bool:
     return (read_object(run.folder / MANIFEST) or {}).get("mlflow_run_id") is not None
 
 
-def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
-    """Mean tokens of the questions whose calls were all paid for, and how many those are; None for none.
-
-    Questions that failed are left out: what they spent before is no answer's price.
-    """
-    counts = [tokens for row in rows if _paid(row) and (tokens := tokens_of(row["usage"])) is not None]
-    total = sum(counts)
-    return (total / len(counts) if total else None), len(counts)
-
-
-def _unknown_because(rows: Iterable[ResultRow]) -> str:
-    """Why nobody knows the tokens of these rows, and what to do about it."""
-    usages = [row["usage"] for row in rows if row["error"] is None]
-    if not usages:
-        return "all of its questions failed: run it again with --retry-errors"
-    if any(usage["cached_calls"] for usage in usages):
-        return "its answers came from a record or cache: match the run that paid for them"
-    if any(usage["calls"] is None for usage in usages):
-        return "calls in threads of its program's own are nobody's: let the program ask where it is called"
-    if any(usage["calls"] for usage in usages):
-        return "its LM did not say how many tokens its calls took: take an LM that does"
-    return "no call of an LM was seen in it: match a run that asks one"
-
-
-def cost_per_question(rows: Iterable[ResultRow]) -> float | None:
-    """Mean dollars of the same questions; None where a price is not known, or nothing was paid."""
-    costs = [row["usage"]["cost_usd"] for row in rows if _paid(row)]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) / len(known) if any(known) and len(known) == len(costs) else None
-
-
-def _paid(row: ResultRow) -> bool:
-    return bool(row["usage"]["calls"] and not row["usage"]["cached_calls"] and row["error"] is None)
-
-
 def evenly_spaced(questions: Sequence[Question], most: int) -> list[Question]:
     """At most so many questions, evenly spaced."""
     count = min(most, len(questions))
     return [questions[index * len(questions) // count] for index in range(count)]
-
-
-def questions_of(run: Evaluation, source: str | None = None) -> list[Question]:
-    """The questions that a run was made on, read again as its settings say, or from another `source`.
-
-    Raises UserError when they cannot be had, or are no longer the same.
-    """
-    settings = run.summary.run["settings"]
-    wanted = source or settings.get("data")
-    if not isinstance(wanted, str):
-        raise UserError(f"{run.folder} does not note where its questions come from: give --data")
-    split = settings.get("split") if source is None or catalogue.find(source) else None
-    columns = dict(pair.split("=", 1) for pair in settings.get("columns") or ())
-    try:
-        found = data.load(
-            wanted,
-            split,
-            settings.get("limit"),
-            settings.get("seed"),
-            columns=columns or None,
-            kind=settings.get("kind"),
-        )
-    except UserError as problem:
-        raise UserError(f"the questions of {run.folder} cannot be read again: {problem}") from None
-    if data.fingerprint(found) != run.summary.run["data_fingerprint"]:
-        raise UserError(
-            f"{wanted} no longer gives the questions that {run.folder} ran on: give them with --data"
-        )
-    return found
-
-
-def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:
-    """The LM that `lms` names, or else each different one of the run's, made again with its settings; see
-    `lm_of_run`."""
-    known = dict.fromkeys(each["name"] for each in run.summary.run["lms"].values())
-    wanted = [lms.seated[EVERY]] if EVERY in lms.seated else known
-    return [lm_of_run(run, lms, who, name=name) for name in wanted]
-
-
-def lm_of_run(
-    run: Evaluation, lms: Seating, who: str, *, other: bool = False, name: str | None = None
-) -> Any:
-    """The LM of a run, made again with its settings: that of most of its seats, or the one that `lms` names.
-
-    Its address comes from the options or the environment, never from the run: a folder from elsewhere could
-    name one to send the key to. `who` has the one seat that it is for; with `other`, the name may be of an LM
-    that the run did not use. `name` takes the place of the one in `lms`. Raises UserError when there are
-    several LMs and no name, and when the LM made is not the one that the run used.
-    """
-    if {*lms.seated, *lms.addresses} - {EVERY}:
-        raise UserError(f"{who} has one seat: give --lm and --api-base without a seat's name")
-    known = run.summary.run["lms"]
-    used = {each["name"]: each for each in [*known.values(), *([known["*"]] if "*" in known else [])]}
-    named = name or lms.seated.get(EVERY)
-    if named is None and "*" not in known and len(used) > 1:
-        raise UserError(f"{run.folder} used several LMs: choose {' or '.join(used)} with --lm")
-    wanted = named or (known["*"]["name"] if "*" in known else next(iter(used)))
-    if other and lms.replays is not None:
-        return lm(wanted)
-    if wanted not in used:
-        if other:
-            return lms.make(wanted)
-        raise UserError(f"{wanted} is not an LM of {run.folder}: choose {' or '.join(used)}")
-    changed: dict[str, Any] = {"temperature": getattr(lms.options, "temperature", None)} | {
-        "max_tokens": getattr(lms.options, "max_tokens", None)
-    }
-    if not other:
-        changed["api_base"] = lms.addresses.get(EVERY)
-    settings = {key: value for key, value in used[wanted]["settings"].items() if key in SETTINGS}
-    settings |= {key: value for key, value in changed.items() if value is not None}
-    profile = Profile(**used[wanted]["profile"]) if used[wanted]["profile"] else None
-    made = lms.make(wanted, profile=profile, **settings)
-    endpoint = (lm_identity(made) or {}).get("endpoint")
-    if (named is None or not other) and used[wanted]["endpoint"] not in (endpoint, wanted):
-        more = ", or name another LM with --lm" if other else ""
-        raise UserError(
-            f"{run.folder} used {used[wanted]['endpoint']}, not {endpoint}: give its address with "
-            f"--api-base{more}"
-        )
-    return made
 
 
 def _checked_lm(matched: Evaluation, program: SingleAgent, lm: Any) -> dict[str, Any]:
@@ -366,15 +281,9 @@ def _checked_lm(matched: Evaluation, program: SingleAgent, lm: Any) -> dict[str,
 
     used: dict[str, Any] = lms_of(program, lm or dspy.settings.lm)["*"]
     known = matched.summary.run["lms"].values()
-    if not any(_same_lm(used, other) for other in known):
+    if not any(same_lm(used, other) for other in known):
         names = ", ".join(dict.fromkeys(str(other["endpoint"]) for other in known)) or "none that is known"
         raise UserError(
             f"{used['endpoint']} is not an LM of {matched.folder}, which used {names}: match it with that one"
         )
     return used
-
-
-def _same_lm(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two are one LM, as far as is known: of an LM that is DSPy's own no address is."""
-    placed = {lm["endpoint"] for lm in (one, other)} - {one["name"]}
-    return bool(one["name"] == other["name"]) and len(placed) < 2

@@ -296,7 +296,8 @@ class Pair:
             return f"No question was {self.did_well} in only one of the two, n = {self.n:,}."
         corrected = " after Holm's correction" if self.p_adjusted != self.p else ""
         p = "below 0.001" if self.p_adjusted < 0.001 else f"{self.p_adjusted:.2g}"
-        return f"{self.spread}{self.unit}; {self.test}{corrected} is {p}, n = {self.n:,}."
+        interval = f"{self.a} less {self.b}: {self.spread}{self.unit}"
+        return f"{interval}; {self.test}{corrected} is {p}, n = {self.n:,}."
 
     @property
     def price(self) -> str:
@@ -404,11 +405,13 @@ class Comparison(Sequence[Pair]):
     def _beaten(self, lead: Pair) -> str:
         """What the subject beats, and which of the rivals of a team it does not beat or has not met."""
         verdict, recommendation = self.verdict, self.recommendation
-        beaten, unshown, unmet = [], [], []
+        beaten: list[str] = []
+        unshown: list[str] = []
+        unmet: list[str] = []
         for kind, names in verdict.rivals.items():
-            text = kind if names in ([], [lead.b]) else f"{kind} ({', '.join(names)})"
-            shown = {*names} <= {*verdict.beaten}
-            (unmet if not names else beaten if shown else unshown).append(text)
+            left = [name for name in names if name not in verdict.beaten]
+            text = kind if names in ([], [lead.b]) else f"{kind} ({', '.join(left or names)})"
+            (unmet if not names else unshown if left else beaten).append(text)
         chosen = recommendation.run if recommendation else lead.a
         if chosen != lead.a and not any(chosen in names for names in verdict.rivals.values()):
             unshown.append(chosen)
@@ -420,7 +423,9 @@ class Comparison(Sequence[Pair]):
         text += f"; not yet tried against {' or '.join(unmet)}" if unmet else ""
         if verdict.rival_usd is not None:
             text += f" (about {verdict.rival_usd:{',.0f' if verdict.rival_usd >= 10 else '.2g'}} USD)"
-        return f"{text}. Beside {lead.b}: {lead.details}"
+        text += f". Beside {lead.b}: {lead.details}"
+        asked = list(verdict.rivals.values())[-1:] != [[]]
+        return text if asked else f"{text} folkmoot compare RUN --match-budget asks it k times."
 
     @property
     def said(self) -> list[str]:

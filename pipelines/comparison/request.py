@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from typer import Argument, Option
 
-from ..base.request import Concurrency, Request, Seats, folder, source
+from ..base.request import Concurrency, Priced, Request, Seats, Spending, folder, source
 
 Runs = Annotated[list[str], Argument(metavar="RUN...", help="Folders that evaluate wrote.")]
 RunNames = Annotated[
@@ -40,11 +40,12 @@ class Tested(Request):
 
 
 @dataclass(kw_only=True)
-class CompareRequest(Seats, Tested):
+class CompareRequest(Seats, Tested, Spending):
     """Compare runs question by question: differences with intervals, exact tests, effect sizes, prices.
 
     Only questions that all runs answered are compared. With --match-budget, one run is enough: --lm and
-    --api-base then say where its LM is, if not where its name leads.
+    --api-base then say where its LM is, if not where its name leads. What it runs takes no more than that
+    run took and a fifth, or than --budget; the plan comes first.
     """
 
     example: ClassVar[str] = "compare runs/cot runs/talk --match-budget"
@@ -64,7 +65,7 @@ class CompareRequest(Seats, Tested):
         bool,
         Option(
             "--match-budget",
-            help="Also run self-consistency with as many samples as the costliest run's tokens pay for.",
+            help="Also run self-consistency with as many samples as the costliest run's bill pays for.",
         ),
     ] = False
     data: Annotated[str | None, source("Questions for --match-budget. Default: as the run notes.")] = None
@@ -78,3 +79,4 @@ class CompareRequest(Seats, Tested):
     show: Annotated[int, Option(min=0, help="Show so many questions on which a pair parts.")] = 5
     pairs: Annotated[bool, Option("--pairs", help="Also show the verdict on every pair of runs.")] = False
     concurrency: Concurrency = 64
+    price: Priced = None

@@ -20,7 +20,7 @@ class QuestionPrices(NamedTuple):
     unit: str
     each: dict[str, float]
 
-    def known(self, run: str) -> float | None:
+    def of(self, run: str) -> float | None:
         price = self.each[run]
         return price if math.isfinite(price) else None
 
@@ -31,15 +31,15 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
     Tokens and dollars of answers from a record are not known: with any of those, calls count.
     """
     fresh = not any(run.usage["cached_calls"] for run in runs)
-    totals = {
+    totals: dict[str, dict[str, float | int | None]] = {
         DOLLARS: {run.name: run.usage["cost_usd"] for run in runs},
         TOKENS: {run.name: run.tokens or None for run in runs},
         CALLS: {run.name: run.usage["calls"] for run in runs},
     }
 
     def serves(unit: str) -> bool:
-        known = [totals[unit][run.name] for run in usable]
-        return fresh and None not in known and any(known)
+        spent = [totals[unit][run.name] for run in usable]
+        return fresh and None not in spent and any(spent)
 
     unit = next((unit for unit in (DOLLARS, TOKENS) if serves(unit)), CALLS)
     each = {}
@@ -87,14 +87,16 @@ class Recommendation:
         """Which program to take and why, and what the one that is ahead of it takes."""
         if self.price is None:
             return f"Recommended: {self.run}. Nothing is shown to beat it, and what it takes is not known."
-        ahead = f"; {self.leader}, ahead so far, takes" if self.leader != self.run else ""
-        if ahead and self.leader_price is None:
-            ahead += " nobody knows how much"
-        elif ahead and self.price:
-            ahead += f" {times(self.leader_price / self.price)} as much"
-        elif ahead:
-            ahead += f" {self.leader_price:.3g} per question"
-        return f"Recommended: {self.run}, the cheapest in {self.unit} that nothing is shown to beat{ahead}."
+        sentence = f"Recommended: {self.run}, the cheapest in {self.unit} that nothing is shown to beat"
+        if self.leader == self.run:
+            return f"{sentence}."
+        if self.leader_price is None:
+            much = "nobody knows how much"
+        elif self.price:
+            much = f"{times(self.leader_price / self.price)} as much"
+        else:
+            much = f"{self.leader_price:.3g} per question"
+        return f"{sentence}; {self.leader}, ahead so far, takes {much}."
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"sentence": self.sentence}
@@ -143,10 +145,10 @@ def conclude(
     """
     beats = {(a, b) if won == A else (b, a) for (a, b), won in outcomes.items() if won in (A, B)}
     recommendation = _recommended(usable, prices, beats) if usable else None
-    known = {run.name: prices.known(run.name) for run in runs}
-    outcome, subject = _subject(runs, outcomes, recommendation and recommendation.run)
+    each = {run.name: prices.of(run.name) for run in runs}
+    outcome, subject = _subject(runs, outcomes, recommendation.run if recommendation else None)
     if subject is None:
-        return Verdict(outcome, None, (), None, prices.unit, known)
+        return Verdict(outcome, None, (), None, prices.unit, each)
     beaten = tuple(run.name for run in runs if (subject.name, run.name) in beats)
     rival = rivals.get(subject.name) if outcome == BEATS else None
     kinds = rival.kinds if rival else {}
@@ -155,7 +157,7 @@ def conclude(
         outcome = BETTER
     spent = None if subject.usage["cached_calls"] else subject.usage["cost_usd"]
     usd = spent * rival.lms if rival and not rival.k_times and spent else None
-    return Verdict(outcome, subject.name, beaten, recommendation, prices.unit, known, kinds, usd)
+    return Verdict(outcome, subject.name, beaten, recommendation, prices.unit, each, kinds, usd)
 
 
 def _subject(
@@ -188,8 +190,8 @@ def _recommended(
         for place, name in enumerate(order[: order.index(chosen) + 1])
         if name == chosen or all((name, cheaper) in beats for cheaper in order[:place])
     ]
-    known = prices.known(chosen), prices.known(leader)
-    return Recommendation(chosen, leader, tuple(unbeaten), tuple(front), prices.unit, *known)
+    both = prices.of(chosen), prices.of(leader)
+    return Recommendation(chosen, leader, tuple(unbeaten), tuple(front), prices.unit, *both)
 
 
 def times(ratio: float) -> str:

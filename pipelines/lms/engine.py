@@ -7,11 +7,11 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from dspy.lm15 import Config, Message, Request, Response, TextPart
+from dspy.lm15 import Config, Message, Request, Response, TextPart, response_to_events
 from dspy.lm15 import Usage as LMUsage
 
 from ...modules.agents.profile import DEFAULT_PROFILE, Profile
@@ -129,6 +129,11 @@ class Engine:
                 reasoning_tokens=reply.reasoning_tokens,
             ),
         )
+
+    async def stream(self, request: Request) -> AsyncIterator[Any]:
+        """The events of a reply, its text in one chunk, for `dspy.streamify`."""
+        for event in response_to_events(await self.complete(request)):
+            yield event
 
     async def ask(
         self, system: str | None, messages: list[tuple[str, str]], config: Config, extra: Mapping[str, Any]
@@ -520,6 +525,9 @@ class SyncEngine:
 
     def complete(self, request: Request) -> Response:
         return run_sync(self.engine.complete, request)
+
+    def stream(self, request: Request) -> Iterator[Any]:
+        return iter(response_to_events(self.complete(request)))
 
     def close(self) -> None:
         run_sync(self.engine.aclose)

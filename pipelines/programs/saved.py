@@ -192,7 +192,7 @@ def _module(name: str, signature: Any, protocols: Mapping[str, Callable[..., Any
         return there(signature)
     make = protocols.get(name) or (known.make if known else there)
     mine = name in protocols or known or (isinstance(there, type) and issubclass(there, dspy.Module))
-    module = make() if mine else None
+    module = make() if mine and make else None
     if not isinstance(module, dspy.Module):
         raise UserError(f"{name} is not a dspy.Module that was imported before")
     return module.deepcopy()

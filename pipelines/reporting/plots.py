@@ -221,9 +221,9 @@ def _trust(run: Mapping[str, Any]) -> list[Picture]:
     folder = str(run["settings"].get("program_spec", "")).partition("network:")[2]
     if not folder or not Path(folder).expanduser().is_dir():
         return []
-    from ...modules.network.state import NetworkState
-
     try:
+        from ...modules.network.state import NetworkState
+
         state = NetworkState.load(Path(folder).expanduser())
     except UserError:
         return []

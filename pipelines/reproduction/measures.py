@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +71,7 @@ def derived(rule: str, figure: str, runs: Sequence[Evaluation]) -> Measured | No
     return pooled(runs, lambda run, row: counter(run, row, argument))
 
 
-def counts(figure: str, runs: Iterable[Evaluation]) -> dict[str, int]:
+def lost_counts(figure: str, runs: Iterable[Evaluation]) -> dict[str, Any]:
     """How many `rows` of the runs a figure is about, and how many of these are `errors`, `unreadable` and
     `truncated`."""
     rows = errors = unreadable = truncated = 0

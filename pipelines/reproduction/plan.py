@@ -7,14 +7,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.table import Table
 
 from ...modules.agents.own_prompts import meant_for, prompts_given
 from ...modules.base.errors import UserError
+from ...modules.network.config import NetworkConfig
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
+from ...optimizers.policy.settings import TrainingSettings, configured
 from ..base.budget import Account, open_account
 from ..base.journal import read_object
 from ..base.wording import duration
@@ -27,13 +29,10 @@ from ..programs.networks import default_embedding
 from ..programs.resolve import program_of
 from ..runs.manifest import MANIFEST, RunFolder, as_begun, lms_of, open_run
 from ..runs.rows import RESULTS
+from ..training.live import fresh_network
 from .lms import PaperLMs
 from .presets import Paper, Preset, PublishedRow, Sample, Selection, identity, select
 from .request import ReproduceRequest
-
-if TYPE_CHECKING:
-    from ...modules.network.config import NetworkConfig
-    from ...optimizers.policy.settings import TrainingSettings
 
 RUNS = Path("runs")
 _LAYOUT = "prompt_layout"
@@ -237,8 +236,6 @@ class _Maker:
             told.pop("limits", None)
             self.warnings["Runs of an earlier version go on with the role last in their prompts."] = None
         if training is not None:
-            from ..training.live import fresh_network
-
             program: Program = fresh_network(training.config)
         else:
             if self.request.environment and "environment" in told:
@@ -253,9 +250,6 @@ class _Maker:
     def training(self, preset: Preset, test: Sequence[Question]) -> NetworkTraining | None:
         if preset.train is None or preset.training is None:
             return None
-        # PyTorch takes seconds to import, which no other row should wait for.
-        from ...optimizers.policy.settings import configured
-
         embedding, warning = (self.request.embedding, None) if self.request.embedding else default_embedding()
         questions = self.questions(preset.train)
         for said in (warning, *check_train(questions, test)):

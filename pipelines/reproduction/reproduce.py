@@ -21,7 +21,7 @@ from ..runs.summary import SUMMARY
 from ..tracking.uploads import Tracker
 from .lines import Line, Reproduction
 from .logged import start_tables, table_uploads
-from .measures import counts, derived, measured
+from .measures import derived, lost_counts, measured
 from .plan import PlannedRun, ReproductionPlan, has_rows, plan_reproduction
 from .plots import plots
 from .presets import Figure, PublishedRow
@@ -132,7 +132,7 @@ def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing
     names = (str(lm["name"]) for run in runs for lm in run.summary.run["lms"].values())
     line = replace(
         line,
-        **counts(figure.name, runs),
+        **lost_counts(figure.name, runs),
         lm=", ".join(dict.fromkeys(names)),
         run=None if row.derive else str(runs[0].folder),
     )

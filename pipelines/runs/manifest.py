@@ -79,6 +79,7 @@ class _Settings(TypedDict):
     kind: str | None
     sets: list[str] | None
     columns: list[str] | None
+    prices: list[str] | None
 
 
 _NEEDED = ("program", "program_hash", "lms", "data_fingerprint", "questions", "settings")

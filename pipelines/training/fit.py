@@ -8,15 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
-from ...modules.network.state import NetworkState
 from ...modules.protocols.program import Program
-from ...modules.protocols.strategy_network import StrategyNetwork
+from ...modules.protocols.strategy_network import StrategyNetwork as StrategyNetwork
 from ...optimizers.policy.settings import STANDING, TrainingSettings, configured
 from ..base.budget import Budget
 from ..base.wording import counted
@@ -33,6 +32,9 @@ from ..runs.outcomes import outcomes_in
 from .live import CALLS, live
 from .recorded import network_of
 from .train import Embed, Trained, displayed_training, settings_in, train_on_outcomes
+
+if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
+    from ...modules.network.state import NetworkState
 
 
 def train(
@@ -258,3 +260,7 @@ def _with(network: StrategyNetwork, trained: Trained, keep: Any) -> StrategyNetw
     trained.keep = keep
     network.training = trained
     return network
+
+
+StrategyNetwork.trained_by = staticmethod(train)
+"""For `fm.StrategyNetwork.from_outcomes`: the class, on a floor below, is handed its training."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dspy
 
 from ...modules.agents.transcript import Task
 from ...modules.base.errors import UserError
-from ...modules.network.state import NetworkState
 from ...modules.protocols.program import Program
 from ...modules.protocols.strategies import STRATEGIES
 from ...modules.protocols.strategy_network import Embed, StrategyNetwork
 from ...modules.reading.voting import Ties
+
+if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
+    from ...modules.network.state import NetworkState
 
 
 def network_of(state: NetworkState, embed: Embed, **options: Any) -> StrategyNetwork:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dspy
 import numpy as np
@@ -19,12 +19,9 @@ import numpy.typing as npt
 
 from ...modules.base.errors import UserError
 from ...modules.network.config import NetworkConfig
-from ...modules.network.state import NetworkState
 from ...modules.protocols.strategy_network import StrategyNetwork, embedding_of
-from ...optimizers.policy.batches import TrainingLog
 from ...optimizers.policy.known_answers import Answer, TrainingQuestion
 from ...optimizers.policy.settings import STANDING, TrainingSettings, configured
-from ...optimizers.policy.training import train_policies
 from ..base.display import ProgressLine, displayed
 from ..base.journal import read_object, write_json
 from ..base.wording import counted
@@ -39,6 +36,10 @@ from .logged import curve_of, training_run, training_uploads
 from .recorded import RecordedNetwork, network_of
 from .scores import Fixed, NetworkDraws, Numbers, network_scores, verdict_of
 from .use import network_use
+
+if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
+    from ...modules.network.state import NetworkState
+    from ...optimizers.policy.batches import TrainingLog
 
 ABOUT, LOG, SCORES, CHECKPOINT = "training.json", "training_log.json", "scores.json", "checkpoint"
 LAST = 20
@@ -122,6 +123,8 @@ def train_on_outcomes(
     Raises UserError for settings that do not fit, test questions that are in training, and a folder of
     another training. Warns of outcomes that leave nothing to choose.
     """
+    from ...modules.network.state import NetworkState
+
     given = dict(settings or {})
     if warning := idle(outcomes, given):
         warnings.warn(warning, stacklevel=2)
@@ -203,6 +206,8 @@ def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -
 
     Raises UserError for a folder without such a network and outcomes that do not fit it.
     """
+    from ...modules.network.state import NetworkState
+
     about = read_about(Path(folder))
     if "fixed" not in about:
         raise UserError(
@@ -253,7 +258,8 @@ def learn(
     tracker: Tracker,
     progress: Progress | None,
 ) -> TrainingLog:
-    """Train `state` in place, from a checkpoint if there is one; save its log and its plots."""
+    """Train `state` in place, from a checkpoint if there is one; save it, its log and its plots."""
+    from ...optimizers.policy.training import train_policies
 
     steps: list[dict[str, Any]] = []
 

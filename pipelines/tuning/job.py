@@ -6,6 +6,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from optuna.trial import FrozenTrial
 
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
+from ...modules.base.extras import from_extra
 from ...modules.base.files import locked, whole_lines
 from ...modules.reading.metrics import Metric, check_metric, metric_of
 from ...modules.reading.question import Question
@@ -121,6 +123,9 @@ class Job:
             raise UserError(f"the objectives need {' or '.join(measured)}, one of them: add it")
         if not isinstance(self.sampler, BaseSampler) and self.sampler not in SAMPLERS:
             raise UserError(f"there is no sampler {self.sampler!r}: choose among {', '.join(SAMPLERS)}")
+        if self.sampler_name in ("gp", "GPSampler"):
+            with from_extra("network", "the sampler gp"):
+                import_module("torch")  # with which Optuna models the space
         counts = {"trials": self.trials, "workers": workers, "concurrency": self.concurrency}
         for what, number, least in [*((what, n, 1) for what, n in counts.items()), ("seed", self.seed, 0)]:
             if isinstance(number, bool) or not isinstance(number, int) or number < least:

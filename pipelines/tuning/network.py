@@ -27,6 +27,8 @@ from ..programs.networks import Untrained
 from ..programs.saved import saved_program
 from ..runs.books import open_books
 from ..runs.manifest import lms_of
+from ..training.live import CALLS as ASKED
+from ..training.live import live
 from .space import TuneSpace
 
 NETWORKS = "networks"
@@ -92,8 +94,6 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
 
 def training_calls(folder: Path) -> int:
     """The calls that the trainings in a study's folder take, each on its own, whoever paid for them."""
-    from ..training.live import CALLS as ASKED
-
     found = 0
     for place in sorted((folder / NETWORKS).glob(f"*/{ASKED}")):
         with closing(CallStore(place)) as store:
@@ -144,8 +144,6 @@ class Networks:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def _trained(self, program: Untrained, folder: Path) -> StrategyNetwork:
-        from ..training.live import live
-
         folder.parent.mkdir(parents=True, exist_ok=True)
         with locked(folder.with_suffix(".lock")), open_books(records=[self.folder / CALLS]):
             if not (folder / FILE).exists():  # the last file that a training writes

@@ -143,7 +143,7 @@ class TuneSpace:
         branch = self.branch(setting)
         prefix = self.prefix(branch)
         own = {name.removeprefix(prefix): value for name, value in setting.items() if name != PROGRAM}
-        allowed = {f"{LMS}{seat}": Choice(choices) for seat, choices in branch.lms.items()}
+        allowed: dict[str, Values] = {f"{LMS}{seat}": Choice(choices) for seat, choices in branch.lms.items()}
         allowed |= {name: known.values for name, known in branch.space.items()}
         for name, value in own.items():
             if name not in allowed or not allows(allowed[name], value, own):

@@ -14,6 +14,7 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from ...modules.base.address import read_address
 from ...modules.base.errors import UserError
+from ...modules.base.extras import missing_extra
 from ...modules.base.files import cut_torn_line, locked
 from . import recovery
 
@@ -21,11 +22,6 @@ JOURNAL = "study.journal"
 GRPC_PORT = 13000
 READY_SECONDS = 20.0
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "mysql": "mysql+pymysql"}
-_INSTALL = {
-    "psycopg": "pip install 'folkmoot[postgres]'",
-    "pymysql": "pip install pymysql",
-    "grpc": "pip install 'folkmoot[postgres]'",
-}
 _FORMS = (
     "postgresql://USER:PASSWORD@HOST/DATABASE, mysql://…, sqlite:///FILE or grpc://HOST:PORT, or leave it "
     "out for a file in --out"
@@ -94,7 +90,7 @@ def _journal(path: Path) -> BaseStorage:
 
 def _proxy(url: str) -> BaseStorage:
     parts = read_address(url, ("grpc",), "--storage as grpc://HOST:PORT")
-    host, port = parts.hostname, parts.port or GRPC_PORT
+    host, port = parts.hostname or "", parts.port or GRPC_PORT
     try:
         storage = optuna.storages.GrpcStorageProxy(host=host, port=port)
         storage.wait_server_ready(timeout=READY_SECONDS)
@@ -136,12 +132,11 @@ def _database(url: str) -> BaseStorage:
 
 
 def _missing(problem: ImportError, url: str) -> UserError:
-    text = f"{problem} {problem.__cause__ or ''}"
-    name = next((name for name in _INSTALL if name in text.casefold()), None)
-    advice = _INSTALL.get(name or "", "install its driver")
-    return UserError(
-        f"the storage {safe_url(url)} needs {name or 'a driver'}, which is not installed: {advice}"
-    )
+    feature = f"the storage {safe_url(url)}"
+    name = str(getattr(problem.__cause__, "name", problem.name)).partition(".")[0]
+    if name in ("psycopg", "grpc"):
+        return missing_extra(feature, "postgres")
+    return UserError(f"{feature} needs the package {name}: pip install {name}")
 
 
 def _why(problem: Exception, url: str) -> str:

@@ -1,20 +1,29 @@
-"""Modules that lie in the working folder are run by no process that a command starts."""
+"""Modules of the working folder are run where the user names one, and nowhere because a file does."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import free_port, isolate, lm, question, write
+from cli_helpers import evaluate, folkmoot, free_port, isolate, lm, question, ten_questions, write
 
+import folkmoot as fm
+from folkmoot.modules.protocols.registry import PROTOCOLS
+from folkmoot.modules.protocols.strategies import STRATEGIES
+from folkmoot.modules.reading.metrics import METRICS
+from folkmoot.pipelines.lms.named import DEFAULT_LM
+from folkmoot.pipelines.programs.build import ENVIRONMENTS
 from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tuning.yaml_space import space_of
 
 PLANTED = ("secrets", "mlflow", "pickle", "socket", "logging", "uvicorn", "fastapi", "optuna", "ray", "yaml")
 
@@ -84,3 +93,244 @@ def test_the_ui_runs_none(planted: Path) -> None:
             said += process.stdout.readline()
         check_none_ran(planted)
         assert f":{port}" in said
+
+
+# Names of code in files ------------------------------------------------------------------------------
+
+CODE = """
+import dspy
+from folkmoot.signatures.strategies import Answering
+
+open("ran", "w").close()
+
+
+class Program(dspy.Module):
+    def __init__(self):
+        super().__init__()
+        self.answer = dspy.Predict("question -> answer")
+
+    def forward(self, question):
+        return self.answer(question=question)
+
+
+class Way(Answering):
+    \"\"\"Answer the question.\"\"\"
+
+    answer: str = dspy.OutputField()
+
+
+def metric(example, prediction, trace=None):
+    return prediction.answer == example.answer
+
+
+class Place:
+    pass
+"""
+SPEC = "deliberation:intuitive,critic"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def made(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with questions, a run of a team, and what `fm.compile` left of a module."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        isolate(folder, patch)
+        source = ten_questions(folder)
+        write(folder / "others.jsonl", *(question(number, id=f"o{number}") for number in range(10, 16)))
+        assert evaluate(server, source, "--out", "run", program=SPEC).exit_code == 0
+    fm.SingleAgent().save(folder / "saved")
+    (folder / "module").mkdir()
+    (folder / "module" / "module.json").write_text('{"format": 1, "class": "outsider:Program"}')
+    state = {"lm": None, "traces": [], "train": [], "demos": [], "signature": SIGNATURE}
+    (folder / "module" / "state.json").write_text(json.dumps({"answer": state}))
+    return folder
+
+
+SIGNATURE = {
+    "instructions": "Answer in a word.",
+    "fields": [{"prefix": f"{name}:", "description": name} for name in ("question", "answer")],
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path, made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    isolate(tmp_path, monkeypatch)
+    (tmp_path / "outsider.py").write_text(CODE)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield tmp_path
+    sys.modules.pop("outsider", None)
+    for registry in (PROTOCOLS, STRATEGIES, METRICS, ENVIRONMENTS):
+        for name in [name for name in registry if name.startswith("outsider")]:
+            del registry[name]
+
+
+def changed(file: str, **fields: Any) -> Callable[[], object]:
+    """What changes fields of a JSON file; those of its `settings` where they are there."""
+
+    def change() -> None:
+        found = json.loads(Path(file).read_text())
+        for name, value in fields.items():
+            (found["settings"] if name in found.get("settings", {}) else found)[name] = value
+        Path(file).write_text(json.dumps(found))
+
+    return change
+
+
+def yaml(*lines: str) -> Callable[[], object]:
+    return lambda: Path("program.yaml").write_text("".join(f"{line}\n" for line in lines))
+
+
+METRIC = {
+    "name": "metric",
+    "spec": "outsider:metric",
+    "code": "0" * 64,
+    "low": None,
+    "high": None,
+    "rate": None,
+}
+DATA = ("--data", "questions.jsonl")
+OUT = ("--out", "new", "--no-track")
+ASK = ("ask", "program.yaml", "Where?", "--choice", "a", "--choice", "b")
+EVALUATE = ("evaluate", "program.yaml", *DATA, *OUT)
+PARTS = ("--train", "questions.jsonl", "--validation", "others.jsonl")
+COMPILE = ("compile", "program.yaml", *PARTS, *OUT)
+TUNE = ("tune", "program.yaml", *PARTS, *OUT)
+MATCH = ("compare", "run", "--match-budget", *DATA)
+FILES: dict[str, tuple[Callable[[], object], str, tuple[tuple[str, ...], ...]]] = {
+    "a run's metric": (changed("run/run.json", metric=METRIC), "--metric", (MATCH,)),
+    "a run's spec": (
+        changed("run/run.json", program_spec="outsider:Program", program_hash="0" * 64),
+        "--team",
+        (("distil", "run", "--dry-run"), ("distil", "run", *DATA)),
+    ),
+    "a run's program": (
+        changed("run/run.json", program={"program": "outsider:Program"}, program_spec=None),
+        "--team",
+        (("distil", "run", "--dry-run"),),
+    ),
+    "a program": (yaml("program: outsider:Program"), "--set", (ASK, EVALUATE, COMPILE, TUNE)),
+    "a strategy": (
+        yaml("program: single", "strategy: outsider:Way"),
+        "--set",
+        (ASK, EVALUATE, COMPILE, TUNE),
+    ),
+    "a spec": (yaml("program: 'single:outsider:Way'"), "--set", (ASK, EVALUATE, COMPILE, TUNE)),
+    "a member": (
+        yaml("program: ensemble", "members: [simple, 'single:outsider:Way']"),
+        "--set",
+        (ASK, EVALUATE, COMPILE, TUNE),
+    ),
+    "a part": (
+        yaml("program: router", "cheap: simple", "team: {program: single, strategy: 'outsider:Way'}"),
+        "--set",
+        (ASK, EVALUATE),
+    ),
+    "an environment": (
+        yaml("program: team:bold", "environment: outsider:Place"),
+        "--set",
+        (ASK, EVALUATE, COMPILE, TUNE),
+    ),
+    "a choice": (yaml("program: single", "strategy: [cot, 'outsider:Way']"), "--set", (TUNE,)),
+    "choices": (
+        yaml("program: ensemble", "members: {of: [cot, simple, 'single:outsider:Way'], least: 2}"),
+        "--set",
+        (TUNE,),
+    ),
+    "programs": (yaml("programs: [single, 'outsider:Program']"), "--set", (TUNE,)),
+    "a saved module": (
+        lambda: shutil.copytree("module", "program.yaml"),
+        "--set program=outsider:Program",
+        (ASK, EVALUATE),
+    ),
+    "a saved strategy": (
+        lambda: (
+            shutil.copytree("saved", "program.yaml")
+            and changed(
+                "program.yaml/program.json", program={"program": "single", "strategy": "outsider:Way"}
+            )()
+        ),
+        "",
+        (ASK, EVALUATE),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FILES)
+def test_a_file_that_names_code_runs_none(home: Path, server: ScriptedServer, what: str) -> None:
+    plant, option, commands = FILES[what]
+    plant()
+    asked = len(server.bodies)
+    for words in commands:
+        done = folkmoot(*words, *lm(server))
+        assert done.exit_code == 2, f"{words}: {done.output}"
+        assert option in done.stderr, words
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+        assert "outsider" not in sys.modules, words
+    assert not (home / "ran").exists()
+    assert len(server.bodies) == asked
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"strategy": "outsider:Way"},
+        {"strategy": "cot", "sampling.temperature": "outsider:Way"},
+        {"strategy": "cot", "environment": "outsider:Place"},
+        {"strategy": "cot", "lms.cot": {"name": "openai/a", "api_base": "http://evil.test/v1"}},
+        {"strategy": "cot", "lms.cot": "local/hf:evil/repo:m.gguf"},
+    ],
+)
+def test_a_study_that_names_code_or_a_server_is_refused(home: Path, setting: dict[str, Any]) -> None:
+    space = space_of("single", lms={"cot": [DEFAULT_LM, "local/qwen2.5-coder-0.5b"]})
+    space.program({"strategy": "cot", "sampling.temperature": 0.5, "lms.cot": DEFAULT_LM})
+    with pytest.raises(fm.UserError, match="the study has a trial with"):
+        space.program(setting)
+    assert "outsider" not in sys.modules
+
+
+@pytest.mark.nightly
+def test_no_command_runs_the_code_of_a_run(home: Path, server: ScriptedServer) -> None:
+    for what in ("a run's metric", "a run's spec", "a run's program"):
+        FILES[what][0]()
+        for words in (("runs", "."), ("report", "run"), ("push", "run"), ("export", "run", "--out", "log")):
+            folkmoot(*words)
+        evaluate(server, "questions.jsonl", "--out", "run", program=SPEC)
+        assert "outsider" not in sys.modules
+    assert not (home / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("plant", "words"),
+    [
+        (yaml("program: single", "strategy: outsider:Way"), (*EVALUATE, "--set", "strategy=outsider:Way")),
+        (yaml("program: single"), (*TUNE, "--set", "strategy=[cot, outsider:Way]", "--trials", "2")),
+        (yaml(), ("evaluate", "outsider:Program", *DATA, *OUT)),
+        (yaml(), ("evaluate", "module", *DATA, *OUT, "--set", "program=outsider:Program")),
+        (yaml(), ("evaluate", SPEC, *DATA, *OUT, "--metric", "outsider:metric")),
+    ],
+)
+def test_code_that_the_user_names_is_run(
+    home: Path, server: ScriptedServer, plant: Callable[[], object], words: tuple[str, ...]
+) -> None:
+    plant()
+    done = folkmoot(*words, *lm(server))
+    assert done.exit_code == 0, done.output
+    assert (home / "ran").exists()
+
+
+def test_a_run_is_matched_by_the_users_own_metric_if_she_names_it(home: Path, server: ScriptedServer) -> None:
+    words = ("evaluate", SPEC, *DATA, *OUT, "--metric", "outsider:metric")
+    assert folkmoot(*words, *lm(server)).exit_code == 0
+    del METRICS["outsider:metric"]
+    match = ("compare", "new", "--match-budget", *lm(server))
+    assert "give it with --metric" in folkmoot(*match).stderr
+    done = folkmoot(*match, "--metric", "outsider:metric")
+    assert done.exit_code == 0, done.output
+    assert "is not what the run was scored by" in folkmoot(*match, "--metric", "f1").stderr

@@ -11,9 +11,10 @@ from torch import Tensor
 from torch_geometric.nn import GATConv
 
 from folkmoot.modules.base.errors import UserError
+from folkmoot.modules.network.config import PolicyConfig
 from folkmoot.modules.network.fused import FusedPolicies
 from folkmoot.modules.network.graph import Limits, small_world
-from folkmoot.modules.network.policy import AgentGraph, AgentPolicy, PolicyConfig
+from folkmoot.modules.network.policy import AgentGraph, AgentPolicy
 
 torch.set_num_threads(1)
 

@@ -171,7 +171,7 @@ def test_match_budget_runs_self_consistency_and_measures_against_it(
     words = ["compare", *two, "--match-budget", "--api-base", scripted.url]
     result = folkmoot(*words)
     assert result.exit_code == 0, result.stderr
-    told = re.search(r"judge: [\d,]+ tokens a question .* gets (\d+) samples, (\d+) calls", result.stderr)
+    told = re.search(r"judge: [\d,]+ tokens per question .* gets (\d+) samples, (\d+) calls", result.stderr)
     assert told is not None
     samples = int(told[1])
     assert int(told[2]) == 10 * samples
@@ -239,6 +239,7 @@ def test_questions_that_changed_are_refused_and_can_be_given(
         (["runs/one", "runs/talk", "--baseline", "0"], "no run '0'"),
         (["runs/one", "runs/talk", "--data", "x"], "--data says how"),
         (["runs/one", "runs/talk", "--lm", "openai/x"], "--lm says how"),
+        (["runs/one", "runs/talk", "--budget", "5 calls"], "--budget says how"),
         (["runs/talk", "--match-budget", "--baseline", "3"], "place from 1 to 2"),
         (["runs/talk", "--match-budget", "--lm", "openai/other"], "openai/other is not an LM of"),
         (["runs/talk", "--match-budget", "--lm", "judge=openai/scripted"], "has one seat"),
@@ -278,6 +279,9 @@ def test_an_interrupted_baseline_is_taken_up_again(two: tuple[str, str], scripte
     result = folkmoot(*words, "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["runs"][0]["rows"] == 10
+    (folder,) = Path("runs/talk/match-budget").glob("*-samples")
+    samples = int(folder.name.partition("-")[0])
+    assert 8 + 10 * samples <= len(scripted.bodies) - before <= 8 + 10 * samples + 2 * samples  # in flight
 
 
 def _until(done: Callable[[], bool], seconds: float = 30) -> None:

@@ -188,7 +188,7 @@ def test_lms_lists_names_sizes_licences_and_places(tmp_path: Path, monkeypatch: 
         assert told in shown
     found = {one["name"]: one for one in json.loads(folkmoot("lms", "--json").stdout)}
     assert found["local/qwen2.5-coder-0.5b"]["here"].endswith("0.5b-instruct-q4_k_m.gguf")
-    assert found["local/qwen2.5-coder-1.5b"]["get"] == "pip install 'folkmoot[qwen]'"
+    assert found["local/qwen2.5-coder-1.5b"]["get"] == "folkmoot lms get qwen2.5-coder-1.5b"
 
 
 def test_doctor_asks_the_lm_and_shows_no_key(

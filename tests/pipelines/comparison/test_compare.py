@@ -599,7 +599,7 @@ def test_a_budget_is_matched_in_dollars_where_prices_are_known(scripted: Any, tm
     by_weak, by_strong = told
     assert by_weak.samples == int(by_weak.cost_per_question / by_weak.cost_per_sample) > 5
     assert by_strong.samples == 1
-    assert "US dollars a question" in by_weak.sentence
+    assert "US dollars per question" in by_weak.sentence
     fm.match_budget(team, questions, lm=weak, told=told.append, out=tmp_path / "team")
     assert told[-1].samples == int(told[-1].tokens_per_question / told[-1].tokens_per_sample)
 

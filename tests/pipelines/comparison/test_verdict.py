@@ -185,6 +185,10 @@ def test_a_team_is_better_when_it_beats_one_prompt_asked_as_often_too(made: Made
     assert rare.verdict.outcome == "beats"  # the bill allows five
     other = made("k", first(60), calls=5, program=samples(5), usd=0.02, endpoint="another lm")
     assert fm.compare(one, team, other, names=names).verdict.outcome == "beats"
+    cot = made("cot", first(88), calls=1, program={**ONE, "strategy": "cot"}, usd=0.005)
+    third = fm.compare(one, team, cot, names=["one", "talk", "cot"])
+    assert (third.verdict.outcome, third.recommendation.run) == ("beats", "cot")
+    assert third.headline.startswith("cot beats one: 88% against 50% on 100 questions")
     reference = made("k", first(60), calls=5, program=samples(5), usd=0.02)
     found = fm.compare(reference, team, names=["k", "talk"])
     assert found.headline.startswith(

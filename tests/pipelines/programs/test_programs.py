@@ -323,12 +323,28 @@ def test_no_question_takes_more_turns_than_said(spec: str, turns: int, scripted:
         assert len(scripted.requests) == 2 * turns
 
 
+def test_a_list_of_choices_is_labelled_wherever_a_question_is_asked(scripted: Any, tmp_path: Path) -> None:
+    texts, labelled = ["bank", "mall"], {"A": "bank", "B": "mall"}
+    made = fm.Question(id="1", question="Where is money kept?", choices=texts, answer="mall")
+    assert (made.choices, made.answer) == (labelled, "B")
+    (tmp_path / "rows.jsonl").write_text(json.dumps({**made.to_row(), "choices": texts, "answer": "mall"}))
+    assert fm.load(str(tmp_path / "rows.jsonl")) == [made]
+    program = fm.Deliberation(["intuitive", "reasoner"])
+    program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
+    for choices in (texts, tuple(texts), labelled):
+        assert program(question="Where is money kept?", choices=choices).answer == "A"
+    assert scripted.bodies[:2] == scripted.bodies[2:4] == scripted.bodies[4:]
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
         ({"question": 3}, "is empty"),
         ({"question": "half \ud83d"}, "valid Unicode"),
-        ({"question": "q", "choices": ["a", "b"]}, "choices of type"),
+        ({"question": "q", "choices": "a, b"}, "choices of type str"),
+        ({"question": "q", "choices": ["a"]}, "1 choices"),
+        ({"question": "q", "choices": ["a", 2]}, "a text for choice 'B'"),
+        ({"question": "q", "choices": list("abcdefghijklmnopqrstuvwxyzz")}, "27 choices"),
         ({"question": "q", "choices": {1: "x", 2: "y"}}, "label for each choice"),
         ({"question": "q", "choices": {"A": "x", "a": "y"}}, "same label"),
         ({"question": "q", "context": ["a", 3]}, "context of type"),

@@ -1,4 +1,4 @@
-"""Programs, strategies, environments and optimizers of others: by entry point, and as `module:Name`."""
+"""Programs, strategies, environments, … of others: by entry point, and as `module:Name`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 from typer.testing import CliRunner
 
 import folkmoot as fm
 from folkmoot.modules.base.registry import Registry
+from folkmoot.modules.protocols.deliberation import TIE_BREAKS, replay
 from folkmoot.modules.protocols.registry import PROTOCOLS
 from folkmoot.modules.protocols.strategies import STRATEGIES
 from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS, optimizer_of
@@ -94,6 +96,11 @@ def _first(bench):
     return [made.compile(bench.student, trainset=list(bench.learn))]
 
 
+def last_word(turns):
+    """The answer of whoever spoke last."""
+    return turns[-1]["answer"]
+
+
 first_demo = PromptOptimizer(
     "first_demo", "shows one question", {}, _first, lambda n: (0, 0), demonstrates=True, learns=True
 )
@@ -113,13 +120,17 @@ shelf = {module}:Shelf
 
 [folkmoot.optimizers]
 first_demo = {module}:first_demo
+
+[folkmoot.tie_breaks]
+last_word = {module}:last_word
 """
 QUESTIONS = [
     {"id": f"q{n}", "question": f"Where is soup number {n}?", "choices": {"A": "in a flask", "B": "in a net"}}
     | {"answer": "A", "context": None, "meta": {}}
     for n in range(8)
 ]
-REGISTRIES: list[Registry] = [PROTOCOLS, STRATEGIES, ENVIRONMENTS, OPTIMIZERS]
+REGISTRIES: list[Registry] = [PROTOCOLS, STRATEGIES, ENVIRONMENTS, OPTIMIZERS, TIE_BREAKS]
+TALK = ["intuitive", "reasoner"]
 
 
 @pytest.fixture(autouse=True)
@@ -206,6 +217,7 @@ def test_what_nobody_registers_is_named_by_module_and_name() -> None:
         ("extra_mine:Doubt", "is no program"),
         ("extra_nowhere:Queue", "no program or file 'extra_nowhere:Queue'"),
         ("single:extra_mine:Queue", "is no strategy"),
+        ("deliberation:intuitive,reasoner:nobody", "no tie-break 'nobody': choose judge, majority"),
     ],
 )
 def test_what_is_none_is_refused_in_a_sentence(spec: str, words: str) -> None:
@@ -239,6 +251,74 @@ def test_an_optimizer_compiles(tmp_path: Path) -> None:
             fm.SingleAgent(), questions, optimizer="first_demo", lm=lm, tracking=False, out=tmp_path / "c"
         )
     assert [len(predictor.demos) for predictor in compiled.predictors()] == [1]
+
+
+def quarrel(program: Any) -> Any:
+    """The prediction of a dialogue whose first speaker says A and whose second says B, round after round."""
+    answers = iter("AB" * 9)
+    said = {"reasoning": "so", "explanation": "so"}
+    with (
+        ScriptedServer(lambda request: json.dumps({**said, "answer": next(answers)})) as server,
+        dspy.context(lm=fm.lm("openai/test", api_base=server.url)),
+    ):
+        return program(question="Which?", choices=["one", "two"])
+
+
+def earliest(turns: list[dict[str, Any]]) -> str | None:
+    """The first answer of all."""
+    assert [(turn["agent"], turn["round"]) for turn in turns[:2]] == [(role, 1) for role in TALK]
+    assert all(turn["text"] == "so" for turn in turns)
+    return turns[0]["answer"]  # type: ignore[no-any-return]
+
+
+def test_a_tie_break_is_a_function_of_what_was_said() -> None:
+    said = quarrel(fm.Deliberation(TALK, tie_break=earliest, max_rounds=2))
+    assert (said.answer, said.decided_by) == ("A", f"{__name__}:earliest")
+    assert [turn["agent"] for turn in said.transcript] == TALK * 2  # nobody was asked to judge
+    assert replay(said, tie_break=lambda turns: turns[-1]["answer"]).answer == "B"
+    undecided = quarrel(fm.Deliberation(TALK, tie_break=lambda turns: None))
+    assert (undecided.answer, undecided.decided_by) == ("A", "fallback:majority")
+    with pytest.raises(fm.UserError, match=r"gave 'Z', which nobody answered"):
+        quarrel(fm.Deliberation(TALK, tie_break=lambda turns: "Z"))
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_registered_tie_break_is_known_by_its_name_and_saved_with_it(tmp_path: Path) -> None:
+    program = program_of("deliberation:intuitive,reasoner:last_word")
+    assert quarrel(program).decided_by == "last_word"
+    program.save(tmp_path / "named")
+    del TIE_BREAKS["last_word"]
+    assert quarrel(fm.load_program(tmp_path / "named")).answer == "B"
+    function = sys.modules["extra_moot"].last_word
+    assert fm.Deliberation(TALK, tie_break=function).tie_break == "last_word"
+    fm.Ensemble([fm.Deliberation(TALK, tie_break=function), "cot"]).save(tmp_path / "inside")
+    assert fm.load_program(tmp_path / "inside").members[0].tie_break == "last_word"
+
+
+@pytest.mark.usefixtures("here")
+def test_a_tie_break_that_nobody_registers_is_named_by_whoever_wants_it(tmp_path: Path) -> None:
+    program = program_of("deliberation:intuitive,reasoner", {"tie_break": "extra_mine:last_word"})
+    assert quarrel(program).decided_by == "extra_mine:last_word"
+    program.save(tmp_path)
+    del TIE_BREAKS["extra_mine:last_word"], sys.modules["extra_mine"]
+    with pytest.raises(fm.UserError, match=r"no tie-break 'extra_mine:last_word'.*folkmoot\.tie_breaks"):
+        fm.load_program(tmp_path)  # a file imports nothing
+    assert "extra_mine" not in sys.modules
+    again = program_of(str(tmp_path), {"tie_break": "extra_mine:last_word"})
+    assert again.tie_break == "extra_mine:last_word"
+
+
+def test_a_function_that_cannot_be_imported_is_not_saved(tmp_path: Path) -> None:
+    def inner(turns: list[dict[str, Any]]) -> None:
+        """Found by no name."""
+
+    for function in (inner, lambda turns: None):
+        program = fm.Deliberation(TALK, tie_break=function)
+        for one in (program, fm.Ensemble([program, "cot"])):
+            with pytest.raises(fm.UserError, match=r"cannot be imported, and code is not saved") as caught:
+                one.save(tmp_path / "folder")
+            assert "\n" not in str(caught.value)
+    assert not (tmp_path / "folder").exists()
 
 
 @pytest.mark.usefixtures("installed")

@@ -21,9 +21,9 @@ from outcome_tables import embed_words, planted, recorded
 
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.network.state import NetworkState
+from folkmoot.optimizers.policy import training as training_module
 from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
-from folkmoot.pipelines.training import train as training_module
 from folkmoot.pipelines.training.train import rescore, settings_in, train_on_outcomes
 
 SMALL = ["--set", "hidden=8", "--set", "heads=2", "--set", "lr=0.01"]

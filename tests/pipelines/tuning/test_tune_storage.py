@@ -202,7 +202,7 @@ def test_a_torn_last_line_of_the_journal_is_dropped(planted: ScriptedServer, tmp
             "postgresql://me:s3cret-canary@127.0.0.1:1/db",
             r"the storage postgresql://127.0.0.1:1/db cannot be used",
         ),
-        ("mysql://me:s3cret-canary@127.0.0.1:1/db", "needs pymysql|cannot be used"),
+        ("mysql://me:s3cret-canary@127.0.0.1:1/db", "needs the package pymysql|cannot be used"),
         ("oracle+x://me:s3cret-canary@host/db", "oracle"),
         ("grpc://", "grpc:// is not a usable address"),
         ("sqlite:////no/such/folder/x.db", "cannot be used"),

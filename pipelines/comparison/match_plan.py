@@ -1,0 +1,290 @@
+"""What a budget-matched baseline would take: how many samples the bill of a run pays for, and a ceiling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.calls import Usage, tokens_of
+from ...modules.base.errors import UserError
+from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
+from ...modules.reading.metrics import Metric
+from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
+from ..base.budget import Account, Budget, open_account
+from ..base.wording import counted
+from ..evaluation.check import check_folder
+from ..evaluation.earlier import Evaluation, earlier
+from ..evaluation.forecast import Forecast, forecast, left_of
+from ..lms.foreign import billed_as
+from ..lms.ledger import read_ledger, usage_of
+from ..lms.prices import Prices
+
+TOLERANCE = 1.2
+"""How many times the bill of the run that it matches a baseline may take: a pilot is no exact forecast."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """How many samples of `lm` the bill pays for: max(1, ⌊spent per question / taken by a sample⌋).
+
+    Both are in dollars where both are known, else in tokens, prompt and completion together: those of a
+    question are the mean over the `rows` of the matched run whose calls were all paid for, those of a sample
+    the mean over `pilot` questions asked once, or, where `pilot` is 0, an estimate.
+    """
+
+    tokens_per_question: float
+    rows: int
+    tokens_per_sample: float = math.inf
+    pilot: int = 0
+    cost_per_question: float | None = None
+    cost_per_sample: float | None = None
+    lm: str = ""
+
+    @property
+    def _amounts(self) -> tuple[float, float, str]:
+        """What was spent per question, what a sample takes, and how both are written."""
+        if self.cost_per_question and self.cost_per_sample:
+            return self.cost_per_question, self.cost_per_sample, "{:.3g} US dollars"
+        return self.tokens_per_question, self.tokens_per_sample, "{:,.0f} tokens"
+
+    @property
+    def samples(self) -> int:
+        spent, taken, _ = self._amounts
+        return max(1, int(spent / taken))
+
+    @property
+    def fits(self) -> bool:
+        """Whether at least one sample per question is within the bill."""
+        spent, taken, _ = self._amounts
+        return taken <= TOLERANCE * spent
+
+    @property
+    def amounts(self) -> str:
+        """What was spent, and what a sample takes, in words."""
+        spent, taken, form = self._amounts
+        of = f" of {self.lm}" if self.lm else ""
+        return f"{form.format(spent)} per question were spent, and a sample{of} takes {form.format(taken)}"
+
+    @property
+    def sentence(self) -> str:
+        samples = f"{SELF_CONSISTENCY} gets {counted(self.samples, 'sample')}"
+        return f"{self.amounts} (pilot of {self.pilot}): {samples if self.fits else 'not one sample fits'}"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One LM alone: the folder of its pilot and its samples, and on how many questions both are still to be
+    asked.
+
+    `fewest` and `most` are the least and the most samples that it may get; the same once the pilot is asked.
+    """
+
+    lm: Any
+    identity: Mapping[str, Any]
+    folder: Path
+    fewest: Match
+    most: Match
+    pilot_left: int
+    left: int
+
+    @property
+    def calls(self) -> tuple[int, int]:
+        low, high = (self.pilot_left + match.samples * self.left for match in (self.fewest, self.most))
+        return low, high
+
+    @property
+    def cost_usd(self) -> tuple[float, float] | None:
+        """From and to how many dollars those calls cost; None where the price is not known."""
+        few, many = self.fewest.cost_per_sample, self.most.cost_per_sample
+        if few is None or many is None:
+            return None
+        ends = (few * self.calls[0], many * self.calls[1])  # the more a sample takes, the fewer there are
+        return min(ends), max(ends)
+
+
+@dataclass(frozen=True)
+class MatchPlan:
+    """A budget-matched baseline that is checked; no LM has been called.
+
+    `ceiling` is the budget that was given, or else what the run took on as many questions, those of the
+    `pilot` too, for each of the `arms`, and a fifth more.
+    """
+
+    run: Evaluation
+    questions: Sequence[Question]
+    pilot: Sequence[Question]
+    arms: Sequence[Arm]
+    metric: Metric
+    home: Path
+    budget: Budget | None
+    concurrency: int
+
+    @property
+    def ceiling(self) -> Budget:
+        if self.budget is not None:
+            return self.budget
+        times = TOLERANCE * len(self.arms) * (len(self.questions) + len(self.pilot))
+        spent = self.arms[0].fewest
+        if spent.cost_per_question is not None:
+            return Budget(usd=float(f"{times * spent.cost_per_question:.3g}"))
+        return Budget(tokens=math.ceil(times * spent.tokens_per_question))
+
+    @property
+    def cost_usd(self) -> tuple[float, float] | None:
+        """From and to how many dollars it is likely to cost; None where a price is not known."""
+        costs = [arm.cost_usd for arm in self.arms if arm.cost_usd is not None]
+        if len(costs) < len(self.arms):
+            return None
+        low, high = (min(sum(ends), self.ceiling.usd or math.inf) for ends in zip(*costs, strict=True))
+        return low, high
+
+    def account(self) -> Account:
+        """What earlier attempts left of the ceiling. Raises UserError for a budget that cannot be held."""
+        spent = Usage()
+        for arm in self.arms:
+            for folder in (arm.folder / "pilot", *arm.folder.glob("*-samples")):
+                for entry in read_ledger(folder):
+                    # A call that a stop cut off is booked as the most that it may have taken: many of them
+                    # would end the next attempt at once.
+                    if self.budget is not None or not entry.get("lost"):
+                        spent.add(usage_of(entry))
+        return open_account(self.ceiling, [billed_as(arm.lm) for arm in self.arms], spent)
+
+    def to_dict(self) -> dict[str, Any]:
+        arms = {
+            arm.identity["name"]: {
+                "samples": [arm.fewest.samples, arm.most.samples],
+                "calls": arm.calls,
+                "cost_usd": arm.cost_usd,
+            }
+            for arm in self.arms
+        }
+        return {
+            "run": str(self.run.folder),
+            "out": str(self.home),
+            "questions": len(self.questions),
+            "tokens_per_question": self.arms[0].fewest.tokens_per_question,
+            "cost_per_question": self.arms[0].fewest.cost_per_question,
+            "lms": arms,
+            "cost_usd": self.cost_usd,
+            "budget": str(self.ceiling),
+        }
+
+
+def arm_of(
+    lm: Any,
+    identity: Mapping[str, Any],
+    folder: Path,
+    spent: Match,
+    questions: Sequence[Question],
+    pilot: Sequence[Question],
+    metric: Metric,
+) -> Arm:
+    """What an LM alone would take: as its pilot has shown, or estimated from the prompt of a sample."""
+    check_folder(folder / "pilot", sampling(1), pilot, lm, metric)
+    pilot_left, _ = left_of(folder / "pilot", pilot)
+    if not pilot_left:
+        match = measured_match(spent, earlier(folder / "pilot"))
+        left, _ = left_of(folder / f"{match.samples}-samples", questions)
+        return Arm(lm, identity, folder, match, match, 0, len(left))
+    sample = forecast(sampling(1), questions, lm, out=folder / "pilot")
+    fewest, most = (_estimated(spent, sample, end) for end in (1, 0))
+    return Arm(lm, identity, folder, fewest, most, len(pilot_left), len(questions))
+
+
+def _estimated(spent: Match, sample: Forecast, end: int) -> Match:
+    """The match if a sample takes what the low (0) or high (1) end of its forecast says."""
+    tokens = sum(ends[end] for ends in (sample.prompt_tokens, sample.completion_tokens) if ends is not None)
+    cost = None if sample.cost_usd is None else sample.cost_usd[end] / sample.questions
+    return replace(spent, tokens_per_sample=tokens / sample.questions, cost_per_sample=cost)
+
+
+def measured_match(spent: Match, pilot: Evaluation) -> Match:
+    """The match if a sample takes what it took in the pilot. Raises UserError where nobody counted that."""
+    tokens, asked = tokens_per_question(pilot.rows)
+    if tokens is None:
+        raise UserError(
+            f"what a sample takes is not known, since no question of the pilot in {pilot.folder} was "
+            "answered by an LM that counts tokens: see the errors in its rows, and delete it to try again"
+        )
+    cost = cost_per_question(pilot.rows)
+    return replace(spent, tokens_per_sample=tokens, pilot=asked, cost_per_sample=cost)
+
+
+def sampling(samples: int) -> SingleAgent:
+    return SingleAgent(SELF_CONSISTENCY, samples=samples)
+
+
+def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
+    """Mean tokens of the questions whose calls were all paid for, and how many those are; None for none.
+
+    Questions that failed are left out: what they spent before is no answer's price.
+    """
+    counts = [tokens for row in rows if _paid(row) and (tokens := tokens_of(row["usage"])) is not None]
+    total = sum(counts)
+    return (total / len(counts) if total else None), len(counts)
+
+
+def cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) -> float | None:
+    """Mean dollars of the same questions, as they were paid or at other `prices`; None where a price or a
+    number of tokens is not known, or nothing was paid."""
+    usages = [row["usage"] for row in rows if _paid(row)]
+    costs = [usage["cost_usd"] if prices is None else prices.cost(Usage.of(usage)) for usage in usages]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) / len(known) if any(known) and len(known) == len(costs) else None
+
+
+def costliest(runs: Sequence[Evaluation]) -> int:
+    """The place of the run that spent most per question, in dollars where all are known, else tokens. Raises
+    UserError where nobody knows what any of them spent."""
+    costs = [cost_per_question(run.rows) for run in runs]
+    spent = [tokens_per_question(run.rows)[0] for run in runs] if None in costs else costs
+    place = max(range(len(runs)), key=lambda place: spent[place] or 0.0)
+    spent_by(runs[place])
+    return place
+
+
+def spent_by(run: Evaluation) -> Match:
+    """What a run spent per question, with nothing known of a sample. Raises UserError where nobody knows."""
+    tokens, rows = tokens_per_question(run.rows)
+    if tokens is None:
+        raise UserError(
+            f"what {run.folder} spent is not known, since {_unknown_because(run.rows)}, or set the samples "
+            f"of single:{SELF_CONSISTENCY} yourself"
+        )
+    return Match(tokens, rows)
+
+
+def _unknown_because(rows: Iterable[ResultRow]) -> str:
+    """Why nobody knows the tokens of these rows, and what to do about it."""
+    usages = [row["usage"] for row in rows if row["error"] is None]
+    if not usages:
+        return "all of its questions failed: run it again with --retry-errors"
+    if any(usage["cached_calls"] for usage in usages):
+        return "its answers came from a record or cache: match the run that paid for them"
+    if any(usage["calls"] is None for usage in usages):
+        return "calls in threads of its program's own are nobody's: let the program ask where it is called"
+    if any(usage["calls"] for usage in usages):
+        return "its LM did not say how many tokens its calls took: take an LM that does"
+    return "no call of an LM was seen in it: match a run that asks one"
+
+
+def dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
+    """What the run spent per question; None where the price of one of these LMs is not known.
+
+    The tokens of a run of one LM cost what that LM is said to cost now, so that both sides are priced alike.
+    """
+    prices = [billed_as(one).prices for one in lms]
+    if None in prices:
+        return None
+    alone = len({lm["name"] for lm in run.summary.run["lms"].values()}) == 1
+    own = prices[0] if alone and prices[0] is not None and not prices[0].steps else None
+    return cost_per_question(run.rows, own)
+
+
+def _paid(row: ResultRow) -> bool:
+    return bool(row["usage"]["calls"] and not row["usage"]["cached_calls"] and row["error"] is None)

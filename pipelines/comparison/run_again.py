@@ -1,0 +1,110 @@
+"""What a run was made on and with: its questions, read again, and its LMs, made again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...modules.agents.profile import Profile
+from ...modules.base.errors import UserError
+from ...modules.reading.question import Question
+from ..base.request import pairs_of
+from ..data import catalogue
+from ..data import load as data
+from ..evaluation.earlier import Evaluation
+from ..lms.named import SETTINGS, lm, lm_identity
+from ..lms.prices import Prices
+from ..programs.seats import EVERY, Seating, parse_prices
+
+
+def questions_of(run: Evaluation, source: str | None = None) -> list[Question]:
+    """The questions that a run was made on, read again as its settings say, or from another `source`.
+
+    Raises UserError when they cannot be had, or are no longer the same.
+    """
+    settings = run.summary.run["settings"]
+    wanted = source or settings.get("data")
+    if not isinstance(wanted, str):
+        raise UserError(f"{run.folder} does not note where its questions come from: give --data")
+    split = settings.get("split") if source is None or catalogue.find(source) else None
+    columns = pairs_of(settings.get("columns"), "columns", "FIELD=COLUMN", "question=text")
+    try:
+        found = data.load(
+            wanted,
+            split,
+            settings.get("limit"),
+            settings.get("seed"),
+            columns=columns or None,
+            kind=settings.get("kind"),
+        )
+    except UserError as problem:
+        raise UserError(f"the questions of {run.folder} cannot be read again: {problem}") from None
+    if data.fingerprint(found) != run.summary.run["data_fingerprint"]:
+        raise UserError(
+            f"{wanted} no longer gives the questions that {run.folder} ran on: give them with --data"
+        )
+    return found
+
+
+def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:
+    """The LM that `lms` names, or else each different one of the run's, made again with its settings; see
+    `lm_of_run`."""
+    known = dict.fromkeys(each["name"] for each in run.summary.run["lms"].values())
+    wanted = [lms.seated[EVERY]] if EVERY in lms.seated else known
+    return [lm_of_run(run, lms, who, name=name) for name in wanted]
+
+
+def lm_of_run(
+    run: Evaluation, lms: Seating, who: str, *, other: bool = False, name: str | None = None
+) -> Any:
+    """The LM of a run, made again with its settings and its price: that of most of its seats, or the one that
+    `lms` names.
+
+    Its address comes from the options or the environment, never from the run: a folder from elsewhere could
+    name one to send the key to. `who` has the one seat that it is for; with `other`, the name may be of an LM
+    that the run did not use. `name` takes the place of the one in `lms`. Raises UserError when there are
+    several LMs and no name, and when the LM made is not the one that the run used.
+    """
+    if {*lms.seated, *lms.addresses} - {EVERY}:
+        raise UserError(f"{who} has one seat: give --lm and --api-base without a seat's name")
+    known = run.summary.run["lms"]
+    used = {each["name"]: each for each in [*known.values(), *([known["*"]] if "*" in known else [])]}
+    named = name or lms.seated.get(EVERY)
+    if named is None and "*" not in known and len(used) > 1:
+        raise UserError(f"{run.folder} used several LMs: choose {' or '.join(used)} with --lm")
+    wanted = named or (known["*"]["name"] if "*" in known else next(iter(used)))
+    if other and lms.replays is not None:
+        return lm(wanted)
+    if wanted not in used:
+        if other:
+            return lms.make(wanted)
+        raise UserError(f"{wanted} is not an LM of {run.folder}: choose {' or '.join(used)}")
+    settings_of_all = ("temperature", "max_tokens")
+    changed: dict[str, Any] = {name: getattr(lms.options, name, None) for name in settings_of_all}
+    if not other:
+        changed["api_base"] = lms.addresses.get(EVERY)
+    settings = {key: value for key, value in used[wanted]["settings"].items() if key in SETTINGS}
+    settings |= {key: value for key, value in changed.items() if value is not None}
+    if wanted not in lms.priced and (price := noted_prices(run).get(wanted)):
+        settings["price"] = price
+    profile = Profile(**used[wanted]["profile"]) if used[wanted]["profile"] else None
+    made = lms.make(wanted, profile=profile, **settings)
+    endpoint = (lm_identity(made) or {}).get("endpoint")
+    if (named is None or not other) and used[wanted]["endpoint"] not in (endpoint, wanted):
+        more = ", or name another LM with --lm" if other else ""
+        raise UserError(
+            f"{run.folder} used {used[wanted]['endpoint']}, not {endpoint}: give its address with "
+            f"--api-base{more}"
+        )
+    return made
+
+
+def noted_prices(run: Evaluation) -> dict[str, Prices]:
+    """USD per token by LM, as the command that made the run was told them."""
+    return parse_prices(run.summary.run["settings"].get("prices") or ())
+
+
+def same_lm(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two are one LM, as far as is known: of an LM that is DSPy's own no address is."""
+    placed = {lm["endpoint"] for lm in (one, other)} - {one["name"]}
+    return bool(one["name"] == other["name"]) and len(placed) < 2

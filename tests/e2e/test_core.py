@@ -1,0 +1,72 @@
+"""What `pip install folkmoot` brings is enough for all but what an extra is for, which then says so."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from cli_helpers import isolate, lm, question, write
+from packaging.requirements import Requirement
+
+import folkmoot as fm
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+ROOT = Path(fm.__file__).parent
+CHILD = ROOT / "tests" / "support" / "core_child.py"
+
+
+def test_the_core_has_no_package_of_an_extra_and_no_extra_has_parts_of_weights() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    core = {Requirement(line).name for line in project["dependencies"]}
+    assert not core & {Requirement(line).name for line in extras["network"]}
+    assert Requirement(extras["all"][0]).extras == set(extras) - {"all", "mpnet", "docs", "bench", "test"}
+    assert not [line for line in chain(*extras.values()) if "part" in line]
+
+
+@pytest.mark.nightly
+def test_the_core_runs_without_extras_and_what_needs_one_says_which(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    rows = [question(number, answer="ABC"[number % 3]) for number in range(44)]
+    write(tmp_path / "train.jsonl", *rows[:22])
+    write(tmp_path / "test.jsonl", *rows[22:])
+    (tmp_path / "rows.xlsx").touch()
+    (tmp_path / "trained").mkdir()
+    asked, split = lm(scripted), ["--train", "train.jsonl", "--validation", "test.jsonl"]
+    works = [
+        ["evaluate", "single:cot", "--data", "test.jsonl", "--out", "one", *asked],
+        ["evaluate", "deliberation:intuitive,reasoner:judge", "--data", "test.jsonl", "--out", "two", *asked],
+        ["compare", "one", "two"],
+        ["report", "one", "two", "--out", "page.html"],
+        ["compile", "single:cot", *split, "--optimizer", "bootstrap", "--out", "compiled", *asked],
+        ["tune", "single", *split, "--trials", "2", "--out", "study", *asked],
+        ["reproduce", "--list"],
+        ["lms"],
+    ]
+    needs = [
+        ("a strategy network", "train network --train train.jsonl --out net", asked),
+        ("a strategy network", "evaluate network:trained --data test.jsonl", asked),
+        ("a strategy network", "tune network --out nets", [*split, *asked]),
+        ("the sampler gp", "tune single --sampler gp --out gp", [*split, *asked]),
+        ("the embedded LM", "evaluate single:cot --data test.jsonl --out own", []),
+        ("rows.xlsx, an Excel file,", "data check rows.xlsx", []),
+    ]
+    lines = works + [[*line.split(), *more] for _, line, more in needs]
+    done = subprocess.run(
+        [sys.executable, str(CHILD), json.dumps(lines)], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    codes = json.loads((tmp_path / "codes.json").read_text())
+    assert codes == [0] * len(works) + [2] * len(needs), done.stderr
+    sentence = re.compile(
+        r"^folkmoot: (?:network: )*(.*) needs the extra `(\w+)`: pip install 'folkmoot\[\2\]'$", re.M
+    )
+    assert [feature for feature, _ in sentence.findall(done.stderr)] == [feature for feature, *_ in needs]

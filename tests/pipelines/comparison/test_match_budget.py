@@ -1,0 +1,182 @@
+"""The budget-matched baseline never spends without a ceiling, and says before it spends what it takes."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import SPEC, evaluate, folkmoot, isolate, question, ten_questions, write
+
+import folkmoot as fm
+from folkmoot.pipelines.base.budget import BudgetSpent
+from folkmoot.pipelines.cli import show
+from folkmoot.pipelines.comparison.match_plan import TOLERANCE, Match
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+CHOICES = {"A": "yes it is", "B": "no it is not"}
+QUESTIONS = [
+    fm.Question(id=str(number), question=f"Is this number {number}", choices=CHOICES, answer="A")
+    for number in range(12)
+]
+
+
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+
+
+def said(reasoning: int, answer: str = "A") -> str:
+    return json.dumps({"reasoning": "because " * reasoning, "answer": answer})
+
+
+def talk(scripted: ScriptedServer, **settings: Any) -> tuple[fm.Evaluation, Any]:
+    """Three who agree at once: three calls per question."""
+    lm = fm.lm("openai/scripted", api_base=scripted.url, **settings)
+    scripted.reply = lambda body: said(40)
+    program = fm.Deliberation(["intuitive", "reasoner", "critic"])
+    return fm.evaluate(program, QUESTIONS, lm=lm, out="talk", tracking=False), lm
+
+
+def tokens(server: ScriptedServer) -> int:
+    return server.prompt_tokens + server.completion_tokens
+
+
+def test_without_a_budget_the_bill_of_the_run_is_the_ceiling(scripted: ScriptedServer) -> None:
+    """The pilot's samples are short, and those after it are not: a forecast alone would cost a multiple."""
+    run, lm = talk(scripted)
+    bill, before = tokens(scripted), tokens(scripted)
+    asked = len(scripted.bodies)
+    scripted.reply = lambda body: said(2 if len(scripted.bodies) <= asked + 8 else 400)
+    found = fm.match_budget(run, QUESTIONS, lm=lm, concurrency=1)
+    assert found.summary.stopped
+    assert "a larger budget goes on" in found.summary.stopped
+    assert 0 < found.summary.counts["rows"] < len(QUESTIONS)
+    ceiling = math.ceil(TOLERANCE * bill / 12 * (12 + 8))
+    samples = found.summary.run["program"]["samples"]
+    assert ceiling <= tokens(scripted) - before < ceiling + samples * 600  # those of one question in flight
+    made = len(scripted.bodies)
+    again = fm.match_budget(run, QUESTIONS, lm=lm, concurrency=1)
+    assert len(scripted.bodies) == made
+    assert again.summary.stopped
+    whole = fm.match_budget(run, QUESTIONS, lm=lm, budget="1000 calls", concurrency=1)
+    assert whole.summary.counts["rows"] == 12
+    assert len(scripted.bodies) - asked == 8 + 12 * samples
+
+
+def test_a_budget_is_held_and_what_it_paid_for_is_not_paid_again(scripted: ScriptedServer) -> None:
+    run, lm = talk(scripted)
+    asked = len(scripted.bodies)
+    with pytest.raises(BudgetSpent, match=r"5 calls spent \(5 calls\)"):
+        fm.match_budget(run, QUESTIONS, lm=lm, budget="5 calls", concurrency=1)
+    assert len(scripted.bodies) - asked == 5
+    part = fm.match_budget(run, QUESTIONS, lm=lm, budget="17 calls", concurrency=1)
+    assert len(scripted.bodies) - asked == 17
+    assert (part.summary.counts["rows"], bool(part.summary.stopped)) == (3, True)
+    whole = fm.match_budget(run, QUESTIONS, lm=lm)
+    assert (whole.summary.counts["rows"], whole.summary.stopped) == (12, None)
+    assert len(scripted.bodies) - asked == 8 + 12 * 3
+
+
+def test_one_sample_that_takes_more_than_the_run_is_left_to_the_user(scripted: ScriptedServer) -> None:
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    run = fm.evaluate(fm.SingleAgent(), QUESTIONS, lm=lm, out="simple", tracking=False)
+    scripted.reply = lambda body: said(200)
+    asked = len(scripted.bodies)
+    with pytest.raises(fm.UserError, match="not one sample fits the bill of simple"):
+        fm.match_budget(run, QUESTIONS, lm=lm)
+    assert len(scripted.bodies) - asked == 8
+    found = fm.match_budget(run, QUESTIONS, lm=lm, budget="100 calls")
+    assert found.summary.run["program"]["samples"] == 1
+    assert len(scripted.bodies) - asked == 8 + 12
+
+
+def test_an_lm_of_which_not_one_sample_fits_the_bill_is_no_opponent(scripted: ScriptedServer) -> None:
+    weak = fm.lm("openai/weak", api_base=scripted.url, price=(1e-6, 1e-6))
+    strong = fm.lm("openai/strong", api_base=scripted.url, price=(1e-4, 1e-4))
+    scripted.reply = lambda body: said(5)
+    team = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", lms={"judge": strong})
+    run = fm.evaluate(team, QUESTIONS, lm=weak, out="team", tracking=False)  # all agree: the judge is free
+    told: list[Match] = []
+    asked = len(scripted.bodies)
+    found = fm.match_budget(run, QUESTIONS, lm=[weak, strong], told=told.append)
+    assert found.summary.run["lms"]["*"]["name"] == "openai/weak"
+    assert [match.fits for match in told] == [True, False]
+    assert "a sample of openai/strong takes" in told[1].sentence
+    models = [body["model"] for body in scripted.bodies[asked:]]
+    assert models.count("strong") == 8
+    assert models.count("weak") == 8 + 12 * told[0].samples
+
+
+# The command ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def priced(scripted: ScriptedServer) -> list[str]:
+    """A run of two who talk, made with a price, and the command that matches it."""
+    ten_questions(Path())
+    scripted.reply = lambda body: said(40)
+    words = ["--price", "openai/scripted=2000,4000", "--out", "talk"]
+    assert evaluate(scripted, "questions.jsonl", *words, program=SPEC).exit_code == 0
+    return ["compare", "talk", "--match-budget", "--api-base", scripted.url]
+
+
+def test_the_plan_has_the_price_that_the_run_was_made_with(
+    scripted: ScriptedServer, priced: list[str]
+) -> None:
+    asked, paid = len(scripted.bodies), json.loads(Path("talk/summary.json").read_text())["paid"]["cost_usd"]
+    done = folkmoot(*priced, "--dry-run", "--json")
+    plan = json.loads(done.stdout)
+    assert plan["cost_per_question"] == pytest.approx(paid / 10)
+    assert 0 < plan["cost_usd"][0] <= plan["cost_usd"][1]
+    assert plan["lms"]["openai/scripted"]["calls"][1] > 10
+    assert plan["budget"] == f"{TOLERANCE * paid / 10 * 18:.3g} USD"
+    assert "price unknown" not in done.stderr
+    assert f"budget: {plan['budget']}, as much as it took" in done.stderr
+    assert len(scripted.bodies) == asked
+    assert not Path("talk/match-budget").exists()
+    other = json.loads(folkmoot(*priced, "--dry-run", "--json", "--price", "openai/scripted=1,2").stdout)
+    assert other["cost_per_question"] == pytest.approx(paid / 10 / 2000)  # both sides at the price of now
+
+
+def test_it_asks_before_it_spends_much(
+    scripted: ScriptedServer, priced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "agreed", lambda: False)
+    asked = len(scripted.bodies)
+    refused = folkmoot(*priced)
+    assert refused.exit_code == 1
+    assert len(scripted.bodies) == asked
+    assert folkmoot(*priced, "--budget", "4 calls", "--yes").exit_code == 1  # no result
+    assert len(scripted.bodies) - asked == 4
+    done = folkmoot(*priced, "--yes", "--json")
+    assert done.exit_code == 0, done.stderr
+    baseline, talk = json.loads(done.stdout)["runs"]
+    assert 0 < baseline["usage"]["cost_usd"] <= talk["usage"]["cost_usd"]
+    assert len(scripted.bodies) - asked == 8 + baseline["usage"]["calls"]
+    assert "per question, 0 calls\ncost: 0 USD" in folkmoot(*priced, "--dry-run").stderr
+
+
+def test_a_budget_that_ends_it_leaves_a_comparison_of_what_was_asked(
+    scripted: ScriptedServer, priced: list[str]
+) -> None:
+    words = ["--yes", "--json", "--concurrency", 1, "--budget", "12 calls"]
+    done = folkmoot(*priced, *words)
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["questions"] == 2
+    assert any("budget 12 calls spent (12 calls)" in note for note in found["notes"])
+
+
+def test_a_run_whose_bill_nobody_knows_is_refused(scripted: ScriptedServer) -> None:
+    rows = "".join(f"q{number},gpt,A,1\n" for number in range(10))
+    Path("log.csv").write_text(f"question_id,agent,answer,correct\n{rows}")
+    assert folkmoot("import", "log.csv", "--out", "imported").exit_code == 0
+    source = write(Path("questions.jsonl"), *(question(number) for number in range(10)))
+    words = ["--match-budget", "--lm", "openai/scripted", "--api-base", scripted.url, "--data", source]
+    done = folkmoot("compare", "imported/gpt", *words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "what imported/gpt spent is not known" in done.stderr
+    assert not scripted.bodies
