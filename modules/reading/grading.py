@@ -169,8 +169,8 @@ def row_fault(row: ResultRow, scale: Scale, grader: Grader | None, *, measured: 
     if row["error"] is not None:
         if row["correct"]:
             return f"{_called(row)} has an error and is called right"
-    elif row["correct"] is None and given is None:
-        return f"{_called(row)} has no score"
+    elif row["correct"] is None and (given is None or scale.rate):
+        return f"{_called(row)} is called neither right nor wrong"
     else:
         value = score_in(row)
         if wrong := scale.fault(value):
