@@ -38,9 +38,10 @@ def names_from(file: object, instead: str) -> Iterator[None]:
         _FILE.reset(token)
 
 
-def file_of_names() -> tuple[str, str] | None:
-    """What `names_from` was given, while its block runs."""
-    return _FILE.get()
+def refuse_from_file(what: str) -> None:
+    """Raise UserError where `names_from` says that a file chooses this."""
+    if (source := _FILE.get()) is not None:
+        raise UserError(f"{source[0]} names {what}: if you trust it, give it {source[1]}")
 
 
 @lru_cache(maxsize=16)
@@ -152,12 +153,8 @@ class Registry(MutableMapping[str, T]):
         This is the only place that imports code by a name. Raises UserError for a name that a file holds, and
         for a module that cannot be imported, or has no such name.
         """
-        if (source := _FILE.get()) is not None:
-            file, instead = source
-            meant = did_you_mean(module, self.names())
-            raise UserError(
-                f"{file} names the {self.what} {name}{meant}, and a file imports no code: give it {instead}"
-            )
+        meant = did_you_mean(module, self.names())
+        refuse_from_file(f"the {self.what} {name}{meant}, which is code")
         here = str(Path.cwd())
         if not {here, ""} & set(sys.path):
             sys.path.append(here)

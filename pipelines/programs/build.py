@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.base.registry import Registry, file_of_names
+from ...modules.base.registry import Registry, refuse_from_file
 from ...modules.environment import (
     CorpusEnvironment,
     Environment,
@@ -184,9 +184,6 @@ def environment_of(value: Any) -> Any:
             + (f", or {', '.join(others)} of installed packages" if others else "")
         )
     abroad = found.name == "wikipedia" and not _WIKIPEDIA.fullmatch(value)
-    if (source := file_of_names()) is not None and (abroad or found.name == "record"):
-        raise UserError(
-            f"{source[0]} has the environment {value!r}, a foreign address or a file to be written: if you "
-            f"trust it, give it {source[1]}"
-        )
+    if abroad or found.name == "record":
+        refuse_from_file(f"the environment {value}, a foreign address or a file to be written")
     return found.thing(*[found.rest] if found.rest else [])

@@ -528,7 +528,7 @@ def test_environments_of_a_hostile_file_are_refused(tmp_path: Path, corpus: Path
         "wikipedia:evil.example.org": "foreign address",
         "wikipedia:wikipedia.org.evil.example": "foreign address",
         f"record:{tmp_path}/made.jsonl:corpus:{corpus}": "a file to be written",
-        "folkmoot.modules:CorpusEnvironment": "a file imports no code",
+        "folkmoot.modules:CorpusEnvironment": "which is code",
     }.items():
         rewritten(saved(tmp_path / "p", program), put("environments", mark, text))
         with pytest.raises(UserError, match=said):
