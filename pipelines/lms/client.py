@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -102,6 +103,8 @@ class HttpEndpoint:
             self.quiet_until = time.monotonic() + pause
         if status == 200:
             return read_completion(text, self.name)
+        if status == 404 and "model" not in text.casefold() and (meant := self._meant()):
+            raise FatalCallError(f"404 at /chat/completions: did you mean {meant}?")
         raise failure_of(
             status,
             text,
@@ -110,6 +113,12 @@ class HttpEndpoint:
             key=self._key_hint,
             retry_after=seconds_to_wait(headers) or pause,
         )
+
+    def _meant(self) -> str | None:
+        """Where the endpoint may be instead; None for an address that looks right."""
+        if self.name.endswith("/chat/completions"):
+            return self.name.removesuffix("/chat/completions")
+        return None if re.search(r"/v\d", self.name) else f"{self.name}/v1"
 
     async def aclose(self) -> None:
         """Close this event loop's connections; a loop run by `asyncio.run` does so when it ends."""

@@ -7,6 +7,7 @@ import gzip
 import json
 import logging
 import os
+import re
 import resource
 import signal
 import socket
@@ -170,6 +171,15 @@ def test_an_lm_keeps_its_own_limit_beside_a_larger_one() -> None:
         server.most_at_once = 0
         fm.evaluate(fm.SingleAgent("cot", lm=narrow), questions(10), concurrency=64, tracking=False)
         assert server.most_at_once == 2
+
+
+@pytest.mark.parametrize(("path", "meant"), [("", "/v1"), ("/v1/chat/completions", "/v1")])
+def test_an_address_without_its_v1_is_told_where_the_endpoint_may_be(path: str, meant: str) -> None:
+    with Server(lambda _: (404, {}, b'{"detail": "Not Found"}')) as server:
+        url = server.url.removesuffix("/v1")
+        said = f"404 at /chat/completions: did you mean {re.escape(url + meant)}\\?"
+        with pytest.raises(fm.UserError, match=said):
+            run(url + path)
 
 
 # Nobody there -------------------------------------------------------------------------------------------
