@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -150,7 +151,8 @@ class HttpEndpoint:
             raise self._broken(problem, "cut off") from None
 
     def _broken(self, problem: Exception, kind: Trouble) -> TransientError:
-        said = one_line(f"{type(problem).__name__}: {problem}")
+        number = getattr(problem, "errno", None) or 0
+        said = os.strerror(number) if number > 0 else one_line(f"{type(problem).__name__}: {problem}")
         return TransientError(f"no connection to {self.name} ({said})", kind)
 
 
