@@ -153,7 +153,7 @@ class Registry(MutableMapping[str, T]):
         return Found(name, self._known[name], rest or "")
 
     def adopted(self, thing: Any) -> str:
-        """The name of a function or class that a user passes: that of its entry point, or `module:Name`.
+        """The name of a function that a user passes: that of its entry point, or `module:Name`.
 
         It is known by that name from then on if it can be imported by it.
         """
