@@ -33,6 +33,13 @@ def said_by(problem: BaseException, otherwise: str | None = None) -> str:
 
 
 def did_you_mean(name: Any, known: Iterable[str]) -> str:
-    """` (did you mean 'NAME'?)` for what is close to a known name, else nothing."""
-    close = difflib.get_close_matches(str(name), list(known), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    """` (did you mean 'NAME'?)` for what is close to a known name, in capitals or not, else nothing."""
+    close = closest(str(name), known)
+    return "" if close is None else f" (did you mean {close!r}?)"
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like this one, in capitals or not; None where none is."""
+    spelled = {one.casefold(): one for one in known}
+    close = difflib.get_close_matches(name.casefold(), spelled, n=1)
+    return spelled[close[0]] if close else None

@@ -1,4 +1,4 @@
-"""The extras of folkmoot: packages that only some features need, and one sentence where they are missing."""
+"""The extras of folkmoot: packages that only some features need, and what is said without them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def missing_extra(feature: str, extra: str) -> UserError:
 
 @contextmanager
 def from_extra(extra: str, feature: str) -> Iterator[None]:
-    """Import what an extra brings in this block. Raises UserError where a package of it is not installed."""
+    """Import what an extra brings in this block. Raises UserError where it is not installed."""
     try:
         yield
     except ModuleNotFoundError:

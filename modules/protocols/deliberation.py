@@ -43,18 +43,18 @@ _DETAILS = ("blind", "queries", "fallback")
 _TIED = ("first", "strongest", "random")
 
 
-Said = Sequence[Mapping[str, Any]]
-"""The turns of the agents in the order of speaking, each with its `agent`, `round`, `answer` and `text`."""
+Turns = Sequence[Mapping[str, Any]]
+"""The turns of the agents in order, each with its `agent`, `round`, `answer` and `text`."""
 
 
 @dataclass(frozen=True)
 class TieBreak:
     """How a dialogue without consensus is settled.
 
-    `says` is that in words. `rule` makes the answer of what was said: (each turn, number of agents, kind, the
-    agent named) → answer, or None when it finds none; without a rule the judge is asked. `names_agent`: the
-    rule is written with the role of an agent, `NAME:ROLE`. `votes`: it may be written with a rule for ties,
-    `NAME:RULE`, and is also given what settles them.
+    `says` is that in words. `rule` makes the answer of what was said: (each turn, number of agents,
+    kind, the agent named) → answer, or None when it finds none; without a rule the judge is asked.
+    `names_agent`: the rule is written with the role of an agent, `NAME:ROLE`. `votes`: it may be
+    written with a rule for ties, `NAME:RULE`, and is also given what settles them.
     """
 
     says: str
@@ -64,33 +64,33 @@ class TieBreak:
 
 
 def _majority(
-    said: Said,
+    turns: Turns,
     agents: int,
     kind: Kind,
     _: str = "",
     settle: Settle | None = None,
 ) -> str | None:
-    return vote_among([turn["answer"] for turn in said[-agents:]], kind, settle=settle).answer
+    return vote_among([turn["answer"] for turn in turns[-agents:]], kind, settle=settle).answer
 
 
-def _last_of(said: Said, agents: int, kind: Kind, role: str) -> str | None:
-    valid = [turn["answer"] for turn in said if turn["agent"] == role and turn["answer"] is not None]
+def _last_of(turns: Turns, agents: int, kind: Kind, role: str) -> str | None:
+    valid = [turn["answer"] for turn in turns if turn["agent"] == role and turn["answer"] is not None]
     return valid[-1] if valid else None
 
 
 def _own(name: str, function: Any) -> TieBreak:
-    """The tie-break that a function of the user's is. Raises UserError for what is not a function."""
+    """The tie-break that a user's function is. Raises UserError for what is not a function."""
     if isinstance(function, TieBreak):
         return function
     if not callable(function):
         raise UserError(f"{name} is not a tie-break: name a function of the list of turns")
 
-    def rule(said: Said, agents: int, kind: Kind, role: str) -> str | None:
-        answer: str | None = function([dict(turn) for turn in said])
-        if answer is not None and answer not in [turn["answer"] for turn in said]:
+    def rule(turns: Turns, agents: int, kind: Kind, role: str) -> str | None:
+        answer: str | None = function([dict(turn) for turn in turns])
+        if answer is not None and answer not in [turn["answer"] for turn in turns]:
             raise UserError(
-                f"the tie-break {name} gave {answer!r}, which nobody answered: return the answer of a turn, "
-                "or None"
+                f"the tie-break {name} gave {answer!r}, which nobody answered: return the answer of "
+                "a turn, or None"
             )
         return answer
 
@@ -204,8 +204,9 @@ class Deliberation(Program):
         """Raise UserError for a tie-break that nobody could find by its name."""
         if _known(self.tie_break)[1] is None:
             raise UserError(
-                f"the tie-break {self.tie_break} is a function that cannot be imported, and code is not "
-                "saved: put it into a module, or into a package with an entry point folkmoot.tie_breaks"
+                f"the tie-break {self.tie_break} is a function that cannot be imported, and code is "
+                "not saved: put it into a module, or into a package with an entry point "
+                "folkmoot.tie_breaks"
             )
 
     async def solve(self, task: Task) -> dspy.Prediction:
@@ -267,16 +268,16 @@ def settle(
     judged: str | None = None,
     ties: Settle | None = None,
 ) -> tuple[str | None, str]:
-    """The answer and `decided_by` of a tie-break by its full name; `judged` is that of one who was asked.
+    """The answer and `decided_by` of a tie-break by its full name; `judged` is a judge's answer.
 
     Where the tie-break has no valid answer, the majority of the valid last answers decides.
     """
     rule, more = tie_break.rule, (ties,) if tie_break.votes else ()
-    said = [turn.spoken() for turn in transcript if turn.agent in roles]
-    answer = judged if rule is None else rule(said, len(roles), kind, name.partition(":")[2], *more)
+    turns = [turn.spoken() for turn in transcript if turn.agent in roles]
+    answer = judged if rule is None else rule(turns, len(roles), kind, name.partition(":")[2], *more)
     if answer is not None:
         return answer, name
-    return _majority(said, len(roles), kind), "fallback:majority"
+    return _majority(turns, len(roles), kind), "fallback:majority"
 
 
 def replay(
@@ -406,31 +407,31 @@ def _checked_roles(roles: Sequence[str]) -> list[str]:
 
 
 def named_tie_break(tie_break: Any, roles: Sequence[str]) -> tuple[str, TieBreak]:
-    """A tie-break for these roles with its full name; `strongest=ROLE` is accepted for `strongest:ROLE`.
+    """A tie-break for these roles with its full name; `strongest=ROLE` means `strongest:ROLE`.
 
     Raises UserError for a name that no tie-break has, and an agent that does not take part.
     """
     if callable(tie_break):
         name = TIE_BREAKS.adopted(tie_break)
         return name, _own(name, tie_break)
-    name, known, role = _known(str(tie_break))
-    if known is not None and known.votes and role:
+    name, rule, role = _known(str(tie_break))
+    if rule is not None and rule.votes and role:
         ties = Ties.of(role, roles, allowed=_TIED)
-        return name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}", known
-    if known is None or known.names_agent != bool(role):
+        return name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}", rule
+    if rule is None or rule.names_agent != bool(role):
         raise UserError(
-            f"there is no tie-break {tie_break!r}: choose {_choices()}, a function of yours, or one that a "
-            "package registers (entry point folkmoot.tie_breaks)"
+            f"there is no tie-break {tie_break!r}: choose {_choices()}, a function of yours, or one "
+            "that a package registers (entry point folkmoot.tie_breaks)"
         )
     if role and role not in roles:
         raise UserError(f"the {name} agent {role!r} does not take part: choose among {', '.join(roles)}")
-    return f"{name}:{role}" if role else name, known
+    return f"{name}:{role}" if role else name, rule
 
 
 def _known(tie_break: str) -> tuple[str, TieBreak | None, str]:
-    """The name of a tie-break, what is known by it, and what stands behind the name."""
-    if (known := TIE_BREAKS.find(tie_break)) is not None:
-        return tie_break, known, ""
+    """The name of a tie-break, the tie-break of that name, and what stands behind the name."""
+    if (whole := TIE_BREAKS.find(tie_break)) is not None:
+        return tie_break, whole, ""
     name, *rest = re.split("[:=]", tie_break, maxsplit=1)
     return name, TIE_BREAKS.find(name), "".join(rest)
 

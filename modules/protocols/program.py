@@ -47,8 +47,8 @@ _CANDIDATES = "candidate_programs"
 class Program(dspy.Module):  # type: ignore[misc]
     """A question-answering program. A protocol subclasses it and writes `solve`, its whole control flow.
 
-    Call it with `question` and, as the question needs, `choices` (label → text, or texts, which are then
-    labelled A, B, …), `context` and `kind` (choice, boolean, number, span); the prediction has
+    Call it with `question` and, as the question needs, `choices` (label → text, or texts, which are
+    then labelled A, B, …), `context` and `kind` (choice, boolean, number, span); the prediction has
 
     - `answer`: the label, `yes`/`no`, decimal number or phrase; None when no answer could be read,
     - `decided_by`: what settled it, in the protocol's own words; `none` when nothing did,
@@ -74,8 +74,8 @@ class Program(dspy.Module):  # type: ignore[misc]
     ) -> dspy.Prediction:
         if dspy.settings.send_stream is None:
             return run_sync(self.aforward, question, choices, context, kind)
-        # `dspy.streamify` reads the stream on the loop that this thread works for, and nobody can send to it
-        # from another loop.
+        # `dspy.streamify` reads the stream on the loop that this thread works for, and nobody can send
+        # to it from another loop.
         return from_thread.run(self.aforward, question, choices, context, kind)
 
     async def aforward(

@@ -167,10 +167,10 @@ def row_fault(row: ResultRow, scale: Scale, grader: Grader | None, *, measured: 
     """
     answer, gold, given = row["answer"], row["gold"], row.get("score")
     if row["error"] is not None:
-        if row["correct"] or given is not None:
-            return f"{_called(row)} has a score and an error"
-    elif row["correct"] is None and given is None:
-        return f"{_called(row)} has no score"
+        if row["correct"]:
+            return f"{_called(row)} has an error and is called right"
+    elif row["correct"] is None and (given is None or scale.rate):
+        return f"{_called(row)} is called neither right nor wrong"
     else:
         value = score_in(row)
         if wrong := scale.fault(value):

@@ -159,8 +159,8 @@ def check_choices(choices: Any, name: str) -> dict[str, str] | None:
         choices = _lettered(choices, name)
     if not isinstance(choices, Mapping):
         raise UserError(
-            f"{name} has choices of type {_type_name(choices)}; give a list of texts, or an object of labels "
-            "and texts"
+            f"{name} has choices of type {_type_name(choices)}; give a list of texts, or an object of "
+            "labels and texts"
         )
     if not 2 <= len(choices) <= MAX_CHOICES:
         raise UserError(f"{name} has {len(choices)} choices; give 2 to {MAX_CHOICES}, or null for none")

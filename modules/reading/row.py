@@ -69,4 +69,4 @@ def row_key(row: ResultRow) -> RowKey:
 def score_in(row: ResultRow, least: float = 0.0) -> float:
     """What the metric gave; 1 or 0 where a row says no more than right or wrong, `least` for an error."""
     given = row.get("score", float(bool(row["correct"])))
-    return least if given is None else given
+    return least if given is None or row["error"] is not None else given

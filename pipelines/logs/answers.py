@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular
 from ..base.wording import shortened
-from ..data.tables import DECODER, MOST_ROW
+from ..data.tables import DECODER
+from ..data.unpacked import Unpacked, lines_of
 
-MOST_DOCUMENT = 2**28  # bytes of a JSON document, which is read log_count
 MOST_NAME = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _RIGHT = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
@@ -148,10 +148,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     except OSError as problem:
         raise UserError(f"{path} cannot be read ({problem.strerror}): name a log") from None
     with file:
-        for number, line in enumerate(iter(lambda: file.readline(MOST_ROW + 1), b""), 1):
-            where = f"{path}, line {number}"
-            if len(line) > MOST_ROW:
-                raise log_fault(where, f"longer than {MOST_ROW // 2**20} MB; shorten the row")
+        for where, line in lines_of(file, str(path)):
             if line.strip():
                 yield where, json_object(line, where)
 
@@ -178,11 +175,7 @@ def json_document(path: Path) -> dict[str, Any]:
     """The object in a JSON file. Raises UserError for anything else, and for one too large to be held."""
     try:
         with open(open_regular(path), "rb") as file:
-            raw = file.read(MOST_DOCUMENT + 1)
+            raw = Unpacked(path).read_json(file)
     except OSError as problem:
         raise UserError(f"{path} cannot be read ({problem.strerror}): name a log") from None
-    if len(raw) > MOST_DOCUMENT:
-        raise UserError(
-            f"{path} is larger than {MOST_DOCUMENT // 2**20} MB: export JSONL, which is read line by line"
-        )
     return json_object(raw, str(path))

@@ -19,6 +19,7 @@ from ...modules.base.files import open_regular
 from ...modules.reading.row import ResultRow
 from ..base.journal import read_object, to_json, write_json
 from ..base.wording import counted, percent, points
+from ..data.unpacked import MOST_ROW, TOO_LONG
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.folder import claimed, out_folder, unwritable
 from ..runs.manifest import IMPORT, made_with, save_run
@@ -142,8 +143,11 @@ class _Lines:
         self.path = path
         self._held = bytearray()
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        self._held += to_json(row) + b"\n"
+    def add(self, row: Mapping[str, Any], where: str) -> None:
+        line = to_json(row)
+        if len(line) > MOST_ROW:
+            raise UserError(f"{where}: {TOO_LONG}")
+        self._held += line + b"\n"
         if len(self._held) > _BUFFER:
             self.flush()
 
@@ -182,7 +186,7 @@ class _Run:
         if place not in self.questions:
             self.questions.add(place)
             self.asked = (self.asked + asked) % _RANGE  # the same whatever the order of questions
-        self.lines.add(row)
+        self.lines.add(row, answered.where)
 
     def finish(self, sources: Sequence[Mapping[str, Any]]) -> None:
         self.lines.flush()
@@ -246,7 +250,7 @@ def _written(
             )
         run.add(answered, row, place, asked)
         if answered.correct is not None and not answered.error:
-            table.add(_outcome(answered, row))
+            table.add(_outcome(answered, row), answered.where)
         total += 1
     if not total:
         raise UserError(f"{sources[0]['name']} holds no answer: give a log with at least one")

@@ -12,8 +12,8 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ..base.wording import shortened
+from ..data.unpacked import Unpacked
 from .answers import (
-    MOST_DOCUMENT,
     LogAnswer,
     json_document,
     json_object,
@@ -31,9 +31,6 @@ from .kept import with_kept
 
 with suppress(ImportError):
     import zipfile_zstd  # noqa: F401  # teaches `zipfile` zstd where Python is older than 3.14
-
-LARGE, DENSE = 2**24, 200
-"""Bytes of a member, and how many times as large as packed it may be beyond that."""
 
 _SAMPLE = re.compile(r"samples/.+_epoch_\d+(?P<shell>/sample)?\.json", re.DOTALL)
 """An id may hold anything, slashes too; a chunked sample has a folder, in which its shell says most."""
@@ -56,21 +53,21 @@ def inspect_log(path: Path) -> Iterator[LogAnswer]:
             raise log_fault(str(path), "there are no 'samples' in it; give a log that has them")
         for place, sample in enumerate(samples, 1):
             where = f"{path}, sample {place}"
-            yield _sample(dict(log_object(sample, "samples", where)), document, where)
+            yield _sample(log_object(sample, "samples", where), document, where, Unpacked(path))
         return
     try:
         with zipfile.ZipFile(path) as packed:
-            members = {one.filename: one for one in packed.infolist()}
-            start = "header.json" if "header.json" in members else "_journal/start.json"
-            header = json_object(_member(packed, members, start, path), f"{path}, {start}")
-            for name in members:
+            log = _Packed(path, packed)
+            start = "header.json" if "header.json" in log.names else "_journal/start.json"
+            header = json_object(*log.member(start))
+            for name in log.names:
                 if found := _SAMPLE.fullmatch(name):
-                    where, raw = f"{path}, {name}", _member(packed, members, name, path)
-                    sample = json_object(raw, where)
-                    if found["shell"] is not None:
-                        attached = REFERS.encode() in raw
-                        _fill(sample, packed, members, name.removesuffix("/sample.json"), path, attached)
-                    yield _sample(sample, header, where)
+                    with log.unpacked.row():
+                        raw, where = log.member(name)
+                        sample = json_object(raw, where)
+                        if found["shell"] is not None:
+                            log.fill(sample, name.removesuffix("/sample.json"), REFERS.encode() in raw)
+                        yield _sample(sample, header, where, log.unpacked)
     except UserError:
         raise
     except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError, RuntimeError) as problem:
@@ -79,49 +76,47 @@ def inspect_log(path: Path) -> Iterator[LogAnswer]:
         raise UserError(f"{path} is not readable as a log of Inspect ({problem}): copy it again") from None
 
 
-def _fill(
-    sample: dict[str, Any],
-    packed: zipfile.ZipFile,
-    members: Mapping[str, zipfile.ZipInfo],
-    home: str,
-    path: Path,
-    attached: bool,
-) -> None:
-    """Put into a chunked sample's shell what stands in files beside it: metadata, and texts it refers to."""
-    place = f"{home}/metadata.json"
-    if place in members:
-        sample["metadata"] = json_object(_member(packed, members, place, path), f"{path}, {place}")
-    texts: dict[str, Any] = {}
-    for name in members if attached else ():
-        if name.startswith(f"{home}/attachments/"):
-            where = f"{path}, {name}"
-            part = log_list(json_value(_member(packed, members, name, path), where), "attachments", where)
-            first = log_count(Path(name).stem, "attachments", where) or 0
-            texts |= {str(at): text for at, text in enumerate(part, first)}
-    sample["attachments"] = texts
+class _Packed:
+    """The zip of a log: what its members hold, counted together."""
+
+    def __init__(self, path: Path, packed: zipfile.ZipFile) -> None:
+        self.names = dict.fromkeys(packed.namelist())
+        self.unpacked = Unpacked(path, path.stat().st_size)
+        self._path, self._packed = path, packed
+
+    def member(self, name: str) -> tuple[bytes, str]:
+        """The JSON of a member, and what errors call it."""
+        if name not in self.names:
+            raise log_fault(
+                str(self._path), f"there is no {name} in it, so it is no log of Inspect; name another file"
+            )
+        with self._packed.open(name) as opened:
+            return self.unpacked.read_json(opened), f"{self._path}, {name}"
+
+    def fill(self, sample: dict[str, Any], home: str, attached: bool) -> None:
+        """Put into a chunked sample's shell what stands beside it: metadata, and texts it refers to."""
+        place = f"{home}/metadata.json"
+        if place in self.names:
+            sample["metadata"] = json_object(*self.member(place))
+        texts: dict[str, Any] = {}
+        for name in self.names if attached else ():
+            if name.startswith(f"{home}/attachments/"):
+                raw, where = self.member(name)
+                part = log_list(json_value(raw, where), "attachments", where)
+                first = log_count(Path(name).stem, "attachments", where) or 0
+                texts |= {str(at): text for at, text in enumerate(part, first)}
+        sample["attachments"] = texts
 
 
-def _member(packed: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], name: str, path: Path) -> bytes:
-    where = f"{path}, {name}"
-    member = members.get(name)
-    if member is None:
-        raise log_fault(str(path), f"there is no {name} in it, so it is no log of Inspect; name another file")
-    if member.file_size > min(MOST_DOCUMENT, max(LARGE, DENSE * member.compress_size)):
-        raise log_fault(where, "far larger once unpacked than a log may be; export it without its events")
-    with packed.open(member) as opened:
-        raw = opened.read(member.file_size + 1)
-    if len(raw) > member.file_size:
-        raise log_fault(where, "larger than the zip says it is; copy the log again")
-    return raw
-
-
-def _sample(row: Mapping[str, Any], header: Mapping[str, Any], where: str) -> LogAnswer:
+def _sample(row: Mapping[str, Any], header: Mapping[str, Any], where: str, unpacked: Unpacked) -> LogAnswer:
     told = log_object(header.get("eval"), "eval", where)
     attached = log_object(row.get("attachments"), "attachments", where)
 
     def text_of(value: Any) -> str | None:
         text = log_text(value)
-        return log_text(attached.get(text.removeprefix(REFERS), text)) if text else None
+        text = log_text(attached.get(text.removeprefix(REFERS), text)) if text else None
+        unpacked.hold(4 * len(text or ""))  # many parts may refer to one long text
+        return text
 
     named = log_list(told.get("scorers"), "scorers", where)
     scorers = [one.get("name") for one in named if isinstance(one, Mapping)]

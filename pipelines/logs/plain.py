@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..data.tables import read
+from ...modules.base.errors import UserError
+from ..data.tables import TableRow, read
 from .answers import (
     LogAnswer,
     lettered,
@@ -25,7 +26,7 @@ def plain(path: Path) -> Iterator[LogAnswer]:
     """`question_id, agent, answer, correct[, strategy, question, group, gold, choices, text, tokens,
     prompt_tokens, completion_tokens, cost, seconds, error, repeat | epoch | sample]`, in any order; other
     columns are left. The last three say which of several answers to the question a row is."""
-    for row in read(path, wanted=NEEDED).rows:
+    for row in _rows(path):
         where, cells = f"{path}, {row.where}", row.fields
         if row.fault:
             raise log_fault(where, row.fault)
@@ -53,6 +54,14 @@ def plain(path: Path) -> Iterator[LogAnswer]:
             error=log_text(cells.get("error")),
             repeat=log_repeat(cells, where),
         )
+
+
+def _rows(path: Path) -> Iterator[TableRow]:
+    try:
+        yield from read(path, wanted=NEEDED).rows
+    except UserError as problem:
+        said = str(problem)
+        raise UserError(said if str(path) in said else f"{path}, {said}") from None
 
 
 def _texts(choices: object) -> bool:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, closest
 from ...modules.base.registry import names_from
 from ...modules.base.saved_file import check_document
 from ...modules.base.yaml_file import StrictLoader, read_yaml
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.deliberation import TIE_BREAKS
+from ...modules.protocols.ensemble import VOTES
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
-from ...modules.protocols.registry import PROTOCOLS
+from ...modules.protocols.registry import PROTOCOLS, written
 from ...modules.protocols.strategies import STRATEGIES
+from ...signatures.roles import ROLES
 from ..base.request import Pairs
 from ..lms.named import lm
 from .build import MakeLM as MakeLM
@@ -127,6 +130,30 @@ def parse_sets(pairs: Pairs) -> dict[str, Any]:
 
 def _build(
     where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_lm: MakeLM, file: str | None = None
+) -> Program:
+    """The program. Where its short spec is misspelled, the error has the right one, if there is one."""
+    try:
+        return _built(where, given, sets, make_lm, file)
+    except UserError as problem:
+        spec = given.get("program")
+        meant = _respelled(spec) if isinstance(spec, str) else spec
+        if meant == spec or "did you mean" in str(problem):
+            raise
+        try:
+            _built(where, {**given, "program": meant}, sets, make_lm, file)
+        except UserError:
+            raise problem from None
+        raise UserError(f"{problem}; did you mean {meant!r}?") from None
+
+
+def _respelled(spec: str) -> str:
+    """The spec with known names in place of words that are like them."""
+    names = {*written(), *STRATEGIES.names(), *ROLES, *TIE_BREAKS, *VOTES}
+    return re.sub(r"[\w-]+", lambda word: closest(word[0], names) or word[0], spec)
+
+
+def _built(
+    where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_lm: MakeLM, file: str | None
 ) -> Program:
     fields = dict(given)
     spec = fields.pop("program", None)

@@ -281,17 +281,6 @@ def test_a_parameter_of_the_wrong_type_is_refused_in_a_sentence(tmp_path: Path, 
 # Rows of input ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cells", [1, 50])
-def test_a_small_parquet_file_with_an_absurd_cell_is_refused(tmp_path: Path, cells: int) -> None:
-    path = tmp_path / "questions.parquet"
-    text = pa.DictionaryArray.from_arrays(pa.array([0] * cells), pa.array(["x" * 100_000_000]))
-    table = {"id": [str(number) for number in range(cells)], "question": text, "answer": ["b"] * cells}
-    pq.write_table(pa.table(table), path, compression="zstd")
-    assert path.stat().st_size < 20_000
-    with pytest.raises(fm.UserError, match=r"questions.parquet, (row 1|one of 1 rows): longer than 8 MB"):
-        fm.load(path)
-
-
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
 def test_a_line_of_absurd_length_is_refused(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"questions.{ending}"

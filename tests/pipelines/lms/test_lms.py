@@ -1179,7 +1179,7 @@ def test_dead_loops_are_forgotten(scripted: Any) -> None:
     ("name", "settings", "words"),
     [
         ("openai/gpt-4o-mini", {}, "OPENAI_API_KEY"),
-        ("gpt-4o-mini", {}, "PROVIDER/MODEL"),
+        ("gpt-4o-mini", {}, r"did you mean 'openai/gpt-4o-mini'.*PROVIDER/MODEL"),
         ("openai/", {}, "PROVIDER/MODEL"),
         ("local/llama-90b", {}, "llama-90b"),
         ("openai/x", {"api_base": "localhost:8000"}, "http://HOST:PORT/v1"),

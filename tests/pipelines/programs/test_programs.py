@@ -52,7 +52,9 @@ def test_short_specs(spec: str, same: Any) -> None:
     [
         ("", ["no program or file ''", "deliberation"]),
         ("singel:cot", ["did you mean 'single'", "ensemble"]),
-        ("single:cto", ["no strategy 'cto'", "cot"]),
+        ("single:cto", ["no strategy 'cto'", "did you mean 'single:cot'"]),
+        ("single:CoT", ["no strategy 'CoT'", "did you mean 'single:cot'"]),
+        ("deliberation:Intuitive,reasoner", ["no role", "did you mean 'deliberation:intuitive,reasoner'"]),
         ("single:role=boss", ["no role 'boss'", "critic"]),
         ("single:cot:judge", ["one strategy or role"]),
         ("ensemble", ["ensemble needs members", "ensemble:simple,cot:majority"]),

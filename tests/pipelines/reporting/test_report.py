@@ -462,7 +462,9 @@ def studied(folder: Path, program: str = "deliberation") -> Path:
     talk(len(talks), folder)
     rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     for row, (name, (answer, decided_by, turns)) in zip(rows, talks.items(), strict=True):
-        row |= {"answer": answer, "correct": answer == "A", "decided_by": decided_by, "transcript": turns}
+        right = answer == "A"
+        row |= {"answer": answer, "correct": right, "score": float(right)}
+        row |= {"decided_by": decided_by, "transcript": turns}
         row["question"] = f"The case that is {name}"
     (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder

@@ -1,0 +1,188 @@
+"""Small files that would fill the memory: each is refused in a sentence, in a child that has little of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from bomb_children import reads
+from children import in_child
+
+import folkmoot as fm
+
+HEADER = {"eval": {"task": "t", "model": "m", "scorers": [{"name": "s"}]}, "status": "success"}
+HOME = "samples/1_epoch_1"
+LONG = "x" * (15 * 2**20)
+MANY = "[]," * 9_000_000 + "0"
+"""A list of little text, which takes forty times its length as Python objects."""
+
+
+def sample(**more: Any) -> dict[str, Any]:
+    score = {"value": "C", "answer": "A"}
+    return {"id": 1, "epoch": 1, "input": "q", "target": "A", "scores": {"s": score}, **more}
+
+
+def packed(path: Path, members: Mapping[str, str]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as log:
+        for name, text in {"header.json": json.dumps(HEADER), **members}.items():
+            log.writestr(name, text)
+
+
+def long_header(path: Path) -> None:
+    packed(path, {"header.json": " " * 2**26})
+
+
+def attachments(path: Path) -> None:
+    parts = {f"{HOME}/attachments/{n}.json": json.dumps([LONG]) for n in range(5)}
+    packed(path, {f"{HOME}/sample.json": json.dumps(sample(input="attachment://0")), **parts})
+
+
+def one_attachment_many_times(path: Path) -> None:
+    asked = [{"role": "user", "content": [{"type": "text", "text": "attachment://0"}] * 300}]
+    packed(path, {f"{HOME}.json": json.dumps(sample(input=asked, attachments={"0": LONG}))})
+
+
+def one_attachment_many_times_in_json(path: Path) -> None:
+    asked = [{"role": "user", "content": [{"type": "text", "text": "attachment://0"}] * 300}]
+    path.write_text(json.dumps(HEADER | {"samples": [sample(input=asked, attachments={"0": LONG})]}))
+
+
+def wide_letters(path: Path) -> None:
+    """One letter makes each text take four times the memory."""
+    asked = [{"role": "user", "content": [{"type": "text", "text": "attachment://0"}] * 17}]
+    packed(path, {f"{HOME}.json": json.dumps(sample(input=asked, attachments={"0": LONG + "\U0001f600"}))})
+
+
+def objects(path: Path) -> None:
+    packed(path, {f"{HOME}.json": json.dumps(sample())[:-1] + f', "events": [{MANY}]}}'})
+
+
+def objects_in_json(path: Path) -> None:
+    path.write_text(f'{{"results": [{MANY}]}}')
+
+
+def a_size_that_is_a_lie(path: Path) -> None:
+    """A member of 16 MB, says the zip, of which a zstd stream makes 1 GB."""
+    zstandard = pytest.importorskip("zstandard")
+    pytest.importorskip("zipfile_zstd")
+    packer = zstandard.ZstdCompressor().compressobj()
+    stream = b"".join(packer.compress(bytes(2**24)) for _ in range(64)) + packer.flush()
+    with zipfile.ZipFile(path, "w") as log:
+        log.writestr("header.json", stream)
+    raw = path.read_bytes()
+    central = raw.rindex(b"PK\x01\x02")
+    lie, zstd = struct.pack("<I", 2**24), struct.pack("<H", 93)
+    raw = raw[:8] + zstd + raw[10:22] + lie + raw[26:]
+    raw = raw[: central + 10] + zstd + raw[central + 12 : central + 24] + lie + raw[central + 28 :]
+    path.write_bytes(raw)
+
+
+def repeated(text: str, times: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array([0] * times, pa.int32()), pa.array([text]))
+
+
+def table(path: Path, rows: int, columns: Mapping[str, Any], **how: Any) -> None:
+    answers = {"agent": ["a"] * rows, "answer": ["A"] * rows, "correct": [True] * rows}
+    own = {"question_id": [str(row) for row in range(rows)], "id": [str(row) for row in range(rows)]}
+    pq.write_table(
+        pa.table({**own, **answers, "question": ["q"] * rows, **columns}),
+        path,
+        compression="zstd",
+        store_schema=False,
+        **how,
+    )
+
+
+def repeated_text(path: Path) -> None:
+    table(path, 3000, {"question": repeated("x" * 900_000, 3000)})
+
+
+def repeated_options(path: Path) -> None:
+    places = pa.array(range(0, 4 * 1000 + 1, 4), pa.int32())
+    table(path, 1000, {"choices": pa.ListArray.from_arrays(places, repeated("x" * 900_000, 4000))})
+
+
+def texts_by_difference(path: Path) -> None:
+    texts = [f"{'x' * 900_000}{row}" for row in range(1500)]
+    encoding = {"question": "DELTA_BYTE_ARRAY"}
+    table(path, 1500, {"question": texts}, use_dictionary=False, column_encoding=encoding)
+
+
+def absurd_cell(path: Path) -> None:
+    table(path, 50, {"question": repeated("x" * 100_000_000, 50)})
+
+
+def workbook(path: Path, part: str, old: bytes, new: bytes) -> None:
+    from openpyxl import Workbook
+
+    book, file = Workbook(), io.BytesIO()
+    book.active.append(["question", "answer"])
+    book.save(file)
+    with zipfile.ZipFile(file) as plain, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as hostile:
+        for name in plain.namelist():
+            content = plain.read(name)
+            hostile.writestr(name, content.replace(old, new) if name == part else content)
+
+
+def cells(path: Path) -> None:
+    workbook(path, "xl/worksheets/sheet1.xml", b"</row>", b"<c/>" * 6_000_000 + b"</row>")
+
+
+def styles(path: Path) -> None:
+    workbook(path, "xl/styles.xml", b"</cellXfs>", b"<xf/>" * 2_000_000 + b"</cellXfs>")
+
+
+def blanks(path: Path) -> None:
+    workbook(path, "xl/worksheets/sheet1.xml", b"</row>", b"</row>" + b" " * 2**26)
+
+
+BOMBS: dict[Callable[[Path], None], tuple[str, str]] = {
+    long_header: (".eval", "far larger once unpacked"),
+    attachments: (".eval", "far larger once unpacked"),
+    one_attachment_many_times: (".eval", "more than 1 GB of memory"),
+    one_attachment_many_times_in_json: (".json", "more than 1 GB of memory"),
+    wide_letters: (".eval", "more than 1 GB of memory"),
+    objects: (".eval", "more than 1 GB of memory"),
+    objects_in_json: (".json", "more than 1 GB of memory"),
+    a_size_that_is_a_lie: (".eval", "not readable"),
+    repeated_text: (".parquet", "far larger once unpacked"),
+    repeated_options: (".parquet", "far larger once unpacked"),
+    texts_by_difference: (".parquet", "more than 1 GB of memory"),
+    absurd_cell: (".parquet", "row 1: longer than 8 MB"),
+    cells: (".xlsx", "more than 1 GB of memory"),
+    styles: (".xlsx", "more than 1 GB of memory"),
+    blanks: (".xlsx", "far larger once unpacked"),
+}
+
+
+NIGHTLY = (texts_by_difference,)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [pytest.param(one, id=one.__name__, marks=[pytest.mark.nightly] * (one in NIGHTLY)) for one in BOMBS],
+)
+def test_a_small_file_does_not_fill_the_memory(make: Callable[[Path], None], tmp_path: Path) -> None:
+    ending, words = BOMBS[make]
+    path = tmp_path / f"bomb{ending}"
+    make(path)
+    said, megabytes = in_child(reads, path)
+    assert str(path) in said
+    assert words in said
+    assert megabytes < 700
+
+
+def test_a_passage_that_all_questions_share_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "questions.parquet"
+    asked = {"question": [f"What is {row}?" for row in range(1000)], "answer": ["x"] * 1000}
+    pq.write_table(pa.table({**asked, "context": repeated("p" * 20_000, 1000)}), path)
+    assert path.stat().st_size < 100_000
+    assert {len(str(one.context)) for one in fm.load(path)} == {20_000}

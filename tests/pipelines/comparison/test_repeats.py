@@ -1,0 +1,142 @@
+"""Repeats of a question are not questions: how runs with several answers to each are compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from repeats import null_pair, repeated_run, row, write_run
+from scipy import stats
+
+import folkmoot as fm
+from folkmoot.optimizers.statistics.clusters import clustered_mean
+from folkmoot.optimizers.statistics.statistics import mcnemar_midp
+from folkmoot.pipelines.reporting.listed import list_runs
+from folkmoot.pipelines.runs.summary import mean_score
+
+
+def test_a_question_counts_once_by_the_mean_over_its_repeats(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    base, team = rng.random((5, 40)) < 0.5, rng.random((3, 40)) < 0.8
+    one, other = repeated_run(tmp_path / "base", base), repeated_run(tmp_path / "team", team)
+    found = fm.compare(one, other, names=["base", "team"])
+    (pair,) = found
+    a, b = team.mean(axis=0), base.mean(axis=0)
+    expected = stats.ttest_rel(a, b)
+    ends = expected.confidence_interval()
+    assert (pair.n, pair.test, pair.odds) == (40, "paired t-test", None)
+    assert pair.p == pytest.approx(expected.pvalue)
+    assert (pair.low, pair.high) == pytest.approx((ends.low, ends.high))
+    assert (pair.score_a, pair.score_b) == pytest.approx((a.mean(), b.mean()))
+    assert pair.accuracy_a == pair.score_a
+    assert set(pair.only_a) == {f"q{q}" for q in range(40) if a[q] > b[q]}
+    assert (pair.call_ratio, pair.token_ratio, pair.cost_ratio) == pytest.approx((1, 1, 1))
+    assert pair.outcome == "a"
+    runs = [run.score for run in found.runs]
+    assert [run["n"] for run in runs] == [40, 40]
+    half = stats.t.ppf(0.975, 39) * b.std(ddof=1) / np.sqrt(40)
+    assert (runs[0]["low"], runs[0]["high"]) == pytest.approx((b.mean() - half, b.mean() + half))
+    assert found.notes == [
+        f"{name} has {answers} answers to 40 questions: each question counts once, by the mean over its "
+        "answers."
+        for name, answers in (("base", 200), ("team", 120))
+    ]
+    (clustered,) = fm.compare(one, other, cluster="subject")
+    assert clustered.clustered == clustered_mean(a - b, [q % 5 for q in range(40)])
+
+
+def test_answers_that_are_all_the_same_change_nothing(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    right = {name: rng.random((1, 60)) < 0.6 for name in ("base", "team", "third")}
+    once = [repeated_run(tmp_path / "once" / name, each) for name, each in right.items()]
+    five = [repeated_run(tmp_path / "five" / name, each.repeat(5, axis=0)) for name, each in right.items()]
+    alone, again = fm.compare(*once), fm.compare(*five)
+    for pair, same in zip(alone, again, strict=True):
+        for name in ("n", "p", "p_adjusted", "low", "high", "odds", "test", "outcome", "call_ratio"):
+            assert getattr(pair, name) == getattr(same, name)
+    assert [run.score for run in alone.runs] == [run.score for run in again.runs]
+    assert alone.panel is not None
+    assert again.panel is not None
+    assert again.panel.sentence == alone.panel.sentence
+    assert fm.compare(once[0], five[1])[0].p == alone[0].p
+
+
+def false_verdicts(tmp_path: Path, pairs: int, n: int, repeats: int) -> tuple[float, float]:
+    """The share of pairs of equals with a verdict, and what it was with each repeat as a question."""
+    rng = np.random.default_rng(n)
+    verdicts, separate = 0, 0
+    for _ in range(pairs):
+        right = null_pair(rng, n, repeats)
+        folders = [repeated_run(tmp_path / name, each) for name, each in zip("ab", right, strict=True)]
+        (pair,) = fm.compare(*folders)
+        verdicts += pair.outcome in ("a", "b")
+        a, b = right
+        separate += mcnemar_midp(int((a & ~b).sum()), int((b & ~a).sum())) < 0.05
+    return verdicts / pairs, separate / pairs
+
+
+def test_equals_are_rarely_called_different(tmp_path: Path) -> None:
+    found, separate = false_verdicts(tmp_path, 16, 20, 10)
+    assert found <= 0.1 < 0.2 < separate
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("repeats", [5, 10])
+def test_equals_are_called_different_in_a_twentieth_of_pairs(repeats: int, tmp_path: Path) -> None:
+    found, separate = false_verdicts(tmp_path, 2_000, 30, repeats)
+    print(f"{repeats} repeats: {found:.1%}, as questions {separate:.1%}")
+    assert 0.04 <= found <= 0.06 < separate
+
+
+def test_intervals_of_repeats_cover_the_truth() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(1_000):
+        means = rng.binomial(5, rng.beta(2, 1, size=60)) / 5
+        score = mean_score(means.tolist(), is_rate=True)
+        covered += score["low"] <= 2 / 3 <= score["high"]
+    assert 0.93 <= covered / 1_000 <= 0.97
+    assert mean_score([0.4], is_rate=True) == {"value": 0.4, "low": 0.0, "high": 1.0, "n": 1}
+
+
+def test_failures_and_unread_answers_are_counted_by_answer(tmp_path: Path) -> None:
+    right = np.ones((4, 30), dtype=bool)
+    good = repeated_run(tmp_path / "good", right)
+    failed = [
+        row(q, r, right=not r, **({"answer": None, "score": None, "error": "away"} if r else {}))
+        for q in range(30)
+        for r in range(4)
+    ]
+    (pair,) = fm.compare(good, write_run(tmp_path / "failed", failed))
+    assert (pair.failed_a, pair.outcome) == (90, "not_comparable")
+    assert "failed on 90 of 120 answers to 30: run it again" in pair.verdict
+    unread = [
+        row(q, r, right=r < 2 and q < 20, **({"truncated": True} if q < 1 else {}))
+        for q in range(30)
+        for r in range(4)
+    ]
+    (pair,) = fm.compare(good, write_run(tmp_path / "unread", unread))
+    assert pair.outcome == "b"  # 4 of 120 replies were cut off, and half of them are right anyway
+    assert fm.compare(good, write_run(tmp_path / "unread", unread)).runs[1].cut_off == 4
+
+
+def test_what_is_shown_says_that_there_are_repeats(tmp_path: Path) -> None:
+    base = repeated_run(tmp_path / "base", np.array([[True, False, True, True], [False, False, True, True]]))
+    team = repeated_run(tmp_path / "team", np.array([[True, True, True, True], [True, True, True, False]]))
+    found = fm.compare(base, team, names=["base", "team"])
+    shown = {one["id"]: one for one in found.discordant(found[0])}
+    assert shown["q0"]["answers"] == {"base": "A (1 time), B (1 time)", "team": "A (2 times)"}
+    assert (shown["q0"]["right"], shown["q3"]["right"]) == ("team", "base")
+    page = fm.report([base, team], names=["base", "team"], tracking=False)
+    assert [run["counts"]["rows"] for run in page.figures["groups"][0]["runs"]] == [8, 8]
+    text = page.path.read_text()
+    assert "A (1 time), B (1 time)" in text
+    alone = fm.report(base, tracking=False).path.read_text()
+    assert "8 answers to 4" in alone
+    (listed,) = list_runs([tmp_path / "base"])
+    assert (listed.state, listed.score and listed.score["n"]) == ("finished", 4)
+    run = json.loads((tmp_path / "base" / "run.json").read_text())
+    (tmp_path / "base" / "run.json").write_text(json.dumps({**run, "questions": 5}))
+    assert any("4 of its 5 questions have a row" in note for note in fm.compare(base, team).notes)
