@@ -81,8 +81,8 @@ def match_budget(
 
     Raises:
         UserError: other questions than those of the run, another LM or metric, unknown tokens (a replayed or
-            cached run), a sample that takes more than the run spent per question (unless a budget is given), a
-            budget that cannot be held or ends before there is a baseline, and whatever `evaluate` raises.
+            cached run), a sample that takes more than the run spent per question (unless a budget is given),
+            a budget that cannot be held or ends before there is a baseline, and whatever `evaluate` raises.
     """
     plan = plan_match(
         evaluation,

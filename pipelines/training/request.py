@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from typer import Argument, Option
 
-from ..base.request import Columned, LMs, Record, Spending, TrainSplit, folder, sampled, source, tracked
+from ..base.request import (
+    AnyQuestions,
+    Columned,
+    Pairs,
+    ProgressOption,
+    Record,
+    Seats,
+    SharedByLMs,
+    Spending,
+    Temperature,
+    TrainSplit,
+    folder,
+    sampled,
+    source,
+    tracked,
+)
 
 
-@dataclass(kw_only=True)
-class TrainRequest(Columned, LMs, Spending):
+@dataclass
+class TrainRequest(Columned, SharedByLMs, Seats, Spending):
     """Train a strategy network: who asks in which way for which question, and whose vote counts how much.
 
     With --outcomes it learns from recorded answers; with --train it asks LMs. Run the same command again to
@@ -22,28 +37,49 @@ class TrainRequest(Columned, LMs, Spending):
 
     example: ClassVar[str] = "train --outcomes train.jsonl --test test.jsonl --out runs/network"
 
-    program: Annotated[
-        str, Argument(metavar="[PROGRAM]", help="What to train: network, the strategy network.")
-    ] = "network"
     outcomes: Annotated[
+        Any,
         list[str],
         Option(
             "--outcomes",
             metavar="FILE",
             help="Recorded answers to learn from, without any LM call: outcome tables, results.jsonl files "
-            "or run folders (repeat it).",
+            "or run folders (repeat it); in Python also the rows of a table, as a DataFrame or dicts.",
         ),
-    ] = field(default_factory=list)
-    train: Annotated[str | None, source("Questions to learn from by asking LMs.")] = None
+    ] = None
+    program: Annotated[
+        Any,
+        str | None,
+        Argument(
+            metavar="[PROGRAM]",
+            help="What to train: network, the strategy network; in Python also one with settings, LMs and "
+            "prompts of its own, trained before or not, which stays as it is.",
+        ),
+    ] = None
+    _: KW_ONLY
+    train: Annotated[
+        AnyQuestions | None, str | None, source("Labelled questions to learn from by asking LMs.")
+    ] = None
     train_split: TrainSplit = None
     train_limit: Annotated[int | None, sampled("training")] = None
     test: Annotated[
+        Any,
         list[str],
         Option(metavar="FILE|NAME", help="What to score the trained network on: outcomes, or questions."),
-    ] = field(default_factory=list)
+    ] = None
     test_split: Annotated[str | None, Option(help="Split of the test questions.")] = None
     test_limit: Annotated[int | None, sampled("test")] = None
-    out: Annotated[Path | None, folder("Folder of the network; the same command resumes it.")] = None
+    settings: Annotated[
+        Pairs,
+        list[str],
+        Option("--set", metavar="KEY=VALUE", help="Setting of network or training, before the preset's."),
+    ] = None
+    temperature: Temperature = None
+    out: Annotated[
+        str | Path | None,
+        Path | None,
+        folder("Folder of the network; the same command resumes it. In Python by default a temporary one."),
+    ] = None
     seed: Annotated[int, Option(min=0, help="Of graph, weights, draws and samples of questions.")] = 0
     preset: Annotated[
         str,
@@ -52,7 +88,14 @@ class TrainRequest(Columned, LMs, Spending):
         ),
     ] = "standing"
     embedding: Annotated[
-        str | None, Option(metavar="MODEL|DIR", help="Sentence embeddings. Default: all-mpnet-base-v2.")
+        Any,
+        str | None,
+        Option(
+            metavar="MODEL|DIR",
+            help="Sentence embeddings; in Python also an Embedder, or a function of texts (n) that gives "
+            "their vectors (n, D). Default: all-mpnet-base-v2, or all-MiniLM-L6-v2 where only that is here.",
+        ),
     ] = None
     record: Record = None
     tracking: Annotated[bool, tracked()] = True
+    progress: ProgressOption = None

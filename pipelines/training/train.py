@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import textwrap
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from ..base.display import ProgressLine, displayed
 from ..base.journal import read_object, write_json
 from ..base.wording import counted
 from ..data.embeddings import Embedder
+from ..evaluation.earlier import Evaluation
 from ..plots.network import graphs_plot, network_plot, rewards_plot, trust_plot
 from ..runs.manifest import RunFolder, made_with
 from ..runs.outcomes import Outcomes
@@ -66,8 +66,11 @@ Progress = Callable[[Mapping[str, Any]], None]
 
 @dataclass(repr=False)
 class Trained:
-    """A finished training: what was learned, how it went, what `training.json` says of it, test scores and,
-    where recorded answers taught it, the program."""
+    """A finished training: what was learned, how it went, what `training.json` says of it, and the program.
+
+    `scores` are those of a test on outcomes, `evaluation` that on questions; `taught` says how much there was
+    to learn from, and what asking took.
+    """
 
     folder: Path
     state: NetworkState
@@ -75,7 +78,28 @@ class Trained:
     about: dict[str, Any]
     scores: dict[str, Any] | None = None
     network: StrategyNetwork | None = None
+    evaluation: Evaluation | None = None
+    taught: dict[str, Any] = field(default_factory=dict)
     keep: Any = None  # a temporary folder lives as long as its training
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the test ended early; None if it did not."""
+        return self.evaluation.summary.stopped if self.evaluation else None
+
+    @property
+    def empty(self) -> bool:
+        """A training that was finished has a network."""
+        return False
+
+    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
+        """How the training ended, line by line."""
+        figures = {name: f"{value:.3g}" for name, value in recent(self.log).items()}
+        return {"trained": f"network:{self.folder}"} | ({} if quiet else figures)
+
+    def to_dict(self) -> dict[str, Any]:
+        tested = self.evaluation.summary.to_dict() if self.evaluation else self.scores or {}
+        return {"out": str(self.folder), "training": {**self.taught, **recent(self.log)}, **tested}
 
     def __repr__(self) -> str:
         return f"Trained({counted(len(self.log.steps), 'step')}, {self.folder})"
@@ -121,13 +145,11 @@ def train_on_outcomes(
         program: makes the program of what was learned; None makes one with prompts as they begin.
 
     Raises UserError for settings that do not fit, test questions that are in training, and a folder of
-    another training. Warns of outcomes that leave nothing to choose.
+    another training.
     """
     from ...modules.network.state import NetworkState
 
     given = dict(settings or {})
-    if warning := idle(outcomes, given):
-        warnings.warn(warning, stacklevel=2)
     outcomes = _chosen(outcomes, given)
     config, training = settings_in(out, given, preset) or configured(_fitted(outcomes, given), preset)
     config.warn()

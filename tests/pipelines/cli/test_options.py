@@ -116,6 +116,7 @@ FUNCTIONS = {
     "tune": fm.tune,
     "distil": fm.distil,
     "reproduce": fm.reproduce,
+    "train": fm.train,
 }
 
 
