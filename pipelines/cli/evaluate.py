@@ -9,13 +9,12 @@ from ..evaluation.request import EvaluateRequest
 from ..evaluation.step_limits import LimitsPlan, StepLimits, plan_step_limits
 from .life import live
 from .options import EvaluateView
+from .train import evaluate_outcomes
 
 
 def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     request.progress = view.progress
     if view.outcomes or request.questions is None:
-        from .train import evaluate_outcomes  # brings torch
-
         evaluate_outcomes(request, view)
     elif request.step_limits:
         limits = plan_step_limits(request, stored=True)

@@ -19,6 +19,7 @@ from ..runs.books import open_books
 from ..runs.folder import claimed
 from ..runs.summary import SUMMARY
 from ..tracking.uploads import Tracker
+from ..training.live import live
 from .lines import Line, Reproduction
 from .logged import start_tables, table_uploads
 from .measures import derived, lost_counts, measured
@@ -156,8 +157,6 @@ def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing
 def _evaluated(one: PlannedRun, request: ReproduceRequest, parent: str | None) -> Evaluation:
     shared: dict[str, Any] = {"lm": one.lm, "cache": request.cache, "tracking": request.tracking}
     if one.training is not None and not (one.folder / SUMMARY).exists():
-        from ..training.live import live
-
         live(
             one.program,
             one.training.questions,

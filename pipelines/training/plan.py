@@ -67,7 +67,7 @@ class TrainingPlan:
     @property
     def source(self) -> str | None:
         """What to call the training data in the tracking store."""
-        given = self.request.outcomes or self.request.train
+        given = self.request.train if self.request.outcomes is None else self.request.outcomes
         given = given[0] if isinstance(given, list) and given else given
         return Path(given).stem if isinstance(given, str | Path) else None
 
@@ -91,11 +91,7 @@ class ReplayPlan(TrainingPlan):
         return network_of(state, self.embed, **_of_program(self.given))
 
     def lines(self) -> list[str]:
-        table = self.outcomes
-        return [
-            f"recorded answers of {counted(len(table.agents), 'agent')} to "
-            f"{counted(len(table), 'question')}; no LM is asked"
-        ]
+        return []  # nobody is asked
 
     def to_dict(self) -> dict[str, Any]:
         return {"out": str(self.out), "training": {"questions": len(self.outcomes), "most_calls": 0}}
@@ -165,7 +161,9 @@ def plan_training(request: TrainRequest, *, stored: bool = False) -> ReplayPlan 
     `stored` asks for a folder.
     """
     if bool(request.outcomes is not None) == bool(request.train is not None):
-        raise UserError("give what to learn from: either outcomes (--outcomes), or questions (--train)")
+        raise UserError(
+            "give what to learn from: either outcomes, or questions (--outcomes FILE or --train QUESTIONS)"
+        )
     if stored and request.out is None:
         raise UserError("--out is missing: name the folder that the network is kept in")
     chosen, seed = parse_sets(request.settings), request.seed

@@ -150,7 +150,6 @@ def test_a_budget_stops_it_and_more_goes_on(scripted: ScriptedServer, tmp_path: 
         ({"outcomes": planted(4, 1), "settings": {"epoch": 2}}, "no setting 'epoch'"),
         ({"train": [fm.Question(question(1))], "program": fm.SingleAgent("cot")}, "a SingleAgent cannot"),
         ({"train": [fm.Question(question(1))], "preset": "beyond"}, "full_information"),
-        ({"train": [fm.Question(question(1))], "test": []}, "fm.evaluate"),
     ],
 )
 def test_what_cannot_be_learned_from_is_said_in_one_sentence(options: Any, said: str) -> None:

@@ -19,6 +19,7 @@ from children import Child, code
 from cli_helpers import folkmoot, isolate, lm, question, write
 from outcome_tables import embed_words, planted, recorded
 
+import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.network.state import NetworkState
 from folkmoot.optimizers.policy import training as training_module
@@ -162,9 +163,8 @@ def test_outcomes_that_leave_nothing_to_choose_are_warned_of(
     assert "nothing to choose" in folkmoot("train", "--outcomes", tables[0], *words, *picked).stderr
     both = folkmoot("train", "--outcomes", tables[0], *words, "--out", tmp_path / "both")
     assert "nothing to choose" not in both.stderr
-    learn = outcomes_from(outcome_of(row, "") for row in rows)
     with pytest.warns(UserWarning, match="nothing to choose between"):
-        train_on_outcomes(learn, tmp_path / "python", {"epochs": 1}, tracking=False)
+        fm.train(tables[0], out=tmp_path / "python", settings={"strategies": ["cot"], "epochs": 1})
 
 
 @pytest.mark.parametrize("weight", ["mean_trust", "accuracy", "log_odds", "fitted", "conditional"])
@@ -299,10 +299,10 @@ def test_another_training_is_not_mixed_in(tables: tuple[Path, Path], tmp_path: P
         (["--set", "strategies=[tot]"], "the outcomes have no strategy 'tot'"),
         (["--set", "strategies=cot"], "give a list such as [cot, self_ask]"),
         (["--set", "weight=trust"], "there is no weight 'trust'"),
-        (["--lm", "openai/x"], "--lm is for training with LMs"),
-        (["--budget", "3 calls"], "--budget is for training with LMs"),
-        (["--train", "x.jsonl"], "either --outcomes FILE or --train"),
-        (["--set", "seed=4", "--seed", "3"], "--seed and --set seed"),
+        (["--lm", "openai/x"], "--lm is for training by asking"),
+        (["--budget", "3 calls"], "--budget is for training by asking"),
+        (["--train", "x.jsonl"], "--outcomes FILE or --train"),
+        (["--set", "seed=4", "--seed", "3"], "seed is 3 and in the settings 4"),
         (["--embedding", "./no/such/model"], "there is no folder ./no/such/model"),
     ],
 )
