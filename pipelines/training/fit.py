@@ -126,3 +126,7 @@ def _asked(plan: LivePlan, folder: Any, how: dict[str, Any]) -> Trained:
                 progress=request.progress,
             )
     return trained
+
+
+StrategyNetwork.trained_by = staticmethod(train)
+"""For `fm.StrategyNetwork.from_outcomes`: the class, on a floor below, is handed its training."""

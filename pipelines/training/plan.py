@@ -164,14 +164,14 @@ def plan_training(request: TrainRequest, *, stored: bool = False) -> ReplayPlan 
         raise UserError(
             "give what to learn from: either outcomes, or questions (--outcomes FILE or --train QUESTIONS)"
         )
-    if stored and request.out is None:
-        raise UserError("--out is missing: name the folder that the network is kept in")
     chosen, seed = parse_sets(request.settings), request.seed
     if seed and chosen.get("seed", seed) != seed:
         raise UserError(f"seed is {seed} and in the settings {chosen['seed']}: keep one of them")
     if seed or request.program in (None, "network"):
         chosen.setdefault("seed", seed)
     program = _given(request.program, chosen, request.embedding)
+    if stored and request.out is None:
+        raise UserError("--out is missing: name the folder that the network is kept in")
     if request.train is None:
         return _replay(request, chosen, program)
     return _live(request, chosen, program)
@@ -217,20 +217,26 @@ def _live(request: TrainRequest, chosen: dict[str, Any], program: StrategyNetwor
         network: StrategyNetwork = program.deepcopy()
         network.state = copy.deepcopy(program.state)
         training = configured(_of_training(chosen), request.preset)[1]
+        _check_live(training)
     else:
         embed, chosen, more = _embedder(request.embedding, chosen)
         warnings += more
         begun = None if request.out is None else settings_in(request.out, chosen, request.preset)
         named = {name: value for name, value in chosen.items() if name not in OF_PROGRAM}
         config, training = begun or configured(named, request.preset)
+        _check_live(training)
         network = StrategyNetwork.untrained(config, embed, **_of_program(chosen))
+    _, lm = Seating(request).seat(network)
+    return LivePlan(request, chosen, network, training, questions, test, lm, warnings=warnings)
+
+
+def _check_live(training: TrainingSettings) -> None:
+    """Raises UserError for settings that only a replay can meet."""
     if training.full_information or not isinstance(training.epochs, int):
         raise UserError(
             "full_information and epochs=auto ask every agent for every strategy, which only a replay can "
             "afford: add --set full_information=false --set epochs=10, or train from --outcomes"
         )
-    _, lm = Seating(request).seat(network)
-    return LivePlan(request, chosen, network, training, questions, test, lm, warnings=warnings)
 
 
 def _test_questions(request: TrainRequest, seed: int, how: dict[str, Any]) -> list[Question]:
