@@ -196,7 +196,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
                 f"the state is of a network with {other.shape}, and this one has {self.shape}: load it into "
                 "one like that."
             )
-        vars(self).update(vars(other))
+        self.__dict__.update(vars(other))
 
     def save(self, folder: str | Path) -> None:
         """Write the state into a folder, which is made if it is not there: `network.json`, and its numbers as

@@ -97,7 +97,7 @@ class Checkpoints:
             tensors = read_tensors(read_plain(place / _OPTIMIZER, files.MOST_BYTES))
             policies = training.state.policies  # whose tensors the optimizer holds
             policies.load_state_dict(loaded.policies.state_dict())
-            vars(training.state).update(vars(loaded), policies=policies)
+            training.state.__dict__.update(vars(loaded), policies=policies)
             states: dict[int, dict[str, torch.Tensor]] = {}
             for name, part in tensors.items():
                 number, _, what = name.partition(".")
