@@ -130,9 +130,9 @@ def shows(n: int, apart: Apart | None = None, *, is_rate: bool = True) -> str:
 
 
 def asked(rows: int, questions: int) -> str:
-    """`100 questions`, and where questions have several rows, one for each repeat, `500 answers to 100`."""
-    several = rows > questions
-    return f"{rows:,} answers to {questions:,}" if several else counted(questions, "question")
+    """`100 questions`, and of several rows each, one for each repeat, `500 answers to 100 questions`."""
+    named = counted(questions, "question")
+    return f"{rows:,} answers to {named}" if rows > questions else named
 
 
 def answers_text(answers: Sequence[str | None]) -> str | None:

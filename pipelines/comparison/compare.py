@@ -37,7 +37,7 @@ from .confounds import confounds, rivals_of, unread_cause
 from .match_budget import run_or_match
 from .pairs import CLUSTERS, EXACT, MIDP, PAIRED_T, Comparison, Pair
 from .panel import MOST_MEMBERS, panel_of
-from .questions import FREE, AnsweredQuestion, answered_in
+from .questions import FREE, QuestionAnswers, answered_in
 from .verdict import A, B, conclude, prices_of
 
 NO_CLUSTERS = "none"
@@ -192,7 +192,7 @@ def _declared(run: Evaluation) -> str | None:
 
 
 def _clusters(
-    field: str | None, declared: bool, ids: Sequence[str], answers: Sequence[AnsweredQuestion]
+    field: str | None, declared: bool, ids: Sequence[str], answers: Sequence[QuestionAnswers]
 ) -> list[Hashable] | None:
     """The cluster of each question; None without any. A question whose field names another one's id stands
     with that one."""
@@ -237,7 +237,7 @@ def compared_alone(name: str, run: Evaluation) -> Compared:
     return _compared(name, run, list(answered_in(run).values()))
 
 
-def _compared(name: str, run: Evaluation, shared: Sequence[AnsweredQuestion]) -> Compared:
+def _compared(name: str, run: Evaluation, shared: Sequence[QuestionAnswers]) -> Compared:
     f1 = [one.f1 for one in shared if one.f1 is not None]
     estimate = bootstrap_mean(f1, seed=0) if f1 else None
     counts, answers = run.summary.counts, sum(one.repeats for one in shared)
@@ -300,14 +300,14 @@ def _holm(tests: Sequence[tuple[float, Clustered | None]], unlike: Sequence[int]
     return [adjusted.get(place, 1.0) for place in range(len(tests))]
 
 
-def _used(answers: Iterable[AnsweredQuestion]) -> Usage:
+def _used(answers: Iterable[QuestionAnswers]) -> Usage:
     usage = Usage()
     for one in answers:
         usage.add(one.usage)
     return usage
 
 
-def _seconds(answers: Iterable[AnsweredQuestion], of: int = 1) -> float | None:
+def _seconds(answers: Iterable[QuestionAnswers], of: int = 1) -> float | None:
     """The sum, divided; None where one is not known."""
     known = [one.seconds for one in answers]
     return None if None in known else math.fsum(one for one in known if one is not None) / of
@@ -341,8 +341,8 @@ def _mcnemar(only_a: int, only_b: int, exact: bool) -> float:
 def _pair(
     ids: Sequence[str],
     names: tuple[str, str],
-    a: Sequence[AnsweredQuestion],
-    b: Sequence[AnsweredQuestion],
+    a: Sequence[QuestionAnswers],
+    b: Sequence[QuestionAnswers],
     used: tuple[Usage, Usage],
     test: _Test,
     seed: int,

@@ -10,7 +10,7 @@ from ...modules.base.calls import plus
 from ...optimizers.statistics.panels import best_panel
 from ..base.wording import counted, difference_text
 from .compared import SURE, Compared
-from .questions import RecordedVote
+from .questions import VotedAnswer
 
 MOST_MEMBERS = 5
 
@@ -68,7 +68,7 @@ class Panel:
 
 def panel_of(
     runs: Sequence[Compared],
-    votes: Sequence[Sequence[Sequence[RecordedVote]]],
+    votes: Sequence[Sequence[Sequence[VotedAnswer]]],
     most: int,
     clusters: Sequence[Hashable] | None,
     seed: int,

@@ -15,14 +15,14 @@ from ..runs.rows import question_hash
 FREE = object()
 
 
-class RecordedVote(NamedTuple):
+class VotedAnswer(NamedTuple):
     """An answer as it votes: what it says (FREE where no two would be the same), and whether it is right."""
 
     said: Hashable
     right: bool
 
 
-class AnsweredQuestion(NamedTuple):
+class QuestionAnswers(NamedTuple):
     """What a run made of a question, summed over its repeats.
 
     With 100,000 questions, whole rows would fill the memory. `asked` is the hash of all that makes the
@@ -42,7 +42,7 @@ class AnsweredQuestion(NamedTuple):
     seconds: float | None
     asked: int
     cluster: Hashable
-    votes: tuple[RecordedVote, ...]
+    votes: tuple[VotedAnswer, ...]
 
     @property
     def score(self) -> float:
@@ -56,7 +56,7 @@ class AnsweredQuestion(NamedTuple):
         """The score of the question if each unread answer had this one."""
         return (self.total - self.unread_total + self.unread * score) / self.repeats
 
-    def with_repeat(self, other: AnsweredQuestion) -> AnsweredQuestion:
+    def with_repeat(self, other: QuestionAnswers) -> QuestionAnswers:
         """The same question with another of its repeats."""
         usage = Usage()
         usage.add(self.usage)
@@ -75,14 +75,14 @@ _SUMS = ("repeats", "total", "failed", "unreadable", "cut_off", "unread", "unrea
 
 def answered_in(
     run: Evaluation, field: str | None = None, *, votes: bool = False
-) -> dict[str, AnsweredQuestion]:
+) -> dict[str, QuestionAnswers]:
     """What a run made of each of its questions, by id: its rows, each question once.
 
     `field` of `meta` says to which cluster a question belongs. Answers are kept where they are to have
     `votes`.
     """
     least = (run.summary.run.get("metric") or {}).get("low") or FAILURE_SCORE
-    found: dict[str, AnsweredQuestion] = {}
+    found: dict[str, QuestionAnswers] = {}
     for row in run.rows:
         one, known = _answered(row, field, least, votes), found.get(row["id"])
         found[row["id"]] = one if known is None else known.with_repeat(one)
@@ -94,13 +94,13 @@ def asked_in(run: Evaluation) -> dict[str, int]:
     return {row["id"]: question_hash(row) for row in run.rows}
 
 
-def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> AnsweredQuestion:
+def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> QuestionAnswers:
     score, failed = score_in(row, least), row["error"] is not None
     ended: Any = row.get("truncated") or row.get("finish_reason") in CUT_OFF
     cut_off = not failed and bool(ended or row["usage"].get("truncated_calls"))
     unreadable = not failed and row["answer"] is None
     unread = unreadable or cut_off
-    return AnsweredQuestion(
+    return QuestionAnswers(
         repeats=1,
         total=score,
         f1_total=row.get("f1") if row["kind"] == "span" else None,
@@ -117,11 +117,11 @@ def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> A
     )
 
 
-def _vote(row: ResultRow, score: float) -> RecordedVote:
+def _vote(row: ResultRow, score: float) -> VotedAnswer:
     """What an answer counts as in a vote: spans that differ in articles, signs and case are one."""
     answer: Hashable = row["answer"]
     if row["kind"] == "open":
         answer = FREE
     elif row["kind"] == "span" and row["answer"] is not None:
         answer = normalise_span(row["answer"]) or answer
-    return RecordedVote(answer, bool(score))
+    return VotedAnswer(answer, bool(score))

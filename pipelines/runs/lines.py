@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...modules.reading.grading import metric_name
-from ..base.wording import duration, percent, used
+from ..base.wording import counted, duration, percent, used
 
 SHOWN_ALWAYS = ("questions", "errors", "accuracy", "accuracy_excluding_errors")  # lines of every result
 
@@ -21,7 +21,7 @@ def result_lines(summary: Mapping[str, Any], seconds: float | None = None) -> di
         lines = {metric_name(summary): f"not measured: {what}"}
     right = f"{counts['correct']:,} right of " if counts["correct"] is not None else ""
     finished = summary["scores"][metric_name(summary)]["n"] if counts["rows"] else 0
-    several = f" answers to {finished:,}" if counts["rows"] > finished else ""
+    several = f" answers to {counted(finished, 'question')}" if counts["rows"] > finished else ""
     lines["questions"] = f"{right}{counts['rows']:,}{several}"
     if finished < counts["questions"]:
         lines["questions"] += f" finished ({counts['questions']:,} asked for)"

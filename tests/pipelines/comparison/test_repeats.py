@@ -111,7 +111,7 @@ def test_failures_and_unread_answers_are_counted_by_answer(tmp_path: Path) -> No
     ]
     (pair,) = fm.compare(good, write_run(tmp_path / "failed", failed))
     assert (pair.failed_a, pair.outcome) == (90, "not_comparable")
-    assert "failed on 90 of 120 answers to 30: run it again" in pair.verdict
+    assert "failed on 90 of 120 answers to 30 questions: run it" in pair.verdict
     unread = [
         row(q, r, right=r < 2 and q < 20, **({"truncated": True} if q < 1 else {}))
         for q in range(30)
@@ -134,7 +134,7 @@ def test_what_is_shown_says_that_there_are_repeats(tmp_path: Path) -> None:
     text = page.path.read_text()
     assert "A (1 time), B (1 time)" in text
     alone = fm.report(base, tracking=False).path.read_text()
-    assert "8 answers to 4" in alone
+    assert "8 answers to 4 questions" in alone
     (listed,) = list_runs([tmp_path / "base"])
     assert (listed.state, listed.score and listed.score["n"]) == ("finished", 4)
     run = json.loads((tmp_path / "base" / "run.json").read_text())

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -472,6 +473,180 @@ def test_evaluation_tables_of_mlflow(tmp_path: Path) -> None:
     found = fm.import_log(home / "eval_results_table.json")
     assert accuracies(found) == {"abc": 0.5}
     assert [row["gold"] for row in found.runs["abc"].rows] == ["4", "5"]
+
+
+# Repeats ---------------------------------------------------------------------------------------------
+
+REPEATED = {"q0": [True, False, True], "q1": [True, True, True], "q2": [False, False, True]}
+"""Whether each of three answers to each of three questions is right."""
+
+
+def plain_epochs(home: Path) -> None:
+    cells = ["question_id,agent,answer,correct,epoch"]
+    for epoch in (3, 1, 2):
+        cells += [
+            f"{name},m,{right[epoch - 1]},{right[epoch - 1]},{epoch}" for name, right in REPEATED.items()
+        ]
+    (home / "t.csv").write_text("\n".join(cells))
+
+
+def plain_repeats(home: Path) -> None:
+    for number in range(3):  # a file for each
+        rows = [
+            {"question_id": name, "agent": "m", "answer": str(right[number]), "correct": right[number]}
+            | {"repeat": number}
+            for name, right in REPEATED.items()
+        ]
+        lines(home / f"{number}.jsonl", rows)
+
+
+def inspect_epochs(home: Path) -> None:
+    with zipfile.ZipFile(home / "log.eval", "w") as packed:
+        about = {"model": "m", "task": "t", "scorers": [{"name": "match"}], "config": {"epochs": 3}}
+        packed.writestr("header.json", json.dumps({"eval": about}))
+        for name, right in REPEATED.items():
+            for epoch, correct in enumerate(right, 1):
+                score = {"value": "C" if correct else "I", "answer": str(correct)}
+                sample = {"id": name, "epoch": epoch, "input": "?", "scores": {"match": score}}
+                packed.writestr(f"samples/{name}_epoch_{epoch}.json", json.dumps(sample))
+
+
+def every_eval_ever_epochs(home: Path) -> None:
+    rows = [
+        {
+            "model_id": "m",
+            "evaluation_name": "t",
+            "evaluation_result_id": "accuracy",
+            "sample_id": name,
+            "input": {"raw": "?", "reference": ["x"]},
+            "output": {"raw": [str(correct)]},
+            "evaluation": {"score": float(correct), "is_correct": correct},
+            "metadata": {"epoch": str(epoch)},
+        }
+        for name, right in REPEATED.items()
+        for epoch, correct in enumerate(right, 1)
+    ]
+    lines(home / "m_samples.jsonl", rows)
+
+
+def promptfoo_repeats(home: Path) -> None:
+    """Its `--repeat` runs a test again under the next number."""
+    rows = [
+        {
+            "promptIdx": 0,
+            "testIdx": 3 * place + number,
+            "provider": {"id": "m"},
+            "testCase": {"vars": {"question": name}, "assert": [{"type": "equals", "value": "x"}]},
+            "response": {"output": str(correct)},
+            "success": correct,
+        }
+        for place, (name, right) in enumerate(REPEATED.items())
+        for number, correct in enumerate(right)
+    ]
+    lines(home / "out.jsonl", rows[::-1])
+
+
+def lm_eval_repeats(home: Path) -> None:
+    """A filter that keeps all responses, with a score for each."""
+    rows = [
+        {
+            "doc_id": place,
+            "doc": {"question": name},
+            "target": "x",
+            "filter": "none",
+            "metrics": ["exact_match"],
+        }
+        | {"resps": [[f"so {one}" for one in right]], "filtered_resps": [[str(one) for one in right]]}
+        | {"exact_match": [float(one) for one in right]}
+        for place, (name, right) in enumerate(REPEATED.items())
+    ]
+    lines(home / "m" / "samples_t_2026-01-02T03-04-05.678.jsonl", rows)
+
+
+def lm_eval_again(home: Path) -> None:
+    """A question that stands in the file several times."""
+    rows = [
+        {
+            "doc_id": place,
+            "doc": {"question": name},
+            "target": "x",
+            "filter": "none",
+            "metrics": ["exact_match"],
+        }
+        | {"resps": [[str(one)]], "filtered_resps": [str(one)], "exact_match": float(one)}
+        for place, (name, right) in enumerate(REPEATED.items())
+        for one in right
+    ]
+    lines(home / "m" / "samples_t_2026-01-02T03-04-05.678.jsonl", rows)
+
+
+def dialogues_again(home: Path) -> None:
+    rows = [
+        {"question_id": name, "run": "m", "gold": "True", "final": str(one), "final_correct": one}
+        | {"repeat": number, "turns": [[0, "a", "True"], [0, "b", str(one)]]}
+        for name, right in REPEATED.items()
+        for number, one in enumerate(right)
+    ]
+    lines(home / "d.jsonl", rows)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *(plain_epochs, plain_repeats, inspect_epochs, every_eval_ever_epochs, promptfoo_repeats),
+        *(lm_eval_repeats, lm_eval_again, dialogues_again),
+    ],
+)
+def test_repeats_belong_to_their_question(written: Callable[[Path], None], tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    written(tmp_path / "logs")
+    found = fm.import_log(tmp_path / "logs", tmp_path / "out")
+    (run,) = found.runs.values()
+    assert (found.questions, found.answers) == (3, 9)
+    score = run.summary.main
+    assert (score["value"], score["n"]) == (pytest.approx(2 / 3), 3)
+    assert score["high"] - score["low"] > 0.8  # Student's, of three questions; of nine it would be 0.5
+    assert (run.summary.counts["rows"], run.summary.counts["questions"]) == (9, 3)
+    rows = list(run.rows)
+    assert {(row["id"], row["repeat"]) for row in rows} == {(row["id"], n) for row in rows for n in range(3)}
+    means = [[row["correct"] for row in rows if row["id"] == name] for name in {row["id"] for row in rows}]
+    assert sorted(map(sum, means)) == [1, 2, 3]
+    once = read_outcomes(found.outcomes)
+    assert (len(once), once.repeats, once.missing) == (3, 6, 0)
+    assert json.loads((run.folder / "run.json").read_text())["questions"] == 3
+    for report in found.gains.values():
+        assert report["talk_gain"]["n"] == 3
+    for number, format in enumerate(("inspect", "every-eval-ever")):
+        fm.export_log(run, tmp_path / str(number), format)
+        (again,) = fm.import_log(tmp_path / str(number)).runs.values()
+        assert [(row["id"], row["repeat"], row["correct"]) for row in again.rows] == [
+            (row["id"], row["repeat"], row["correct"]) for row in rows
+        ]
+        assert again.summary.main == score
+
+
+def test_one_answer_twice_is_refused_whatever_its_label(tmp_path: Path) -> None:
+    row = {"question_id": "q", "agent": "m", "answer": "x", "correct": True}
+    for label in ({"repeat": 1}, {"epoch": "first"}, {"sample": 7}):
+        path = lines(tmp_path / "t.jsonl", [row | label, row | label])
+        with pytest.raises(fm.UserError, match="line 2: 'm' has answered 'q' before; keep one row, or say"):
+            fm.import_log(path)
+    (run,) = fm.import_log(
+        lines(tmp_path / "t.jsonl", [row | {"sample": "a"}, row | {"sample": "b"}])
+    ).runs.values()
+    assert [one["repeat"] for one in run.rows] == [0, 1]
+
+
+def test_runs_with_other_numbers_of_repeats_share_their_questions(tmp_path: Path) -> None:
+    inspect_epochs(tmp_path)
+    three = fm.import_log(tmp_path / "log.eval").runs["m"]
+    rows = [
+        {"question_id": name, "agent": "o", "answer": "x", "correct": False, "question": "?", "gold": None}
+        for name in REPEATED
+    ]
+    once = fm.import_log(lines(tmp_path / "t.jsonl", rows)).runs["o"]
+    (pair,) = fm.compare(once, three)
+    assert (pair.n, pair.test, pair.difference) == (3, "paired t-test", pytest.approx(2 / 3))
 
 
 def test_a_file_of_no_known_kind(tmp_path: Path) -> None:
