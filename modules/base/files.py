@@ -51,18 +51,6 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) ->
     return file
 
 
-def own_file(path: Path) -> int:
-    """A descriptor of a file for its owner alone, to be read and written, made where it is missing.
-
-    Raises OSError for a link, for what `open_regular` refuses, and for another user's file.
-    """
-    file = open_regular(path, os.O_RDWR | os.O_CREAT, links=False)
-    if os.fstat(file).st_uid != os.geteuid():
-        os.close(file)
-        raise OSError(errno.EPERM, "it belongs to another user", str(path))
-    return file
-
-
 def own_folder(path: Path) -> None:
     """Make a folder for its owner alone. What one that is there holds was written by this user.
 

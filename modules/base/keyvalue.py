@@ -12,16 +12,14 @@ import zlib
 from contextlib import closing
 from pathlib import Path
 
-from .files import own_file
+from .files import open_regular
 
 BUSY_SECONDS = 0.2  # the event loop waits with it
 MOST_PENDING = 4096
 _TABLE = """
-DROP TABLE IF EXISTS calls;
-DROP TABLE IF EXISTS vectors;
 CREATE TABLE IF NOT EXISTS entries
 (at INTEGER PRIMARY KEY, key BLOB UNIQUE NOT NULL, value BLOB NOT NULL, checksum INTEGER NOT NULL)
-"""  # two tables of earlier versions would only take room
+"""
 _GET = "SELECT value, checksum FROM entries WHERE key = ?"
 _PUT = "INSERT OR IGNORE INTO entries (key, value, checksum) VALUES (?, ?, ?)"
 _USED = """
@@ -34,7 +32,7 @@ _DROP = "DELETE FROM entries WHERE at <= (SELECT min(at) + (max(at) - min(at)) /
 class KeyValue:
     """Bytes by key in one SQLite file that nobody else may read; the first value for a key stays.
 
-    A file of another user's, and a link, count as trouble with the disk.
+    A link counts as trouble with the disk.
 
     Args:
         path: the file; its folder is made.
@@ -59,7 +57,7 @@ class KeyValue:
         self._base: sqlite3.Connection | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(own_file(path))
+            os.close(open_regular(path, os.O_RDWR | os.O_CREAT, links=False))
             self._base = sqlite3.connect(
                 path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )

@@ -20,27 +20,36 @@ T = TypeVar("T")
 _PLACE = re.compile(r"((?:[^\W\d]\w*\.)*[^\W\d]\w*):([^\W\d]\w*)(?::(.*))?", re.DOTALL)
 
 
-_FILE: ContextVar[tuple[str, str] | None] = ContextVar("_FILE", default=None)
+class _Source(NamedTuple):
+    file: str
+    instead: str
+    hosts: bool
+
+
+_SOURCE: ContextVar[_Source | None] = ContextVar("_SOURCE", default=None)
 
 
 @contextmanager
-def names_from(file: object, instead: str) -> Iterator[None]:
+def names_from(file: object, instead: str, *, hosts: bool = False) -> Iterator[None]:
     """Import no code in the block, since names there are a file's and not the user's own words.
 
     Args:
         file: what the names stand in; None where they are the user's, if the block around says no other.
         instead: how the user gives such a name, for the UserError that the block then raises.
+        hosts: whether the file may name hosts, as a run may, whose questions went there before.
     """
-    token = _FILE.set(_FILE.get() if file is None else (str(file), instead))
+    token = _SOURCE.set(_SOURCE.get() if file is None else _Source(str(file), instead, hosts))
     try:
         yield
     finally:
-        _FILE.reset(token)
+        _SOURCE.reset(token)
 
 
-def file_of_names() -> tuple[str, str] | None:
-    """What `names_from` was given, while its block runs."""
-    return _FILE.get()
+def refuse_from_file(what: str, *, host: bool = False) -> None:
+    """Raise UserError where `names_from` says that a file chooses this code or host."""
+    source = _SOURCE.get()
+    if source is not None and not (host and source.hosts):
+        raise UserError(f"{source.file} names {what}: if you trust it, give it {source.instead}")
 
 
 @lru_cache(maxsize=16)
@@ -152,12 +161,8 @@ class Registry(MutableMapping[str, T]):
         This is the only place that imports code by a name. Raises UserError for a name that a file holds, and
         for a module that cannot be imported, or has no such name.
         """
-        if (source := _FILE.get()) is not None:
-            file, instead = source
-            meant = did_you_mean(module, self.names())
-            raise UserError(
-                f"{file} names the {self.what} {name}{meant}, and a file imports no code: give it {instead}"
-            )
+        meant = did_you_mean(module, self.names())
+        refuse_from_file(f"the {self.what} {name}{meant}, which is code")
         here = str(Path.cwd())
         if not {here, ""} & set(sys.path):
             sys.path.append(here)

@@ -129,20 +129,6 @@ def options(values: Values) -> list[Any] | None:
     return [round(values.low + number * values.step, 12) for number in range(steps + 1)]
 
 
-def allows(values: Values, value: Any, setting: Mapping[str, Any]) -> bool:
-    """Whether a point may have this value, which may come from a file."""
-    if isinstance(values, Choice | Member):
-        among = values.values if isinstance(values, Choice) else setting.get(values.of) or ()
-        return _as_text(value) in map(_as_text, among)  # a file has lists for tuples
-    if isinstance(values, Pick):
-        return isinstance(value, list | tuple) and all(item in values.items for item in value)
-    return isinstance(value, int | float)
-
-
-def _as_text(value: Any) -> str:
-    return json.dumps(value, default=str, sort_keys=True)
-
-
 def draw_setting(space: Space, draw: Draw) -> Setting:
     """A point of the space; `draw` is asked for each parameter that exists and has more than one value.
 

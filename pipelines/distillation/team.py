@@ -36,7 +36,7 @@ def team_of(run: Evaluation, given: Program | None) -> Program:
         tries.insert(0, (settings["program_spec"], parse_sets(settings.get("sets") or ())))
     for spec, sets in tries:
         try:
-            with names_from(run.folder, "with --team"):
+            with names_from(run.folder, "with --team", hosts=True):
                 built = as_begun(program_of(spec, sets), run.folder)
         except (UserError, TypeError, ValueError, AttributeError):  # a file may describe anything
             continue

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.base.registry import Registry, file_of_names
+from ...modules.base.registry import Registry, refuse_from_file
 from ...modules.environment import (
     CorpusEnvironment,
     Environment,
@@ -168,8 +168,8 @@ ENVIRONMENTS: Registry[MakeEnvironment] = Registry("environments", _environment_
 def environment_of(value: Any) -> Any:
     """An environment by its text form; None, or an environment that is made already, as it is.
 
-    Raises UserError for what is none, and where a file names code, a wiki elsewhere than Wikipedia, which
-    would be asked what the questions are about, or a record to write.
+    Raises UserError for what is none, and where a file names code, or a wiki elsewhere than Wikipedia, which
+    would be asked what the questions are about.
     """
     if not isinstance(value, str):
         if value is None or hasattr(value, "source"):
@@ -183,10 +183,6 @@ def environment_of(value: Any) -> Any:
             f"there is no environment {value!r}{meant}: give {_FORMS}"
             + (f", or {', '.join(others)} of installed packages" if others else "")
         )
-    abroad = found.name == "wikipedia" and not _WIKIPEDIA.fullmatch(value)
-    if (source := file_of_names()) is not None and (abroad or found.name == "record"):
-        raise UserError(
-            f"{source[0]} has the environment {value!r}, a foreign address or a file to be written: if you "
-            f"trust it, give it {source[1]}"
-        )
+    if found.name == "wikipedia" and not _WIKIPEDIA.fullmatch(value):
+        refuse_from_file(f"the wiki {value}, a foreign address", host=True)
     return found.thing(*[found.rest] if found.rest else [])

@@ -186,9 +186,10 @@ def _module(name: str, signature: Any, protocols: Mapping[str, Callable[..., Any
     there, known = getattr(sys.modules.get(place), attribute, None), PROTOCOLS.find(name)
     if there in (dspy.Predict, dspy.ChainOfThought):
         return there(signature)
-    make = protocols.get(name) or (known.make if known else there)
-    mine = name in protocols or known or (isinstance(there, type) and issubclass(there, dspy.Module))
-    module = make() if mine else None
+    make = protocols.get(name) or (known and known.make)
+    if make is None and isinstance(there, type) and issubclass(there, dspy.Module):
+        make = there
+    module = make() if make else None
     if not isinstance(module, dspy.Module):
         raise UserError(f"{name} is not a dspy.Module that was imported before")
     return module.deepcopy()
@@ -269,6 +270,8 @@ class _Builder:
                 f"{self.where} was saved with an environment that Python alone can make ({fingerprint}): "
                 "give it when loading, with environment=…"
             )
+        if not text.startswith(("corpus:", "replay:", "wikipedia:")):
+            raise UserError(f"{self.where} has the environment {text[:80]!r}, which is none that is opened")
         elsewhere = "environment=…, or --set environment=…"
         if text not in self.opened:
             try:

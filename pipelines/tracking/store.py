@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import sqlite3
 import sys
@@ -31,6 +32,7 @@ ARTIFACTS = "mlruns"
 # wait minutes for a server that is down, print a link to standard output, and phone home.
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_MODE": "PRODUCTION",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
@@ -38,6 +40,8 @@ ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
+# By a server, or by a path that leads to the same place from every folder.
+_NAMED = re.compile(r"databricks|/|file:/|sqlite[+\w]*:////|(?!file:|sqlite)[+\w]+:")
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 
 
@@ -106,7 +110,7 @@ def check_place(location: str) -> None:
     says: its files stay in that folder. A store that the user named may keep files anywhere.
     Raises ForeignStore.
     """
-    if _is_named():
+    if _NAMED.match(os.environ.get("MLFLOW_TRACKING_URI", "")):
         return
     parts = urlsplit(location)
     path = Path(url2pathname(parts.path if parts.scheme else location)).resolve()
@@ -117,16 +121,6 @@ def check_place(location: str) -> None:
         f"the MLflow store found here would send files to {one_line(str(scrubbed(location)))}, out of this "
         f"folder: if you trust it, set MLFLOW_TRACKING_URI={current_store()}"
     )
-
-
-def _is_named() -> bool:
-    """Whether the user named the store, and not by a path that leads elsewhere in every folder."""
-    named = os.environ.get("MLFLOW_TRACKING_URI", "")
-    parts = urlsplit(named)
-    scheme = parts.scheme.partition("+")[0]
-    if scheme == "sqlite":
-        return parts.path.startswith("//")
-    return scheme not in ("", "file") or parts.path.startswith("/") or named.startswith("databricks")
 
 
 @contextmanager

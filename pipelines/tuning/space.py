@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from ...modules.base.errors import UserError
@@ -19,7 +21,6 @@ from ...modules.base.space import (
     Space,
     Values,
     Whole,
-    allows,
     constructed,
     draw_setting,
     located,
@@ -37,6 +38,7 @@ from ..programs.resolve import program_of
 
 PROGRAM = "program"
 LMS = "lms."
+_TEXTS = re.compile(r'"(?:[^"\\]|\\.)*"')  # of JSON
 CHECKED = 200  # values of one parameter that are tried out before anything is spent
 
 
@@ -137,19 +139,17 @@ class TuneSpace:
     def own(self, setting: Mapping[str, Any]) -> tuple[Branch, Setting, dict[str, Any]]:
         """(branch, its parameters without the prefix, LM by seat) of a point.
 
-        Raises UserError for what the space does not allow: a study's storage may be somebody else's, and a
-        value could name code, or an LM elsewhere.
+        Raises UserError for a text that the space does not have: a study's storage may be somebody else's,
+        and such a text could name code, or an LM elsewhere.
         """
         branch = self.branch(setting)
         prefix = self.prefix(branch)
         own = {name.removeprefix(prefix): value for name, value in setting.items() if name != PROGRAM}
-        allowed = {f"{LMS}{seat}": Choice(choices) for seat, choices in branch.lms.items()}
-        allowed |= {name: known.values for name, known in branch.space.items()}
-        for name, value in own.items():
-            if name not in allowed or not allows(allowed[name], value, own):
+        for text in _TEXTS.findall(_as_json([*own.values()])):
+            if text not in self._text:
                 raise UserError(
-                    f"{self.where}: the study has a trial with {name} = {value!r}, which its space does not "
-                    "have: take another --out or --study"
+                    f"{self.where}: the study has a trial with {text}, which its space does not have: take "
+                    "another --out or --study"
                 )
         lms = {name.removeprefix(LMS): value for name, value in own.items() if name.startswith(LMS)}
         return branch, {name: value for name, value in own.items() if not name.startswith(LMS)}, lms
@@ -221,7 +221,11 @@ class TuneSpace:
             }
             for branch in self.branches
         ]
-        return {"branches": json.loads(json.dumps(found, default=lambda v: getattr(v, "source", str(v))))}
+        return {"branches": json.loads(_as_json(found))}
+
+    @cached_property
+    def _text(self) -> str:
+        return _as_json(self.to_dict())
 
     def former(self) -> TuneSpace:
         """The space as it was before parameters were added to what protocols declare, or changed defaults."""
@@ -238,6 +242,10 @@ class TuneSpace:
     def hash(self) -> str:
         text = json.dumps(self.to_dict(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, default=lambda one: getattr(one, "source", str(one)))
 
 
 def made_lm(wanted: Any, make_lm: MakeLM) -> Any:

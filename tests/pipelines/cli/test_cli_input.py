@@ -60,7 +60,7 @@ BAD_WORDS: dict[str, tuple[list[str], str]] = {
     "seat twice": (["single:cot", "--lm", "cot=openai/x", "--lm", "cot=openai/y"], "twice"),
     "no LM name": (["single:cot", "--lm", "cot=gpt"], "'gpt' is no LM name"),
     "unknown embedded LM": (["single:cot", "--lm", "cot=local/llama"], "no embedded LM"),
-    "bad address": (["single:cot", "--api-base", "cot=nowhere"], "no address of an endpoint"),
+    "bad address": (["single:cot", "--api-base", "cot=nowhere"], "not a usable address"),
     "no recorded run": (["single:cot", "--lm", "cot=replay/none"], "no recorded run"),
     "unknown column": (["single:cot", "--columns", "question=text"], "text"),
     "unknown field": (["single:cot", "--columns", "topic=text"], "topic"),

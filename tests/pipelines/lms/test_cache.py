@@ -345,11 +345,3 @@ def test_a_cache_that_somebody_else_may_have_filled_costs_only_calls(
         assert run(scripted, tmp_path / "b").summary.counts["rows"] == 5
     assert len([one for one in told if "call cache" in str(one.message)]) == 1
     assert len(scripted.bodies) == 10
-
-
-def test_a_file_of_another_user_is_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill_cache(tmp_path, 0, 1)
-    owner = tmp_path.stat().st_uid
-    monkeypatch.setattr("os.geteuid", lambda: owner + 1)
-    with pytest.warns(RuntimeWarning, match="it belongs to another user"):
-        assert CallCache(tmp_path, 10**8).get(key(0)) is None
