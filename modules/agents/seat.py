@@ -15,6 +15,7 @@ from ..base.calls import ASKER, asking, metered
 from ..base.errors import UserError
 from ..base.fence import disarm, one_line
 from ..reading.answers import read_vote
+from ..reading.question import with_choices
 from .adapter import SAMPLING
 from .direct import predict_directly
 from .fields import fields_of
@@ -76,8 +77,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
 
     Args:
         name: what the others call it; also its name in `lms` and on the command line.
-        signature: has `question`, `choices`, `context`, `kind`, `correction` as inputs and ends with
-            `answer`; the other outputs are the agent's argument.
+        signature: has `question` and any of `choices`, `context`, `kind`, `discussion`, `evidence`, `notes`
+            and `correction` as inputs, and `answer` as output; the other outputs are the agent's argument.
         lm: the LM of this seat; None takes the one of the run.
         sampling: LM settings of this seat, such as `{"temperature": 0.5}`.
         adapter: a `dspy.Adapter` that asks the LM in its own way; None asks as the LM's profile says.
@@ -151,7 +152,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
             if answer is None:
                 problem = problem_of(prediction.answer, task)
                 forget(prediction)
-                prediction = await self.predict.acall(**inputs, correction=problem, config=config)
+                prediction = await self.predict.acall(**self._corrected(inputs, problem), config=config)
                 answer = read_vote(prediction.answer, task.kind, task.choices)
         return Turn(
             agent=self.name,
@@ -189,9 +190,11 @@ class Seat(dspy.Module):  # type: ignore[misc]
     ) -> dspy.Prediction:
         """One call: the output fields as they were said, a missing one empty."""
         inputs = self.inputs(task, discussion, notes=notes)
+        if correction is not None:
+            inputs = self._corrected(inputs, correction)
         config = self._config(rollout, sampling)
         with asking(seat=self.name):
-            return await self.predict.acall(**inputs, correction=correction, config=config)
+            return await self.predict.acall(**inputs, config=config)
 
     def _config(self, rollout: int | None, sampling: Mapping[str, Any] | None) -> dict[str, Any]:
         """The settings of one turn, with what tells a sample apart: its number for caches and records, and a
@@ -210,21 +213,26 @@ class Seat(dspy.Module):  # type: ignore[misc]
         evidence: Sequence[Mapping[str, Any]] | None = None,
         notes: Sequence[Mapping[str, Any]] | None = None,
     ) -> dict[str, Any]:
-        """The input fields of a request, as far as this seat's signature has them."""
-        inputs: dict[str, Any] = {
-            "question": task.question,
+        """The input fields of a request, as far as this seat's signature has them; choices that it has no
+        field for stand below the question."""
+        fields = fields_of(self.predict.signature).inputs
+        question = task.question if "choices" in fields else with_choices(task.question, task.choices)
+        known: dict[str, Any] = {
+            "question": question,
             "choices": dict(task.choices) if task.choices else None,
             "context": task.context,
             "kind": task.kind,
+            "discussion": [turn.spoken() for turn in discussion] or None,
+            "evidence": None if evidence is None else [dict(item) for item in evidence],
+            "notes": [dict(item) for item in notes or ()] or None,
         }
-        fields = fields_of(self.predict.signature).inputs
-        if "discussion" in fields:
-            inputs["discussion"] = [turn.spoken() for turn in discussion] or None
-        if "evidence" in fields:
-            inputs["evidence"] = None if evidence is None else [dict(item) for item in evidence]
-        if "notes" in fields:
-            inputs["notes"] = [dict(item) for item in notes or ()] or None
-        return inputs
+        return {name: known[name] for name in fields if name in known}
+
+    def _corrected(self, inputs: Mapping[str, Any], problem: str) -> dict[str, Any]:
+        """The inputs with what is wrong with the answer that they got."""
+        if "correction" in fields_of(self.predict.signature).inputs:
+            return {**inputs, "correction": problem}
+        return {**inputs, "question": f"{inputs['question']}\n\n{problem}"}
 
     def _argument(self, prediction: Any) -> str:
         names = [name for name in fields_of(self.predict.signature).outputs if name != "answer"]

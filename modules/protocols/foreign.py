@@ -29,7 +29,7 @@ from ..base.files import write_whole
 from ..base.saved_file import MAX_BYTES
 from ..base.sync import ends_alone, in_thread, run_sync
 from ..reading.answers import read_vote
-from ..reading.question import INPUTS, Question
+from ..reading.question import INPUTS, Question, choice_lines, with_choices
 from .declaration import Protocol
 from .program import Program, SeatTurns, distinct
 from .saved import check_kept, predictors_of
@@ -333,17 +333,6 @@ def _simple_signature(module: Any) -> str | None:
         said = [f"{name}: {field.annotation.__name__}" for name, field in fields.items()]
         sides.append(", ".join(said[1:] if type(module) is dspy.ChainOfThought and sides else said))
     return " -> ".join(sides)
-
-
-def choice_lines(choices: Mapping[str, str]) -> str:
-    """Choices as text, a line each: `A. bank`."""
-    return "\n".join(f"{label}. {text}" for label, text in choices.items())
-
-
-def with_choices(question: str, choices: Mapping[str, str] | None) -> str:
-    """A question with its choices below, unless they stand there already."""
-    lines = choice_lines(choices or {})
-    return question if question.endswith(lines) else f"{question}\n{lines}"
 
 
 def _known(question: Question) -> dict[str, Any]:

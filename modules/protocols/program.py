@@ -131,9 +131,15 @@ class Program(dspy.Module):  # type: ignore[misc]
     def turns(self) -> list[SeatTurns]:
         """How often each seat speaks, for plans: one call a turn, two if unreadable.
 
-        A protocol that does not say counts with at least one turn in all, and with one turn of each seat.
+        A protocol that does not say counts with at least one turn in all, and with one turn of each seat and
+        of each predictor outside of seats.
         """
-        seats = self.seats().values()
+        seats = list(self.seats().values())
+        seated = {id(seat.predict) for seat in seats}
+        for name, predictor in self.parts(dspy.Predict):
+            if id(predictor) not in seated:
+                seats.append(Seat(name, predictor.signature))
+                seats[-1].predict = predictor
         return [(seat, 1 / len(seats), 1) for seat in seats]
 
     def most_turns(self) -> int:

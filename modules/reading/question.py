@@ -274,3 +274,14 @@ def _type_name(value: Any) -> str:
 def _short(text: str, limit: int = 60) -> str:
     """`text` quoted for an error, cut so that the sentence stays one line."""
     return repr(text if len(text) <= limit else text[:limit] + "…")
+
+
+def choice_lines(choices: Mapping[str, str]) -> str:
+    """Choices as text, a line each: `A. bank`."""
+    return "\n".join(f"{label}. {text}" for label, text in choices.items())
+
+
+def with_choices(question: str, choices: Mapping[str, str] | None) -> str:
+    """A question with its choices below, unless they stand there already."""
+    lines = choice_lines(choices or {})
+    return question if question.endswith(lines) else f"{question}\n{lines}"

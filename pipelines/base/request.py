@@ -329,8 +329,8 @@ class Columned(Request):
         Option(
             "--columns",
             metavar="FIELD=COLUMN",
-            help="Column that holds a field, such as question=text, or answer=gold:from0 for places of "
-            "options counted from 0.",
+            help="Column that holds a field, such as question=text, choices=first,second,third for options "
+            "in columns of their own, or answer=gold:from0 for places of options counted from 0.",
         ),
     ] = None
     kind: Kind = None

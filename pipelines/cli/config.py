@@ -52,8 +52,8 @@ def defaults(
     """
     found: dict[str, Default] = {}
     with suppress(FileNotFoundError):  # the working folder is gone
-        for path, said in _files():
-            for name, (value, place) in _options(path, said, command, commands, own).items():
+        for path, contents in _files():
+            for name, (value, place) in _options(path, contents, command, commands, own).items():
                 if name in PAIRS and name in found:
                     value = [*_others(name, found[name].value, value), *value]
                     place = f"{found[name].place}, {place}"
@@ -70,7 +70,7 @@ def own_file() -> Path:
 
 def _options(
     path: Path,
-    said: Mapping[str, Any],
+    contents: Mapping[str, Any],
     command: str,
     commands: Mapping[str, Mapping[str, CommandOption]],
     own: Collection[str],
@@ -79,9 +79,9 @@ def _options(
     known = {name: _named(kind) for name, kind in commands.items()}
     everywhere = {key: one for options in known.values() for key, one in options.items()}
     shown = path.name if path.parent == Path.cwd() else str(path)
-    tables = {key: value for key, value in said.items() if key in known and isinstance(value, dict)}
+    tables = {key: value for key, value in contents.items() if key in known and isinstance(value, dict)}
     found: dict[str, Default] = {}
-    for table, given in {"": {key: said[key] for key in said if key not in tables}, **tables}.items():
+    for table, given in {"": {key: contents[key] for key in contents if key not in tables}, **tables}.items():
         for key, value in given.items():
             name, where = key.replace("-", "_"), f"{shown}: {f'[{table}] ' if table else ''}{key}"
             options = known.get(table, everywhere)
@@ -156,11 +156,11 @@ def default_lines(request: Request) -> list[str]:
 
 def held() -> list[str]:
     """What each configuration file has, for all commands and as tables for one."""
-    return [
-        f"{path} holds {', '.join(f'[{key}]' if isinstance(said[key], dict) else key for key in said)}"
-        for path, said in _files()
-        if said
-    ]
+    lines = []
+    for path, contents in _files():
+        names = [f"[{key}]" if isinstance(value, dict) else key for key, value in contents.items()]
+        lines += [f"{path} holds {', '.join(names)}"] if names else []
+    return lines
 
 
 def _environment_lm() -> str | None:
@@ -187,17 +187,17 @@ def _others(name: str, pairs: Iterable[str], given: Iterable[str]) -> list[str]:
 
 def _files() -> Iterator[tuple[Path, dict[str, Any]]]:
     """The files that count, and what they say: the user's own, then the nearest of the folder."""
-    if (said := _said(own_file())) is not None:
-        yield own_file(), said
+    if (contents := _contents(own_file())) is not None:
+        yield own_file(), contents
     folder = Path.cwd()
     for path in (place / name for place in (folder, *folder.parents) for name in (FILE, SHARED)):
-        if (said := _said(path)) is not None:
+        if (contents := _contents(path)) is not None:
             if path.resolve() != own_file().resolve():
-                yield path, said
+                yield path, contents
             return
 
 
-def _said(path: Path) -> dict[str, Any] | None:
+def _contents(path: Path) -> dict[str, Any] | None:
     """What a file says to folkmoot; None where it is not there, or says nothing."""
     if not os.path.exists(path):
         return None
@@ -205,21 +205,21 @@ def _said(path: Path) -> dict[str, Any] | None:
         raw, owner = read_regular(path, MOST_BYTES), path.stat().st_uid
         if path.name == SHARED and b"folkmoot" not in raw:
             return None
-        said = tomllib.loads(raw.decode())
+        contents = tomllib.loads(raw.decode())
     except OSError as problem:
         raise UserError(f"{path} cannot be read ({problem.strerror}): correct or move it") from None
     except (ValueError, RecursionError) as problem:
         raise UserError(f"{path} is no TOML ({problem}): correct it") from None
     if path.name == SHARED:
-        tools = said.get("tool")
+        tools = contents.get("tool")
         if not isinstance(tools, dict) or "folkmoot" not in tools:
             return None
-        said = tools["folkmoot"]
-        if not isinstance(said, dict):
+        contents = tools["folkmoot"]
+        if not isinstance(contents, dict):
             raise UserError(f"{path}: tool.folkmoot is no table: write [tool.folkmoot]")
     if os.geteuid() not in (0, owner) and owner != 0:
         raise UserError(f"{path} belongs to another user: work elsewhere, or write a {FILE} here")
-    return said
+    return contents
 
 
 def _unknown(where: str, name: str, options: Iterable[str], commands: Collection[str]) -> str:

@@ -85,6 +85,7 @@ def guarded(*, debug: bool = False, verbose: bool = False) -> Iterator[None]:
     What the package logs is said, if `verbose` also what is no warning.
     """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # litellm fetches a price table otherwise
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # and reads a `.env`, which may name servers
     token = _RESULTS.set(sys.stdout)
     log, handler = logging.getLogger("folkmoot"), _Said()
     before = log.level

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...modules.base.errors import UserError
 from ...modules.reading.question import FIELDS
@@ -125,4 +127,10 @@ def _unlike(names: Iterable[str], why: str) -> UserError:
 
 def naming(field: str) -> str:
     """How a user says which column holds a field, on the command line and in Python."""
-    return f'with --columns {field}=NAME (in Python columns={{"{field}": "NAME"}})'
+    return naming_all({field: "NAME"})
+
+
+def naming_all(columns: Mapping[str, str]) -> str:
+    """The same for several fields, each with the name of its column."""
+    options = (f"--columns {shlex.quote(f'{field}={column}')}" for field, column in columns.items())
+    return f"with {' '.join(options)} (in Python columns={json.dumps(columns, ensure_ascii=False)})"

@@ -7,15 +7,15 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, time
 from decimal import Decimal
 from typing import Any, cast
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, closest
 from ...modules.reading.question import FIELDS, choices_by_label
 from ..base.wording import counted
-from .aliases import LIKE_OPTIONS, column_of, naming, option_columns
+from .aliases import LIKE_OPTIONS, column_of, naming, naming_all, option_columns
 from .tables import DECODER, TableRow
 
 READINGS = ("from0", "from1", "text", "label")
@@ -31,6 +31,21 @@ _TRUTHS = {"1": "yes", "y": "yes", "t": "true", "0": "no", "n": "no", "f": "fals
 _LETTERS = frozenset("abcdefghij")
 
 
+def check_columns(columns: Any) -> None:
+    """Raises UserError for what does not give fields the names of their columns."""
+    if columns is not None and not isinstance(columns, Mapping):
+        example = naming_all({"question": "q_text"})
+        raise UserError(f"columns is {columns!r}: give the name of each field's column {example}")
+    wrong = {name: of for name, of in (columns or {}).items() if name not in FIELDS}
+    if not wrong:
+        return
+    said = f"columns names the unknown field {next(iter(wrong))!r}"
+    if set(wrong.values()) <= set(FIELDS):
+        turned = {of: name for name, of in wrong.items()}
+        raise UserError(f"{said}: fields stand first, so turn it round {naming_all(turned)}")
+    raise UserError(f"{said}; the fields are {', '.join(FIELDS)}")
+
+
 class _UnreadError(UserError):
     """A column was not read as what it looks like, which is no fault of one row."""
 
@@ -38,23 +53,20 @@ class _UnreadError(UserError):
 class Columns:
     """Turns rows as they stand into rows with `Question`'s fields; other columns keep their names.
 
-    A field is found under the name that `columns` gives ({"question": "q_text"}; for the answer also
-    "COLUMN:from0" and the like), else its own, else one of ALIASES. Options in columns of their own become
-    `choices`. Numbers as answers of choices are read in the one way that fits all rows. `kind` is that of all
-    rows, if it is known. With `cells`, nested values may be text, and words such as `nan` are empty cells.
+    A field is found under the name that `columns` gives ({"question": "q_text"}; for the choices also
+    "COLUMN,COLUMN,…", for the answer "COLUMN:from0" and the like), else its own, else one of ALIASES. Options
+    in columns of their own become `choices`. Numbers as answers of choices are read in the one way that fits
+    all rows. `kind` is that of all rows, if it is known. With `cells`, nested values may be text, and words
+    such as `nan` are empty cells.
     """
 
     def __init__(
         self, columns: Mapping[str, str] | None = None, *, kind: str | None = None, cells: bool = False
     ) -> None:
-        wrong = [name for name in columns or {} if name not in FIELDS]
-        if wrong:
-            raise UserError(
-                f"columns names the unknown field {wrong[0]!r}; the fields are {', '.join(FIELDS)}"
-            )
         self._columns = dict(columns or {})
         self._kind, self._cells = kind, cells
         self._answers = _Answers(kind)
+        self._places = _Places()
         self._plans: dict[tuple[str, ...], tuple[dict[str, str], dict[str, str]]] = {}
         self._said: dict[str, str] = {}  # field → the words for how it is read, where that was a guess
         self._more: Counter[str] = Counter()
@@ -67,6 +79,8 @@ class Columns:
         waiting: list[TableRow] = []
         for row in rows:
             mapped = self._mapped(row)
+            if not mapped.fault:
+                self._places.see(mapped.fields)
             if self._answers.settled:
                 yield self._finished(mapped)
                 continue
@@ -83,6 +97,16 @@ class Columns:
                 yield from (row for row in waiting if row.fault)  # all that is wrong is said at once
                 raise
         yield from map(self._finished, waiting)
+
+    def check_options(self) -> None:
+        """Raises UserError where columns that were read as nothing seem to hold the options."""
+        options = self._places.options() if self._kind in (None, "choice") else []
+        if options:
+            columns = {**self._columns, "choices": ",".join(options)}
+            raise UserError(
+                f"the answer always stands in one of `{options[0]}` … `{options[-1]}`: are these the "
+                f"options? If so, say it {naming_all(columns)}, else give the kind, such as --kind span"
+            )
 
     def said(self) -> str:
         """One line on what was guessed, empty if nothing was."""
@@ -192,24 +216,31 @@ class Columns:
     def _plan(self, names: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
         """Field → column, and option column → label, for rows with these columns."""
         sources: dict[str, str] = {}
+        options: dict[str, str] = {}
+        missing: list[tuple[str, str]] = []
         for field, column in self._columns.items():
             stem, _, reading = column.rpartition(":")
             if field == "answer" and column not in names and reading in READINGS:
                 self._answers.settle(reading)
                 column = stem
-            if column not in names:
-                raise UserError(f"no column {column!r} for {field}; the columns are {', '.join(names)}")
-            sources[field] = column
-        given = set(sources)
-        options: dict[str, str] = {}
-        if "choices" not in sources:
+            wanted = [column]
+            if field == "choices" and column not in names and "," in column:
+                wanted = [name.strip() for name in column.split(",")]
+                options = dict(zip(wanted, _ALPHABET, strict=False))
+            else:
+                sources[field] = column
+            missing += [(field, name) for name in wanted if name not in names]
+        if missing:
+            raise self._not_there(missing, names)
+        given = set(self._columns)
+        if "choices" not in given:
             free = [name for name in names if name not in sources.values()]
             whole = column_of("choices", free)
             strict = whole is None and self._kind in (None, "choice")
             options = option_columns([name for name in free if name != whole], strict=strict)
         for field in FIELDS:
             free = [name for name in names if name not in sources.values() and name not in options]
-            found = None if field in sources else column_of(field, free)
+            found = None if field in {*sources, *given} else column_of(field, free)
             if found is not None:
                 sources[field] = found
         if options and "choices" in sources:
@@ -226,10 +257,19 @@ class Columns:
             if field not in given and column.strip().casefold() != field:
                 self._said.setdefault(field, f"`{column}` as {field}")
         self._said.setdefault("_answer", sources.get("answer", "answer"))
-        if options:
+        if options and "choices" not in given:
             first, *_, last = options
             self._said.setdefault("choices", f"`{first}`–`{last}` as choices")
         return sources, options
+
+    def _not_there(self, missing: Iterable[tuple[str, str]], names: Sequence[str]) -> UserError:
+        """The error for columns that no row has, with a command that names those which were meant."""
+        said = ", ".join(f"{column!r} for {field}" for field, column in missing)
+        likely = {field: closest(name, names) or closest(field, names) or "NAME" for field, name in missing}
+        return UserError(
+            f"no column {said}; the columns are {', '.join(names)}, so name them "
+            f"{naming_all({**self._columns, **likely})}"
+        )
 
     def _value(self, field: str, value: Any, *, parse: bool = True) -> Any:
         if parse and field in ("id", "context", "choices", "kind", "meta"):
@@ -255,6 +295,38 @@ class Columns:
             self._more[f"`{value.strip()}` as an empty cell"] += 1
             return None
         return value if value.strip() else None
+
+
+class _Places:
+    """In which of the columns that were read as nothing the answers stand."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._columns: set[str] | None = set()
+
+    def see(self, fields: Mapping[str, Any]) -> None:
+        answer = fields.get("answer")
+        if self._columns is None or answer is None:
+            return
+        others = {
+            name: _text(value).strip().casefold()
+            for name, value in fields.items()
+            if name not in FIELDS and isinstance(value, str | int | float)
+        }
+        inside = [name for name, text in others.items() if text == _text(answer).strip().casefold()]
+        if len(inside) == 1 and not fields.get("choices") and fields.get("kind") in (None, "choice"):
+            self._names |= dict.fromkeys(others)
+            self._columns.add(inside[0])
+        else:
+            self._columns = None  # options of a question differ, and one of them is right
+
+    def options(self) -> list[str]:
+        """The columns in one of which each answer stands, and those named like them; none where it is one."""
+        if self._columns is None or len(self._columns) < 2:
+            return []
+        words = {name: set(re.findall(r"[^\W\d_]+", name.casefold())) for name in self._names}
+        common = set.intersection(*(words[name] for name in self._columns))
+        return [name for name in self._names if name in self._columns or (common and common <= words[name])]
 
 
 class _Answers:

@@ -22,7 +22,7 @@ from ..base.wording import counted
 from . import catalogue, hub, tables
 from .aliases import naming
 from .catalogue import SAMPLES, DatasetSpec
-from .columns import Columns
+from .columns import Columns, check_columns
 from .tables import TableRow
 
 _BARE_NAME = re.compile(r"[\w.-]+")
@@ -53,10 +53,11 @@ def load(
     sample in the order of the file; samples of one seed are nested. For HotpotQA a seeded sample holds as
     many bridge as comparison questions.
 
-    `columns` names columns ({"question": "q_text"}; {"answer": "gold:from0"} for places of options counted
-    from 0); `kind` overrides the kind of every row. What was guessed is said in one line to the log
-    `folkmoot`. A question without an id gets a hash of its content, and `meta.row`, its row. Raises
-    UserError, naming the source and each line (the first 20), for anything that is not right.
+    `columns` names columns ({"question": "q_text"}; {"choices": "first,second"} for options in columns of
+    their own; {"answer": "gold:from0"} for places of options counted from 0); `kind` overrides the kind of
+    every row. What was guessed is said in one line to the log `folkmoot`. A question without an id gets a
+    hash of its content, and `meta.row`, its row. Raises UserError, naming the source and each line (the first
+    20), for anything that is not right.
     """
     reading = understand(name_or_path, split, limit, seed, columns, kind, data_dir)
     found, spec = _checked(reading), reading.spec
@@ -165,10 +166,15 @@ def understand(
         raise UserError(f"seed is {seed!r}; give a whole number")
     if kind is not None and kind not in KINDS:
         raise UserError(f"kind is {kind!r}; the kinds are {', '.join(KINDS)}")
-    wanted = [name.rpartition(":")[0] or name for name in (columns or {}).values()]
+    check_columns(columns)
+    wanted = [
+        part
+        for name in (columns or {}).values()
+        for part in (name, name.rpartition(":")[0], *name.split(","))
+    ]
     spec = None
     if isinstance(source, str | Path):
-        table, spec = _table(source, split, data_dir, [*wanted, *(columns or {}).values()])
+        table, spec = _table(source, split, data_dir, wanted)
     elif hasattr(source, "read"):
         table = tables.read_stream(source, wanted)
     else:
@@ -181,6 +187,7 @@ def understand(
             _questions(mapper.read(table.rows), kind, reading), None if seed is not None else limit
         ):
             reading.questions.append(question)
+        mapper.check_options()
     except UserError as error:
         if not reading.questions and not reading.count:
             said = str(error)

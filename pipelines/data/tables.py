@@ -507,10 +507,14 @@ def _rows_at_once(path: Path, file: Any) -> int:
                     each = chunk.total_uncompressed_size
                 unpacked.hold(chunk.total_uncompressed_size + each * chunk.num_values)
     with pq.ParquetFile(path, read_dictionary=texts) as places:
-        sizes = [_unpacked_size(batch) for batch in places.iter_batches(batch_size=_BATCH)]
-        if max(sizes, default=0) <= _MOST_BATCH:
-            unpacked.grow(sum(sizes))
+        for batch in places.iter_batches(batch_size=_BATCH):
+            size = _unpacked_size(batch)
+            if size > _MOST_BATCH:
+                break
+            unpacked.grow(size)
+        else:
             return _BATCH
+        unpacked = Unpacked(path, path.stat().st_size)
         for number, row in enumerate(places.iter_batches(batch_size=1), 1):
             size = _unpacked_size(row)
             if size > MOST_ROW:
@@ -527,7 +531,9 @@ def _unpacked_size(rows: Any) -> int:
     size = 0
     for column in rows:
         size += 8 * len(column)  # what Python needs to refer to a value
-        if pa.types.is_nested(column.type):
+        if pa.types.is_map(column.type):
+            size += _unpacked_size([column.keys, column.items])
+        elif pa.types.is_nested(column.type):
             inside = column.flatten()
             size += _unpacked_size(inside if isinstance(inside, list) else [inside])
         elif pa.types.is_dictionary(column.type):

@@ -14,7 +14,6 @@ from ...modules.agents.prompt import MAX_EVIDENCE_CHARS, chat_messages, plain_pr
 from ...modules.agents.seat import Seat
 from ...modules.agents.transcript import Task
 from ...modules.base.calls import Usage
-from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...signatures.frame import SYSTEM
@@ -46,7 +45,7 @@ class Forecast:
     """What an evaluation would take, each as (low, high): an estimate, but for the calls.
 
     `calls` is the least, when all agree at once, and the most, when nobody does; `most_calls` if, on top,
-    every answer had to be asked for twice. Of a program that is none of folkmoot's both are None, and so are
+    every answer had to be asked for twice. Of a program that does not say its turns both are None, and so are
     tokens and costs unless a `pilot` tells them. `cost_usd` is None when a price is unknown (`unpriced` names
     those LMs), `seconds` when nothing tells how long a call takes. Tokens are what questions of the `pilot`
     took, an earlier run of the same program and LMs; None: counted from the prompts. `smallest_difference` is
@@ -128,7 +127,7 @@ def forecast(
         prompts, completions = ([some * n for n in times] for some in (pilot.prompt, pilot.completion))
         costs = costs if pilot.cost is None else [pilot.cost * n for n in times]
     apart = apart_of(runs, out, questions) if out is not None else None
-    ours = not isinstance(program, Foreign)
+    ours = bool(turns)
     told = ours or pilot is not None
     lanes = min(at_once, concurrency)
     return Forecast(

@@ -26,6 +26,9 @@ def _litellm() -> Any:
     """LiteLLM, set to use the tables that it ships instead of fetching them, with guarded clients."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # read by its import
     os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
+    os.environ.setdefault(
+        "LITELLM_MODE", "PRODUCTION"
+    )  # else it takes addresses from a `.env` of this folder
     import litellm
 
     litellm.suppress_debug_info = True

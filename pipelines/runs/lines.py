@@ -25,8 +25,12 @@ def result_lines(summary: Mapping[str, Any], seconds: float | None = None) -> di
     lines["questions"] = f"{right}{counts['rows']:,}{several}"
     if finished < counts["questions"]:
         lines["questions"] += f" finished ({counts['questions']:,} asked for)"
-    cut_off = f"; {counts['truncated']:,} cut off: raise --max-tokens" if counts.get("truncated") else ""
-    lines["unreadable"] = f"{counts['unreadable']:,}{cut_off}"
+    lines["unreadable"] = f"{counts['unreadable']:,}"
+    if counts.get("truncated"):
+        limits = {"max_tokens", "max_completion_tokens"}
+        given = any(limits & set(lm.get("settings") or ()) for lm in (summary.get("lms") or {}).values())
+        advice = ": raise --max-tokens" if given else " at the server's own limit: give --max-tokens 2000"
+        lines["unreadable"] += f"; {counts['truncated']:,} cut off{advice}"
     lines["errors"] = f"{counts['errors']:,}"
     lines["used"] = used(usage)
     if judging := summary.get("metric_usage"):

@@ -90,7 +90,7 @@ def _journal(path: Path) -> BaseStorage:
 
 def _proxy(url: str) -> BaseStorage:
     parts = read_address(url, ("grpc",), "--storage as grpc://HOST:PORT")
-    host, port = parts.hostname or "", parts.port or GRPC_PORT
+    host, port = str(parts.hostname), parts.port or GRPC_PORT
     try:
         storage = optuna.storages.GrpcStorageProxy(host=host, port=port)
         storage.wait_server_ready(timeout=READY_SECONDS)

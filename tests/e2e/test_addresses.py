@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +59,16 @@ def test_an_odd_address_is_refused_by_every_reader(
     isolate(tmp_path, monkeypatch)
     with pytest.raises(fm.UserError, match=r"address|no URL|SQLAlchemy URL"):
         READERS[reader](address, monkeypatch)
+
+
+@pytest.mark.nightly
+def test_a_dotenv_file_of_the_working_folder_names_no_server(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://evil.test/v1\n")
+    makes = "fm.lm('mistral/x', api_key='k'); found = fm.lm('openai/x', api_key='k')"
+    code = f"import folkmoot as fm; {makes}; print(found.dump_state())"
+    env = {name: os.environ[name] for name in os.environ if name not in ("OPENAI_BASE_URL", "LITELLM_MODE")}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert "openai/x at https://api.openai.com/v1" in done.stdout, done.stderr
 
 
 def test_passwords_and_ports_may_stand_in_an_address(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,6 +183,9 @@ def test_a_small_file_does_not_fill_the_memory(make: Callable[[Path], None], tmp
 def test_a_passage_that_all_questions_share_is_read(tmp_path: Path) -> None:
     path = tmp_path / "questions.parquet"
     asked = {"question": [f"What is {row}?" for row in range(1000)], "answer": ["x"] * 1000}
-    pq.write_table(pa.table({**asked, "context": repeated("p" * 20_000, 1000)}), path)
+    pairs = pa.array([[("source", "wiki")]] * 1000, pa.map_(pa.string(), pa.string()))
+    pq.write_table(pa.table({**asked, "context": repeated("p" * 20_000, 1000), "from": pairs}), path)
     assert path.stat().st_size < 100_000
-    assert {len(str(one.context)) for one in fm.load(path)} == {20_000}
+    questions = fm.load(path)
+    assert {len(str(one.context)) for one in questions} == {20_000}
+    assert questions[-1].meta["from"] == [["source", "wiki"]]

@@ -320,8 +320,49 @@ def test_bad_files(tmp_path: Path) -> None:
     assert "row 1: a value of type bytes in 'raw'" in refusal(tmp_path / "bytes.parquet")
     path = write(tmp_path / "data.jsonl", ROWS)
     assert "no split 'test'" in refusal(path, split="test")
-    assert "unknown field 'q'" in refusal(path, columns={"q": "question"})
-    assert "no column 'q_text' for question" in refusal(path, columns={"question": "q_text"})
+    assert "unknown field 'topic'" in refusal(path, columns={"topic": "x"})
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"q": "question", "a": "answer"}, "--columns question=q --columns answer=a "),
+        (["question", "answer"], '(in Python columns={"question": "q_text"})'),
+        ("question=q", "--columns question=q_text"),
+        ({"question": "Text", "answer": "gold"}, "'Text' for question, 'gold' for answer"),
+        ({"question": "Text", "answer": "gold"}, "--columns 'question=the text' --columns answer=NAME"),
+        ({"choices": "first team,2nd team"}, "no column '2nd team' for choices"),
+    ],
+)
+def test_wrong_names_of_columns_are_answered_with_what_to_write(
+    columns: Any, said: str, tmp_path: Path
+) -> None:
+    rows = [{"id": 1, "the text": "Who won?", "first team": "Rome", "second team": "Bari"}]
+    assert said in refusal(write(tmp_path / "data.jsonl", rows), columns=columns)
+
+
+TEAMS = """question;first team;second team;third team;answer;city
+Who won 1990?;Rome;Bari;Turin;Bari;Milan
+Who won 1991?;Rome;Genoa;Turin;Rome;Bari
+"""
+
+
+def test_options_in_columns_of_any_name_are_asked_for_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(TEAMS)
+    said = refusal(path)
+    assert "the answer always stands in one of `first team` … `third team`: are these the options?" in said
+    assert "--columns 'choices=first team,second team,third team'" in said
+    first, second = load(path, columns={"choices": "first team,second team,third team"})
+    assert (first.choices, first.answer) == ({"A": "Rome", "B": "Bari", "C": "Turin"}, "B")
+    assert (second.answer, second.meta["city"]) == ("A", "Bari")
+    assert {question.kind for question in load(path, kind="span")} == {"span"}
+
+
+def test_what_several_people_answered_are_no_options(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("question,anna,bo,cy,answer\nGood?,fine,fine,bad,fine\nNew?,no,odd,odd,odd\n")
+    assert [question.kind for question in load(path)] == ["span", "span"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")

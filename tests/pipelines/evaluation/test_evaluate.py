@@ -38,6 +38,7 @@ from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.base.journal import Journal
 from folkmoot.pipelines.evaluation.logged import evaluation_metrics, evaluation_note
 from folkmoot.pipelines.lms.ledger import read_ledger
+from folkmoot.pipelines.runs.lines import result_lines
 from folkmoot.pipelines.runs.progress import Progress
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -213,6 +214,21 @@ def cut_off_below(limit: int) -> Callable[[dict[str, Any]], Any]:
         return 200, {}, {"choices": [choice], "usage": usage}
 
     return reply
+
+
+@pytest.mark.parametrize(
+    ("limit", "advice"),
+    [
+        ({}, "cut off at the server's own limit: give --max-tokens 2000"),
+        ({"max_tokens": 5}, "cut off: raise --max-tokens"),
+    ],
+)
+def test_empty_replies_say_which_limit_to_give(limit: dict[str, int], advice: str, scripted: Any) -> None:
+    choice = {"index": 0, "message": {"content": "", "role": "assistant"}, "finish_reason": "length"}
+    scripted.reply = lambda _: (200, {}, {"choices": [choice]})
+    lm = fm.lm("openai/scripted", api_base=scripted.url, **limit)
+    result = fm.evaluate(fm.SingleAgent("cot"), questions(2), lm=lm, tracking=False, cache=False)
+    assert result_lines(result.summary.to_dict())["unreadable"] == f"2; 2 {advice}"
 
 
 def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -> None:

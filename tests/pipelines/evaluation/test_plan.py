@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 from cli_helpers import evaluate as evaluate_command
 from cli_helpers import isolate, question, ten_questions, write
@@ -16,6 +18,10 @@ from dspy.utils import DummyLM
 from mortal import Constant, questions
 
 import folkmoot as fm
+from folkmoot.modules.agents.seat import Seat
+from folkmoot.modules.agents.transcript import Task
+from folkmoot.modules.protocols.program import prediction_of
+from folkmoot.modules.reading.question import with_choices
 from folkmoot.optimizers.statistics.statistics import mcnemar_midp, minimum_detectable_difference
 from folkmoot.pipelines.cli import show as cli_show
 from folkmoot.pipelines.evaluation.forecast import forecast, forecast_lines, left_of
@@ -64,6 +70,71 @@ def test_a_run_takes_what_was_planned(
     for end in (0, 1):
         cost = planned.prompt_tokens[end] * PRICE[0] + planned.completion_tokens[end] * PRICE[1]
         assert planned.cost_usd[end] == pytest.approx(cost, rel=0.01, abs=1e-5)
+
+
+class Plain(dspy.Signature):  # type: ignore[misc]
+    """Answer the question."""
+
+    question: str = dspy.InputField()
+    answer: str = dspy.OutputField()
+
+
+class PlainSeat(fm.Program):  # type: ignore[misc]
+    """A protocol of a user's, whose seat has a plain signature."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = Seat("one", Plain)
+
+    def describe(self) -> dict[str, Any]:
+        return {"program": "plain seat"}
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        turn = await self.one.ask(task)
+        return prediction_of(task, turn.answer, "one", [turn])
+
+
+class PlainPredictors(PlainSeat):
+    """The same without seats: two predictors of DSPy's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = dspy.Predict(Plain)
+        self.two = dspy.ChainOfThought(Plain)
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        for predictor in (self.one, self.two):
+            said = await predictor.acall(question=with_choices(task.question, task.choices))
+        return prediction_of(task, said.answer, "two", [])
+
+
+@pytest.mark.parametrize(("make", "each"), [(PlainSeat, 1), (PlainPredictors, 2)])
+def test_a_protocol_with_a_plain_signature_is_planned_and_asks_without_a_warning(
+    make: Any, each: int, scripted: ScriptedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    scripted.reply = lambda _: '{"reasoning": "so", "answer": "A"}'
+    program, asked = make(), questions(3)
+    planned = forecast(program, asked, priced(scripted))
+    assert (planned.calls[1], planned.most_calls) == (3 * each, 6 * each)
+    assert min(planned.prompt_tokens) > 0
+    logger = logging.getLogger("dspy.predict.predict")
+    logger.addHandler(caplog.handler)
+    try:
+        result = fm.evaluate(program, asked, lm=priced(scripted), tracking=False)
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert not caplog.records
+    assert {row["answer"] for row in result.rows} == {"A"}
+    assert len(scripted.bodies) == 3 * each
+    assert "A. " in scripted.bodies[0]["messages"][-1]["content"]  # choices without a field of their own
+
+
+def test_an_answer_that_a_plain_seat_cannot_read_is_asked_for_again_with_what_is_wrong(
+    scripted: ScriptedServer,
+) -> None:
+    scripted.reply = lambda body: '{"answer": "A"}' if "not one of" in str(body) else '{"answer": "none"}'
+    result = fm.evaluate(PlainSeat(), questions(1), lm=priced(scripted), tracking=False)
+    assert (result.rows[0]["answer"], len(scripted.bodies)) == ("A", 2)
 
 
 def test_turns_of_seats_add_up_to_those_of_the_program() -> None:
