@@ -16,14 +16,12 @@ from ..evaluation.earlier import Evaluation
 from ..lms.named import SETTINGS, lm_identity
 from ..lms.store import same_lms
 from ..programs.resolve import MakeLM, parse_sets, program_of
-from ..runs.manifest import as_begun
 
 
 def team_of(run: Evaluation, given: Program | None) -> Program:
     """The team's program with the prompts that it had. Raises UserError when it cannot be built again."""
     described = run.summary.run
     if given is not None:
-        given = as_begun(given, run.folder)
         if hashes(given)["program_hash"] != described["program_hash"]:
             raise UserError(
                 f"the team given is not the program of {run.folder}: give the one evaluated there"
@@ -37,7 +35,7 @@ def team_of(run: Evaluation, given: Program | None) -> Program:
     for spec, sets in tries:
         try:
             with names_from(run.folder, "with --team"):
-                built = as_begun(program_of(spec, sets), run.folder)
+                built = program_of(spec, sets)
         except (UserError, TypeError, ValueError, AttributeError):  # a file may describe anything
             continue
         if hashes(built)["program_hash"] == described["program_hash"]:

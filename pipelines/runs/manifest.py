@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import subprocess
 import uuid
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -202,22 +201,6 @@ def open_run(
     run = manifest_of(program, questions, lm, settings, metric)
     earlier = RUN.earlier(folder, run)
     return run | ({"mlflow_run_id": earlier.get("mlflow_run_id")} if earlier else {})
-
-
-def as_begun(program: Program, folder: Path | None, file: str = MANIFEST) -> Program:
-    """The program as an earlier version began with it in the folder, where a default is another since: a copy
-    that does as then; the program itself anywhere else. `file` is what says what the folder is of."""
-    known = (read_object(folder / file) if folder is not None else None) or {}
-    told, wanted = known.get("program"), known.get("program_hash")
-    if not isinstance(told, Mapping) or hashes(program)["program_hash"] == wanted:
-        return program
-    former: Program = program.deepcopy()
-    former.put_back(told)
-    if hashes(former)["program_hash"] != wanted:
-        return program
-    new = [name for name in program.describe() if name not in former.describe()]
-    warnings.warn(f"an earlier version began {folder}: it goes on as then, without {new}", stacklevel=3)
-    return former
 
 
 def read_run(folder: Path) -> dict[str, Any]:

@@ -40,7 +40,6 @@ from .request import SCORE
 from .space import TuneSpace, made_lm
 from .storage import open_storage, safe_url
 
-SINCE = 2  # the version of what programs do by default
 SEARCH_SHARE = 0.8
 """The part of a budget that trials may spend; the rest is kept for the winner's evaluation."""
 
@@ -247,8 +246,6 @@ class Job:
             load_if_exists=True,
         )
         known = study.user_attrs.get("identity")
-        if known is not None and "since" not in known:  # an earlier version's study goes on as it began
-            self.space = self.space.former()
         mine = self.identity()
         if known is None:
             study.set_user_attr("home", self.home)
@@ -284,7 +281,6 @@ class Job:
             "seed": self.seed,
             "lm": _lm_name(self.lm),
             "metric": self.metric.identity(),
-            **({} if self.space.is_former else {"since": SINCE}),
         }
 
     def planned(self) -> tuple[int, dict[int, dict[str, Any]]]:
