@@ -17,11 +17,9 @@ from .files import own_file
 BUSY_SECONDS = 0.2  # the event loop waits with it
 MOST_PENDING = 4096
 _TABLE = """
-DROP TABLE IF EXISTS calls;
-DROP TABLE IF EXISTS vectors;
 CREATE TABLE IF NOT EXISTS entries
 (at INTEGER PRIMARY KEY, key BLOB UNIQUE NOT NULL, value BLOB NOT NULL, checksum INTEGER NOT NULL)
-"""  # two tables of earlier versions would only take room
+"""
 _GET = "SELECT value, checksum FROM entries WHERE key = ?"
 _PUT = "INSERT OR IGNORE INTO entries (key, value, checksum) VALUES (?, ?, ?)"
 _USED = """

@@ -38,7 +38,7 @@ from ..runs.outcomes import read_outcomes
 from ..training.live import CALLS, fresh_network
 from ..training.live import live as train_live
 from ..training.request import TrainRequest
-from ..training.train import displayed_training, idle, recent, rescore, settings_in, train_on_outcomes
+from ..training.train import displayed_training, idle, recent, rescore, train_on_outcomes
 from .guard import STOPPED, resumable, say
 from .options import Confirmed, EvaluateView, Quietly
 from .show import confirm, console, evaluating, finish, show_result
@@ -246,8 +246,7 @@ def _live(
 
 def _ready(options: TrainRequest, settings: Mapping[str, Any]) -> TrainingPlan:
     chosen = {name: value for name, value in settings.items() if name not in OF_PROGRAM}
-    begun = settings_in(str(options.out), settings, options.preset)
-    config, training = begun or configured(chosen, options.preset)
+    config, training = configured(chosen, options.preset)
     if training.full_information or not isinstance(training.epochs, int):
         raise UserError(
             "full_information and epochs=auto ask every agent for every strategy, which only a replay can "

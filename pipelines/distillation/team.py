@@ -14,7 +14,6 @@ from ...modules.protocols.saved import hashes
 from ..base.journal import as_json
 from ..evaluation.earlier import Evaluation
 from ..lms.named import SETTINGS, lm_identity
-from ..lms.store import same_lms
 from ..programs.resolve import MakeLM, parse_sets, program_of
 
 
@@ -49,11 +48,11 @@ def team_of(run: Evaluation, given: Program | None) -> Program:
 def seat_team(team: Program, run: Evaluation, lm: Any, identity: Mapping[str, Any], make_lm: MakeLM) -> None:
     """Give the team's seats the LMs that they had, unless the candidates' LM sat in all of them."""
     known, same = run.summary.run["lms"], as_json(identity)
-    if all(same_lms(used, same) for used in known.values()):
+    if all(used == same for used in known.values()):
         return
     for name, seat in team.seats().items():
         used = known.get(name) or known.get("*")
-        if seat.predict.lm is None and same_lms(used, same):
+        if seat.predict.lm is None and used == same:
             seat.predict.lm = lm
         elif seat.predict.lm is None and used is not None:
             settings = {key: value for key, value in used["settings"].items() if key in SETTINGS}

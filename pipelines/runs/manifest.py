@@ -25,7 +25,6 @@ from ..base.journal import as_json, parsed, read_object, write_json
 from ..base.typed import Signed, as_read, misfit
 from ..data.load import fingerprint
 from ..lms.named import lm_identity, settings_of
-from ..lms.store import same_lms
 from .folder import MANIFEST as MANIFEST
 from .folder import claimed, unwritable
 from .rows import RESULTS
@@ -34,7 +33,7 @@ IMPORT = "import.json"  # in a folder with the runs of an import
 
 
 class MetricFields(TypedDict):
-    """How a run was scored; None in its place is accuracy, as in runs of earlier versions.
+    """How a run was scored; None in its place is accuracy.
 
     `spec` is the name by which it is found again, `code` a hash of what a function of the user's own does.
     """
@@ -127,7 +126,7 @@ class RunFolder:
             raise UserError(f"{path} is damaged: choose another --out, or delete the folder")
         now = as_json(about)
         for key, differs in self.same.items():
-            if not same_lms(known.get(key), now.get(key)):
+            if known.get(key) != now.get(key):
                 raise UserError(
                     f"{folder} holds another {self.what} ({differs}): choose another --out, or delete it"
                 )

@@ -31,7 +31,7 @@ from ..runs.folder import out_folder
 from ..runs.outcomes import outcomes_in
 from .live import CALLS, live
 from .recorded import network_of
-from .train import Embed, Trained, displayed_training, settings_in, train_on_outcomes
+from .train import Embed, Trained, displayed_training, train_on_outcomes
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
@@ -108,7 +108,7 @@ def train(
         return _on_outcomes(outcomes, network, embedding, out, chosen, preset, test, tracking, progress)
     if test is not None:
         raise UserError("test takes outcomes: pass the trained network and the questions to fm.evaluate")
-    network, training = _untrained(network, chosen, embedding, preset, out)
+    network, training = _untrained(network, chosen, embedding, preset)
     questions = data.listed(train, "train")
     data.check_asked(questions)
     lm = lm_given(lm)
@@ -204,7 +204,6 @@ def _untrained(
     settings: dict[str, Any],
     embedding: str | Embed | None,
     preset: str,
-    out: str | Path | None,
 ) -> tuple[StrategyNetwork, TrainingSettings]:
     """The network to teach, which nobody else holds, and how."""
     if program is not None:
@@ -213,8 +212,7 @@ def _untrained(
         return network, configured(_of_training(settings), preset)[1]
     named = {name: value for name, value in settings.items() if name not in OF_PROGRAM}
     embed = _embedder(embedding, named)
-    begun = None if out is None else settings_in(out, settings, preset)
-    config, training = begun or configured(named, preset)
+    config, training = configured(named, preset)
     of_program = {name: settings[name] for name in OF_PROGRAM if name in settings}
     return StrategyNetwork.untrained(config, embed, **of_program), training
 

@@ -31,7 +31,6 @@ from ..evaluation.check import check_train
 from ..lms.foreign import billed_as
 from ..lms.ledger import LEDGER, totals, usage_of
 from ..lms.named import lm_identity
-from ..lms.store import same_lms
 from ..runs.folder import unwritable
 from ..runs.manifest import lms_of
 from .network import check_networks, halves
@@ -257,7 +256,7 @@ class Job:
             known = mine
         elif self.own is not None:  # a study outlives the folder of an earlier call
             study.set_user_attr("home", self.home)
-        differs = next((name for name in mine if not same_lms(known.get(name), mine[name])), None)
+        differs = next((name for name in mine if known.get(name) != mine[name]), None)
         if differs is not None:
             what = {"train": "training data", "lm": "LM"}.get(differs, differs)
             if self.own is not None:
