@@ -10,8 +10,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._moved import install as _install_moved
-
 if TYPE_CHECKING:
     __version__: str
     from .modules.agents.profile import Profile as Profile
@@ -111,8 +109,6 @@ _WHERE = {
     "train": ".pipelines.training.fit",
     "tune": ".pipelines.tuning.tune",
 }
-
-_install_moved()
 
 __all__ = sorted(_WHERE)  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -6,7 +6,6 @@ A list of what still breaks a rule only shrinks: an entry that is no longer need
 from __future__ import annotations
 
 import ast
-import importlib
 import re
 import subprocess
 import sys
@@ -20,7 +19,6 @@ from typing import Literal, NamedTuple
 import pytest
 
 import folkmoot
-from folkmoot._moved import MOVED
 
 ROOT = Path(folkmoot.__file__).parent
 FLOORS = ["signatures", "modules", "optimizers", "pipelines"]
@@ -411,15 +409,6 @@ def test_every_module_says_what_it_is_for() -> None:
     for floor in FLOORS:
         for path in (ROOT / floor).rglob("*.py"):
             assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no docstring"
-
-
-@pytest.mark.parametrize("name", sorted(MOVED))
-def test_a_documented_name_of_before_is_still_found(name: str) -> None:
-    sys.modules.pop(name, None)
-    with pytest.warns(DeprecationWarning, match="is now"):
-        module = importlib.import_module(name)
-    there = {key for key in vars(importlib.import_module(MOVED[name])) if not key.startswith("__")}
-    assert there <= vars(module).keys()
 
 
 def test_nothing_loads_pickle() -> None:

@@ -86,9 +86,13 @@ async def informed(
 
 
 def retrieval_settings(retrieval: Retrieval | None, queries: int | None = None) -> dict[str, Any]:
-    """Where pages come from, None for a retriever that has none, and how many queries it writes; nothing of
-    the last where it looks the question up."""
+    """Where pages come from, None for a retriever that has none, and what is looked up there: so many queries
+    at most, the question where these are 0, and nothing is named for None."""
     if retrieval is None:
         return {}
-    told = {"environment": None if retrieval.environment is None else retrieval.environment.fingerprint}
-    return told if queries is None else {**told, "retrieval": "queries", "max_queries": queries}
+    if retrieval.environment is None:
+        return {"environment": None}
+    told = {"environment": retrieval.environment.fingerprint}
+    if queries is None:
+        return told
+    return told | ({"retrieval": "queries", "max_queries": queries} if queries else {"retrieval": "question"})

@@ -110,7 +110,6 @@ class Protocol:
         holds: the parameters that hold programs, or lists of them.
         fixed: the parameters, beside `holds`, that settle which prompts there are, so that a saved program
             cannot change them.
-        before: values of parameters that descriptions of earlier versions leave out: what was done then.
         program: what makes a program from its parameters; the class itself where nothing is said. An
             `embedder` among its parameters is given to it: a model's name → what embeds texts.
     """
@@ -126,7 +125,6 @@ class Protocol:
     named: bool = True
     holds: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
-    before: Mapping[str, Any] = field(default_factory=dict)
     program: Callable[..., Any] | None = None
 
     def make(self, **parameters: Any) -> Any:

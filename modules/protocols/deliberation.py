@@ -185,17 +185,13 @@ class Deliberation(Program):
             **({"opening": self.opening} if self.opening != OPENINGS[0] else {}),
             **({"seed": self.seed} if self.tie_break == "majority:random" else {}),
             "sampling": self.agents[0].predict.config,
-            **retrieval_settings(self.retrieval, self.max_queries if self.query else None),
+            **retrieval_settings(self.retrieval, self.max_queries if self.query else 0),
         }
 
     def turns(self) -> list[SeatTurns]:
         judged: list[SeatTurns] = [] if self.judge is None else [(self.judge, 0, 1)]
         speakers = [*self.agents, *([self.query] if self.query else [])]
         return [*((agent, 1, self.max_rounds) for agent in speakers), *judged]
-
-    def put_back(self, described: Described) -> None:
-        if "retrieval" not in described:
-            self.query = None
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         return deliberation_report(rows)
@@ -516,7 +512,6 @@ Deliberation.protocol = Protocol(
         "In which round the agents agreed, and how often each agent's first and last answer was right.",
     ),
     _singles,
-    before={"retrieval": "question"},
 )
 _SAID = _listed([f"`{_form(name, known)}` ({known.says})" for name, known in _BUILT_IN.items()])
 Deliberation.__doc__ = (Deliberation.__doc__ or "").replace(

@@ -221,18 +221,6 @@ class Program(dspy.Module):  # type: ignore[misc]
         if prompts is not None:
             self.prompts = told
 
-    def put_back(self, described: Mapping[str, Any]) -> None:
-        """Do as an earlier version did, whose description leaves out what is new since: `Protocol.before`.
-
-        A program of programs puts these back.
-        """
-        for name in self.protocol.holds:
-            held, told = getattr(self, name, None), described.get(name)
-            parts = zip(held, told, strict=False) if isinstance(told, list) and held else [(held, told)]
-            for part, about in parts:
-                if isinstance(part, Program) and isinstance(about, Mapping):
-                    part.put_back(about)
-
     def reseed(self, seed: int) -> None:
         """Draw with another seed, where this program draws anything."""
         own = self.__dict__

@@ -108,10 +108,6 @@ class SingleAgent(Program):
         if self.query:
             self.query.name = f"{name}.query"
 
-    def put_back(self, described: Described) -> None:
-        if "retrieval" not in described:
-            self.query = None
-
     def other_seats(self) -> list[str]:
         return STRATEGIES.names()
 
@@ -135,7 +131,7 @@ class SingleAgent(Program):
             **self.named(),
             **named,
             "sampling": self.seat.predict.config,
-            **retrieval_settings(self.retrieval, self.max_queries if self.query else None),
+            **retrieval_settings(self.retrieval, self.max_queries if self.query else 0),
         }
 
     async def solve(self, task: Task) -> dspy.Prediction:
@@ -196,5 +192,4 @@ SingleAgent.protocol = Protocol(
     _SPACE,
     title=_title,
     fixed=("demonstration",),
-    before={"retrieval": "question"},
 )

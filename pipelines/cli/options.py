@@ -162,17 +162,14 @@ class ImportRequest(Request):
 class ExportRequest(Request):
     """Write runs as logs that other tools read; no LM is called.
 
-    inspect writes NAME.eval for `inspect view`, every-eval-ever instance rows and their summary under data/,
-    and huggingface a folder that `datasets` opens.
+    inspect writes NAME.eval for `inspect view`, jsonl and csv a table with a row an answer.
     """
 
     example: ClassVar[str] = "export runs/sample-choice-single-cot-1a2b3c4d --out logs"
 
     runs: Runs
     out: Annotated[Path, folder("Where the logs go; or one run's NAME.eval.")]
-    format: Annotated[
-        str, Option(metavar="inspect|every-eval-ever|huggingface", help="What to write them as.")
-    ] = "inspect"
+    format: Annotated[str, Option(metavar="inspect|jsonl|csv", help="What to write them as.")] = "inspect"
 
 
 @dataclass(kw_only=True)

@@ -48,7 +48,7 @@ def train(request: TrainRequest, view: Confirmed) -> None:
             found,
             str(trained.folder),
             track=request.tracking,
-            took=trained.evaluation and trained.evaluation.seconds,
+            took=trained.evaluation.seconds if trained.evaluation else None,
         )
 
     live(request, view, plan_training(request, stored=True), _trained, _nothing_left, show)

@@ -30,8 +30,7 @@ from ..lms.foreign import billed_as
 from ..lms.named import lm_identity
 from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
-from ..runs.manifest import as_begun, lms_of, made_with
-from .outcome import COMPILE
+from ..runs.manifest import lms_of, made_with
 from .request import CompileRequest
 
 MOST_QUESTIONS = {"light": 100, "medium": 300, "heavy": 1000}
@@ -198,7 +197,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     given: Any = request.program
     if isinstance(given, str | Path):
         given = program_of(given, parse_sets(request.sets), make_lm=seating.make)
-    program = as_begun(program_given(given, request.input_fields()), out, COMPILE)
+    program = program_given(given, request.input_fields())
     checked_whole("the seed", request.seed, 0)
     how: Any = {"columns": request.column_names(), "kind": request.kind}
     limits = (request.train_split, request.train_limit, request.seed)

@@ -14,16 +14,13 @@ from ...modules.protocols.saved import hashes
 from ..base.journal import as_json
 from ..evaluation.earlier import Evaluation
 from ..lms.named import SETTINGS, lm_identity
-from ..lms.store import same_lms
 from ..programs.resolve import MakeLM, parse_sets, program_of
-from ..runs.manifest import as_begun
 
 
 def team_of(run: Evaluation, given: Program | None) -> Program:
     """The team's program with the prompts that it had. Raises UserError when it cannot be built again."""
     described = run.summary.run
     if given is not None:
-        given = as_begun(given, run.folder)
         if hashes(given)["program_hash"] != described["program_hash"]:
             raise UserError(
                 f"the team given is not the program of {run.folder}: give the one evaluated there"
@@ -37,7 +34,7 @@ def team_of(run: Evaluation, given: Program | None) -> Program:
     for spec, sets in tries:
         try:
             with names_from(run.folder, "with --team", hosts=True):
-                built = as_begun(program_of(spec, sets), run.folder)
+                built = program_of(spec, sets)
         except (UserError, TypeError, ValueError, AttributeError):  # a file may describe anything
             continue
         if hashes(built)["program_hash"] == described["program_hash"]:
@@ -51,11 +48,11 @@ def team_of(run: Evaluation, given: Program | None) -> Program:
 def seat_team(team: Program, run: Evaluation, lm: Any, identity: Mapping[str, Any], make_lm: MakeLM) -> None:
     """Give the team's seats the LMs that they had, unless the candidates' LM sat in all of them."""
     known, same = run.summary.run["lms"], as_json(identity)
-    if all(same_lms(used, same) for used in known.values()):
+    if all(used == same for used in known.values()):
         return
     for name, seat in team.seats().items():
         used = known.get(name) or known.get("*")
-        if seat.predict.lm is None and same_lms(used, same):
+        if seat.predict.lm is None and used == same:
             seat.predict.lm = lm
         elif seat.predict.lm is None and used is not None:
             settings = {key: value for key, value in used["settings"].items() if key in SETTINGS}

@@ -19,7 +19,7 @@ from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ..data import load as data
 from ..lms.named import SAMPLING
-from ..runs.manifest import as_begun, open_run
+from ..runs.manifest import open_run
 from .ray_engine import check_ray
 
 ASYNCIO, RAY = ENGINES = ("asyncio", "ray")
@@ -114,7 +114,7 @@ def check_folder(
     """Raises UserError for a folder that holds another run or cannot be written; writes nothing."""
     check_writable(folder)
     try:
-        open_run(folder, as_begun(program, folder), questions, lm, {}, metric)
+        open_run(folder, program, questions, lm, {}, metric)
     except OSError as problem:
         where = problem.filename or folder
         raise UserError(f"{where} cannot be read ({problem.strerror}): choose another --out") from None

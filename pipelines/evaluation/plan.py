@@ -28,7 +28,7 @@ from ..data import load as data
 from ..lms.foreign import billed_as
 from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
-from ..runs.manifest import as_begun, lms_of, manifest_of
+from ..runs.manifest import lms_of, manifest_of
 from .answering import lms_in, seat_engines
 from .check import (
     check_concurrency,
@@ -190,8 +190,6 @@ def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> Evalua
     check_metric(metric, questions)
     sample = None if request.judge_sample is None else sample_of(request.judge_sample)
     program, lm = seating.seat(program)
-    if request.out is not None:
-        program = as_begun(program, Path(request.out))
     warnings += noted(program, questions, lm) + sampling_left_out(program, lm)
     limited = request.budget is not None or bool(ACCOUNTS.get())
     check_engine(request.engine, request.workers, program, lm, budget=limited, metric=metric)

@@ -31,7 +31,7 @@ from .limits import MAX_RETRIES, gate_to
 from .local import ATTEMPT_SECONDS, DEFAULT_LM, LocalEndpoint
 from .prices import Prices, full_names, price_per_token
 from .seen import WATCHED, watch
-from .store import ACTIVE, EARLIER_MAX_TOKENS, CallStore
+from .store import ACTIVE, CallStore
 from .weights import KNOWN
 
 MOST_UNREADABLE = 3  # answers, each billed, that cannot be read
@@ -335,11 +335,6 @@ class Engine:
         stores: list[CallStore | CallCache] = [store for store in given if store is not None]
         if (found := self._found(stores, key)) is not None:
             return found, False
-        older = [store for store in stores if isinstance(store, CallStore) and store.older]
-        if older and "max_tokens" not in payload:  # as a run that an earlier version began asked for it
-            earlier = self.key({**payload, "max_tokens": EARLIER_MAX_TOKENS}, rollout)
-            if (found := self._found(older, earlier)) is not None:
-                return found, False
 
         async def call() -> tuple[Reply, bool]:
             if cache is not None and (found := await self._of_others(cache, key)) is not None:

@@ -16,10 +16,12 @@ from ..base.settings import settings as settings_now
 from .engine import Engine, SyncEngine
 from .local import DEFAULT_LM
 from .prices import Prices, known_model
-from .store import EARLIER_MAX_TOKENS, CallStore, lm_record, read_lms
+from .store import CallStore, lm_record, read_lms
 
 REASONING_TAKES = ("seed",)
 EMBEDDED = ("threads", "context", "slots")
+LOCAL_MAX_TOKENS = 1024
+"""Tokens of an embedded LM's reply at most, unless told otherwise: nothing else ends one that repeats."""
 """Settings of LMs in this process."""
 
 __all__ = ["DEFAULT_LM", "SAMPLING", "SETTINGS", "engine_of", "lm", "lm_identity", "settings_of"]
@@ -109,7 +111,7 @@ def lm(
         prices=prices,
         settings=passed,
     )
-    limit = EARLIER_MAX_TOKENS if provider == "local" else None
+    limit = LOCAL_MAX_TOKENS if provider == "local" else None
     made = _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": limit, **sampling})
     made.temperature_unset = "temperature" not in sampling  # agents that are copies are asked above 0
     made.addressed = api_base is not None  # a saved program says so, and not where

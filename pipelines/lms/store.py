@@ -22,8 +22,6 @@ from .endpoint import Reply
 CALLS = "calls.jsonl"
 INCOMPLETE = "incomplete.jsonl"
 LMS = "lms.json"
-EARLIER_MAX_TOKENS = 1024
-"""What earlier versions limited every LM's replies to unless told otherwise. Their folders still go on."""
 _FIELDS = frozenset(field.name for field in fields(Reply))
 _NEEDED = frozenset(field.name for field in fields(Reply) if field.default is MISSING)
 
@@ -53,8 +51,6 @@ class CallStore:
             )
         if not readonly:
             folder.mkdir(parents=True, exist_ok=True)
-        self.older = self._path.is_file()
-        """Whether it was there before, and may hold requests as an earlier version made them."""
         self._rest = CallStore(folder, name=INCOMPLETE) if name == CALLS else None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -141,29 +137,13 @@ class CallStore:
 
 
 def is_reply(found: Any) -> bool:
-    """Whether it has the fields of a `Reply`; what earlier versions kept lacks those that have a default."""
+    """Whether it has the fields of a `Reply`, of which those with a default may be missing."""
     return isinstance(found, dict) and _NEEDED <= found.keys() <= _FIELDS
-
-
-def same_lms(known: Any, now: Any) -> bool:
-    """Whether two notes of LMs say the same: the limit that earlier versions set is as good as none."""
-    return bool(as_before(known) == as_before(now))
-
-
-def as_before(noted: Any) -> Any:
-    """Notes of LMs as earlier versions made them, for what is found again by them: with the limit of then."""
-    if not isinstance(noted, dict):
-        return noted
-    settings = noted.get("settings")
-    if noted.get("profile") and isinstance(settings, dict) and "temperature" in settings:
-        limit = {"temperature": settings["temperature"], "max_tokens": EARLIER_MAX_TOKENS}
-        return {**noted, "settings": limit | settings}
-    return {name: as_before(part) for name, part in noted.items()}
 
 
 def write_lms(folder: Path, lms: Mapping[str, Mapping[str, Any]]) -> None:
     """Note which LM answered in which seat (`*`: all others), so that `replay/DIR` asks the same way."""
-    if (folder / LMS).exists() and not same_lms(read_lms(folder), as_json(lms)):
+    if (folder / LMS).exists() and read_lms(folder) != as_json(lms):
         raise UserError(f"{folder} is the record of a run with other LMs: choose another folder to record to")
     write_json(folder / LMS, lms)
 

@@ -10,7 +10,6 @@ from typing import Any
 from .answers import (
     LogAnswer,
     json_lines,
-    json_value,
     lettered,
     log_amount,
     log_count,
@@ -20,7 +19,6 @@ from .answers import (
     log_text,
     right,
 )
-from .kept import KEPT, with_kept
 
 _EPOCH = re.compile(r"[1-9]\d{0,8}")
 
@@ -56,16 +54,14 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
         replies = output.get("raw") or [one.get("content") for one in talk if one.get("role") == "assistant"]
         reference = asked.get("reference")
         text = log_text((replies[-1] if replies else None) if isinstance(replies, list) else replies)
-        if isinstance(metadata.get(KEPT), str):
-            metadata[KEPT] = json_value(metadata[KEPT].encode(), where)
         group = metadata.get("subject")
         latency = log_amount(took.get("latency_ms"), "latency_ms", where)
         error = log_text(row.get("error"))
-        answered = LogAnswer(
+        yield LogAnswer(
             where,
             log_name(row.get("sample_id"), "sample_id", where),
             log_name(row.get("model_id"), "model_id", where),
-            log_text(final[-1].get("extracted_value")) if final else None if KEPT in metadata else text,
+            log_text(final[-1].get("extracted_value")) if final else text,
             right(judged.get("is_correct"), "is_correct", where) and error is None,
             question=log_text(asked.get("raw")),
             gold=log_text(reference[0] if isinstance(reference, list) and reference else reference or None),
@@ -80,4 +76,3 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
             score=float(score) if isinstance(score := judged.get("score"), int | float) else None,
             repeat=repeat,
         )
-        yield with_kept(answered, metadata)

@@ -10,14 +10,13 @@ from ...modules.base.errors import UserError
 from ..evaluation.earlier import Evaluation, earlier, imported_runs
 from ..runs.folder import unwritable
 from .exported import RunSaid, run_said
-from .write_dataset import write_dataset
-from .write_every_eval_ever import write_every_eval_ever
 from .write_inspect import write_inspect
+from .write_plain import write_csv, write_jsonl
 
 EXPORTS: dict[str, Callable[[RunSaid, Path, str], list[Path]]] = {
     "inspect": write_inspect,
-    "every-eval-ever": write_every_eval_ever,
-    "huggingface": write_dataset,
+    "jsonl": write_jsonl,
+    "csv": write_csv,
 }
 
 
@@ -32,13 +31,13 @@ def export_log(
         run: an evaluation, the folder of one, or a list of them; imported runs, too, or the folder of an
             import for all its runs.
         out: the folder to write to, or the `.eval` file of one run. The same export again replaces what it
-            wrote, but for a data set.
-        format: `inspect`: a `NAME.eval` a run, which `inspect view` opens. `every-eval-ever`: instance rows
-            and their summary under `data/`, as `every_eval_ever validate` takes them. `huggingface`: a
-            folder that `datasets.load_from_disk` and `load_dataset` open, of several runs `NAME` for each.
+            wrote.
+        format: `inspect`: a `NAME.eval` a run, which `inspect view` opens. `jsonl`, `csv`: a table
+            `NAME.jsonl` or `NAME.csv` a run, with a row an answer.
 
-    Returns the log of each run: a file, or the folder of a data set. `fm.import_log` reads the first two
-    back as the rows and scores that they were. What is not known (tokens, cost, seconds) is left out.
+    Returns the file of each run. `fm.import_log` reads logs of Inspect back as the rows and scores that they
+    were, and tables as answers without their dialogues. What is not known (tokens, cost, seconds) is left
+    out.
 
     Raises:
         UserError: an unknown format, no finished run, a folder that cannot be written.
@@ -57,9 +56,8 @@ def export_log(
         folder, names = folder.parent, [folder.stem]
     try:
         for said, name in zip(saids, names, strict=True):
-            place = folder / name if write is write_dataset and len(saids) > 1 else folder
-            place.mkdir(parents=True, exist_ok=True)
-            written += write(said, place, name)
+            folder.mkdir(parents=True, exist_ok=True)
+            written += write(said, folder, name)
     except OSError as problem:
         raise unwritable(problem, folder) from None
     return written

@@ -247,7 +247,7 @@ class _Builder:
         if "environment" in fields and (fields["environment"], self.given) != (None, None):
             fields["environment"] = self._environment(fields["environment"])
         if protocol is not None:
-            return made(self.where, name, {**protocol.before, **fields}, protocol)
+            return made(self.where, name, fields, protocol)
         if name not in self.protocols:
             raise UserError(
                 f"{self.where} is of the program {name[:80]!r}, which nobody here knows"

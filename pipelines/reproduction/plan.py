@@ -18,7 +18,6 @@ from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...optimizers.policy.settings import TrainingSettings, configured
 from ..base.budget import Account, open_account
-from ..base.journal import read_object
 from ..base.wording import duration
 from ..data import load as data
 from ..evaluation.answering import seat_engines
@@ -27,7 +26,7 @@ from ..evaluation.forecast import forecast, left_of
 from ..lms.ledger import totals
 from ..programs.networks import default_embedding
 from ..programs.resolve import program_of
-from ..runs.manifest import MANIFEST, RunFolder, as_begun, lms_of, open_run
+from ..runs.manifest import MANIFEST, RunFolder, lms_of, open_run
 from ..runs.rows import RESULTS
 from ..training.live import fresh_network
 from .lms import PaperLMs
@@ -202,7 +201,7 @@ class _Maker:
         assert preset is not None
         questions = self.questions(preset.data)
         training = self.training(preset, questions)
-        program = as_begun(self.program(preset, training, read_object(folder / MANIFEST) or {}), folder)
+        program = self.program(preset, training)
         program, lm = self.lms.options(preset).seat(program)
         settings = self.settings(row, preset, questions, training)
         run = PlannedRun(row, preset, program, lm, questions, folder, settings, training)
@@ -227,14 +226,9 @@ class _Maker:
             self.samples[key] = found
         return self.samples[key]
 
-    def program(
-        self, preset: Preset, training: NetworkTraining | None, earlier: Mapping[str, Any]
-    ) -> Program:
-        """The preset's program with the user's prompts, as far as an earlier attempt began so."""
+    def program(self, preset: Preset, training: NetworkTraining | None) -> Program:
+        """The preset's program with the user's prompts."""
         told = dict(preset.program)
-        if earlier and _LAYOUT not in earlier.get("program", {}) and told.pop(_LAYOUT, None):
-            told.pop("limits", None)
-            self.warnings["Runs of an earlier version go on with the role last in their prompts."] = None
         if training is not None:
             program: Program = fresh_network(training.config)
         else:

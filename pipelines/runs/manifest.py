@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import subprocess
 import uuid
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +25,6 @@ from ..base.journal import as_json, parsed, read_object, write_json
 from ..base.typed import Signed, as_read, misfit
 from ..data.load import fingerprint
 from ..lms.named import lm_identity, settings_of
-from ..lms.store import same_lms
 from .folder import MANIFEST as MANIFEST
 from .folder import claimed, unwritable
 from .rows import RESULTS
@@ -35,7 +33,7 @@ IMPORT = "import.json"  # in a folder with the runs of an import
 
 
 class MetricFields(TypedDict):
-    """How a run was scored; None in its place is accuracy, as in runs of earlier versions.
+    """How a run was scored; None in its place is accuracy.
 
     `spec` is the name by which it is found again, `code` a hash of what a function of the user's own does.
     """
@@ -128,7 +126,7 @@ class RunFolder:
             raise UserError(f"{path} is damaged: choose another --out, or delete the folder")
         now = as_json(about)
         for key, differs in self.same.items():
-            if not same_lms(known.get(key), now.get(key)):
+            if known.get(key) != now.get(key):
                 raise UserError(
                     f"{folder} holds another {self.what} ({differs}): choose another --out, or delete it"
                 )
@@ -202,22 +200,6 @@ def open_run(
     run = manifest_of(program, questions, lm, settings, metric)
     earlier = RUN.earlier(folder, run)
     return run | ({"mlflow_run_id": earlier.get("mlflow_run_id")} if earlier else {})
-
-
-def as_begun(program: Program, folder: Path | None, file: str = MANIFEST) -> Program:
-    """The program as an earlier version began with it in the folder, where a default is another since: a copy
-    that does as then; the program itself anywhere else. `file` is what says what the folder is of."""
-    known = (read_object(folder / file) if folder is not None else None) or {}
-    told, wanted = known.get("program"), known.get("program_hash")
-    if not isinstance(told, Mapping) or hashes(program)["program_hash"] == wanted:
-        return program
-    former: Program = program.deepcopy()
-    former.put_back(told)
-    if hashes(former)["program_hash"] != wanted:
-        return program
-    new = [name for name in program.describe() if name not in former.describe()]
-    warnings.warn(f"an earlier version began {folder}: it goes on as then, without {new}", stacklevel=3)
-    return former
 
 
 def read_run(folder: Path) -> dict[str, Any]:

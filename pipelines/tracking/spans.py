@@ -70,9 +70,7 @@ def otel_spans(record: Mapping[str, Any], run_id: str, program: str) -> list[Rea
         _add_agent(made, name, own, times, {"round": turn["round"]}, said)
     asks: dict[int, list[Mapping[str, Any]]] = {}
     for call in calls:
-        if TURN not in call:  # of an earlier version, which did not note it
-            _add_call(made, made.root, call)
-        elif call[TURN] is None:
+        if call[TURN] is None:
             asks.setdefault(call["turn"], []).append(call)
     for own in asks.values():
         _add_agent(made, own[0]["seat"] or "agent", own, times, None, None)

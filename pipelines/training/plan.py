@@ -30,7 +30,7 @@ from ..runs.outcomes import Outcomes, outcomes_in
 from .live import CALLS
 from .recorded import network_of
 from .request import TrainRequest
-from .train import Embed, idle, settings_in
+from .train import Embed, idle
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
@@ -221,9 +221,8 @@ def _live(request: TrainRequest, chosen: dict[str, Any], program: StrategyNetwor
     else:
         embed, chosen, more = _embedder(request.embedding, chosen)
         warnings += more
-        begun = None if request.out is None else settings_in(request.out, chosen, request.preset)
         named = {name: value for name, value in chosen.items() if name not in OF_PROGRAM}
-        config, training = begun or configured(named, request.preset)
+        config, training = configured(named, request.preset)
         _check_live(training)
         network = StrategyNetwork.untrained(config, embed, **_of_program(chosen))
     _, lm = Seating(request).seat(network)

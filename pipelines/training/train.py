@@ -151,7 +151,7 @@ def train_on_outcomes(
 
     given = dict(settings or {})
     outcomes = _chosen(outcomes, given)
-    config, training = settings_in(out, given, preset) or configured(_fitted(outcomes, given), preset)
+    config, training = configured(_fitted(outcomes, given), preset)
     config.warn()
     if test is not None:
         check_apart(outcomes, test)
@@ -356,23 +356,6 @@ def read_about(folder: Path) -> dict[str, Any]:
     if found is None:
         raise UserError(f"{folder} holds no training ({ABOUT} is missing or damaged): name a trained network")
     return found
-
-
-def settings_in(
-    folder: str | Path, given: Mapping[str, Any], preset: str
-) -> tuple[NetworkConfig, TrainingSettings] | None:
-    """The settings that a training in this folder began with; None where nobody began one so.
-
-    The same settings and preset go on with what they meant then, though a default has changed since.
-    """
-    about = read_object(Path(folder) / ABOUT) or {}
-    try:
-        told = {name: value for name, value in given.items() if value is not None}
-        if (about["preset"], about["given"]) == (preset, json.loads(json.dumps(told))):
-            return NetworkConfig.from_dict(about["network"]), TrainingSettings.from_dict(about["training"])
-    except (KeyError, TypeError, ValueError, UserError):  # damaged, or of another kind: refused elsewhere
-        pass
-    return None
 
 
 def check_apart(train: Outcomes, test: Outcomes) -> None:

@@ -31,7 +31,6 @@ from ..evaluation.check import check_train
 from ..lms.foreign import billed_as
 from ..lms.ledger import LEDGER, totals, usage_of
 from ..lms.named import lm_identity
-from ..lms.store import same_lms
 from ..runs.folder import unwritable
 from ..runs.manifest import lms_of
 from .network import check_networks, halves
@@ -40,7 +39,6 @@ from .request import SCORE
 from .space import TuneSpace, made_lm
 from .storage import open_storage, safe_url
 
-SINCE = 2  # the version of what programs do by default
 SEARCH_SHARE = 0.8
 """The part of a budget that trials may spend; the rest is kept for the winner's evaluation."""
 
@@ -247,8 +245,6 @@ class Job:
             load_if_exists=True,
         )
         known = study.user_attrs.get("identity")
-        if known is not None and "since" not in known:  # an earlier version's study goes on as it began
-            self.space = self.space.former()
         mine = self.identity()
         if known is None:
             study.set_user_attr("home", self.home)
@@ -260,7 +256,7 @@ class Job:
             known = mine
         elif self.own is not None:  # a study outlives the folder of an earlier call
             study.set_user_attr("home", self.home)
-        differs = next((name for name in mine if not same_lms(known.get(name), mine[name])), None)
+        differs = next((name for name in mine if known.get(name) != mine[name]), None)
         if differs is not None:
             what = {"train": "training data", "lm": "LM"}.get(differs, differs)
             if self.own is not None:
@@ -284,7 +280,6 @@ class Job:
             "seed": self.seed,
             "lm": _lm_name(self.lm),
             "metric": self.metric.identity(),
-            **({} if self.space.is_former else {"since": SINCE}),
         }
 
     def planned(self) -> tuple[int, dict[int, dict[str, Any]]]:

@@ -22,7 +22,7 @@ from ...modules.reading.question import Question
 from ..base.journal import read_object
 from ..data import load as data
 from ..data.embeddings import Embedder
-from ..lms.store import CallStore, as_before
+from ..lms.store import CallStore
 from ..programs.networks import Untrained
 from ..programs.saved import saved_program
 from ..runs.books import open_books
@@ -138,7 +138,7 @@ class Networks:
         return (about or {}).get("mlflow_run_id")
 
     def _name(self, program: Untrained) -> str:
-        lms = as_before(lms_of(program, self.lm))
+        lms = lms_of(program, self.lm)
         known = [hashes(program)["program_hash"], lms, data.fingerprint(self.questions)]
         text = json.dumps(known, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,6 @@ from ...modules.base.space import (
     located,
     options,
     parameter_name,
-    settled,
 )
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import Program
@@ -56,7 +55,6 @@ class Branch:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     space: Space = field(default_factory=dict)
     lms: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    former: bool = False  # what is not said is as in earlier versions
     file: str | None = None
     mine: frozenset[str] = frozenset()
 
@@ -81,10 +79,9 @@ class Branch:
         if self.trains:
             program = made(self.spec, self.spec, parameters, TO_TRAIN)
         else:
-            before = self.protocol.before if self.former and self.protocol else {}
             theirs = {key: value for key, value in parameters.items() if key not in self.mine}
             mine = {key: value for key, value in parameters.items() if key in self.mine}
-            spec = self.spec if self.protocol is None else {PROGRAM: self.spec, **before, **theirs}
+            spec = self.spec if self.protocol is None else {PROGRAM: self.spec, **theirs}
             program = program_of(spec, mine, make_lm=make_lm, file=self.file)
         for seat, wanted in lms.items():
             if has_seat(program, seat):
@@ -227,17 +224,6 @@ class TuneSpace:
     def _text(self) -> str:
         return _as_json(self.to_dict())
 
-    def former(self) -> TuneSpace:
-        """The space as it was before parameters were added to what protocols declare, or changed defaults."""
-        return replace(
-            self,
-            branches=tuple(replace(one, space=settled(one.space), former=True) for one in self.branches),
-        )
-
-    @property
-    def is_former(self) -> bool:
-        return self.branches[0].former
-
     @property
     def hash(self) -> str:
         text = json.dumps(self.to_dict(), sort_keys=True)
@@ -292,8 +278,5 @@ def _tries(space: Space) -> list[tuple[str, Draw]]:
 
 
 def _shown(parameter: Parameter) -> dict[str, Any]:
-    condition = asdict(parameter.when) if parameter.when else {}
-    if condition.get("less", "") is None:  # older studies know no other than conditions without it
-        del condition["less"]
-    when = {"when": condition} if condition else {}
+    when = {"when": asdict(parameter.when)} if parameter.when else {}
     return {type(parameter.values).__name__.lower(): asdict(parameter.values), **when}

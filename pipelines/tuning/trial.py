@@ -31,7 +31,6 @@ from ..base.budget import BudgetSpent, room_for_question
 from ..base.wording import common_error
 from ..evaluation.answering import answer_row, lms_in, useful_concurrency
 from ..lms.foreign import metering
-from ..lms.store import as_before
 from ..programs.networks import Unanswered
 from ..runs.books import open_books
 from ..runs.manifest import MANIFEST, lms_of, open_run, save_run
@@ -178,7 +177,7 @@ class Scorer:
         return self._networks.trained(program) if branch.trains else program
 
     def _folder(self, program: Program) -> Path:
-        known = [hashes(program)["program_hash"], as_before(lms_of(program, self.job.lm))]
+        known = [hashes(program)["program_hash"], lms_of(program, self.job.lm)]
         digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
         return self.job.folder / RUNS / digest[:16]
 

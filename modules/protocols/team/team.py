@@ -136,21 +136,12 @@ class SupervisedTeam(Program):
             "max_steps": self.max_steps,
             "max_retries": self.max_retries,
             "demonstration": self.demonstration,
-            **({"styles": True} if self.styles else {}),
+            "styles": self.styles,
             **({} if self.limits else {"limits": False}),
             **({} if self.ties == Ties() else self.ties.described()),
             "sampling": self.workers[0].act.predict.config,
             **retrieval_settings(self.retrieval),
         }
-
-    def put_back(self, described: Described) -> None:
-        if self.styles and "styles" not in described:
-            name = self.demonstration
-            demos = {seat.name: [self._shown(seat, name)] for seat in self._deciding if name}
-            self.styles = False
-            for seat in self._deciding:
-                if name and seat.predict.demos == demos[seat.name]:
-                    seat.predict.demos = [self._shown(seat, name)]
 
     def with_max_steps(self, max_steps: int) -> SupervisedTeam:
         """A copy, prompts and demonstrations included, with another step limit."""
@@ -342,5 +333,4 @@ SupervisedTeam.protocol = Protocol(
         "at least have kept.",
     ),
     fixed=("demonstration",),
-    before={"styles": False},
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 
 import folkmoot as fm
 from folkmoot.modules.environment.base import Environment, Page
-from folkmoot.modules.protocols.registry import PROTOCOLS
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CHOICES = {"A": "bank", "B": "library"}
@@ -107,7 +105,8 @@ def test_the_single_look_up_of_the_question_stays(scripted: ScriptedServer) -> N
     assert pages.searched == ["Where is money kept?"]
     assert len(scripted.bodies) == 4
     assert "retriever.query" not in program.seats()
-    assert not {"retrieval", "max_queries"} & program.describe().keys()
+    assert program.describe()["retrieval"] == "question"
+    assert "max_queries" not in program.describe()
     for wrong, words in (({"retrieval": "web"}, "no retrieval 'web'"), ({"max_queries": 0}, "max_queries")):
         with pytest.raises(fm.UserError, match=words):
             fm.SingleAgent(role="retriever", environment=pages, **wrong)
@@ -128,90 +127,6 @@ def corpus(folder: Path) -> str:
     path = folder / "pages.jsonl"
     path.write_text("".join(json.dumps({"title": t, "text": x}) + "\n" for t, x in PAGES.items()))
     return f"corpus:{path}"
-
-
-PROGRAMS = {
-    "retriever": lambda where, **more: fm.Deliberation(
-        ["retriever", "critic"], "majority", 1, environment=where, **more
-    ),
-    "ensemble": lambda where, **more: fm.Ensemble(
-        [fm.SingleAgent(role="retriever", environment=where, **more), "cot"]
-    ),
-    "team": lambda where, **more: fm.SupervisedTeam(
-        ["bold", "cautious"],
-        where,
-        demonstration="hotpotqa",
-        **({"styles": False} if more else {}),
-    ),
-}
-"""Programs whose defaults changed, as they are and, with more, as they were."""
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_what_an_earlier_version_saved_or_began_goes_on_as_then(
-    scripted: ScriptedServer, tmp_path: Path, name: str
-) -> None:
-    def answered(body: dict[str, Any]) -> str:
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        known = {"action": "Finish[A]", "decision": "accept", "worker": "bold", "answer": "A"}
-        return json.dumps({field: known.get(field, "so") for field in fields})
-
-    scripted.reply = answered
-    make, where = PROGRAMS[name], fm.CorpusEnvironment(corpus(tmp_path).partition(":")[2])
-    before, now = make(where, retrieval="question"), make(where)
-    assert before.describe() != now.describe()
-    before.save(tmp_path / "kept")  # a description of then leaves out what is new
-    assert fm.load_program(tmp_path / "kept").describe() == before.describe()
-    now.save(tmp_path / "new")
-    assert fm.load_program(tmp_path / "new").describe() == now.describe()
-    questions = [fm.Question(id=str(i), answer="A", **ASKED) for i in range(2)]
-    given = {
-        "lm": fm.lm("openai/scripted", api_base=scripted.url),
-        "tracking": False,
-        "cache": False,
-        "progress": False,
-        "out": tmp_path / "run",
-    }
-    fm.evaluate(before, questions, **given)
-    paid = len(scripted.bodies)
-    with pytest.warns(UserWarning, match="an earlier version began"):
-        run = fm.evaluate(now, questions, **given)
-    assert len(scripted.bodies) == paid
-    assert run.summary.run["program"] == json.loads(json.dumps(before.describe()))
-    assert now.describe() == make(where).describe()  # the user's own is as it was
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fm.evaluate(now, questions, **(given | {"out": tmp_path / "fresh"}))
-
-
-def test_a_study_of_an_earlier_version_goes_on_with_the_question_looked_up(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    scripted.reply = reply("savings", "AA")
-    train = [fm.Question(id=str(i), question=f"{i}?", choices=CHOICES, answer="A") for i in range(8)]
-    space = {
-        "program": "deliberation",
-        "roles": ["retriever", "critic"],
-        "environment": corpus(tmp_path),
-        "max_rounds": 1,
-        "tie_break": ["majority", "judge"],
-        "sampling": {"temperature": 0.0},
-    }
-
-    def tuned(out: str) -> Any:
-        lm = fm.lm("openai/scripted", api_base=scripted.url)
-        given = {"trials": 2, "concurrency": 1, "cache": False, "tracking": False, "progress": False}
-        return fm.tune(space, train[:4], train[4:], lm=lm, out=tmp_path / out, **given)
-
-    assert "retrieval" in tuned("now").best.describe()
-    assert "retrieval" in tuned("now").best.describe()  # taken up again
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "folkmoot.pipelines.tuning.space.TuneSpace.is_former", True
-        )  # nothing is noted, as then
-        patch.setattr("folkmoot.pipelines.tuning.space.Branch.former", True)
-        assert "retrieval" not in tuned("then").best.describe()
-    assert "retrieval" not in tuned("then").best.describe()
 
 
 def test_a_supervisor_is_told_styles_but_of_workers_that_have_the_users_words(
@@ -236,7 +151,6 @@ def test_a_supervisor_is_told_styles_but_of_workers_that_have_the_users_words(
         ["<<<what bold did", "<<<what cautious did"],
         ["<<<what bold did", "<<<what cautious did, who proves every step before the next"],
     ]
-    assert PROTOCOLS["team"].before == {"styles": False}
 
 
 @pytest.mark.parametrize("limits", [True, False])

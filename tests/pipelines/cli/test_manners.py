@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from cli_helpers import KEY, evaluate, folkmoot, isolate, lm, question, ten_questions, write
+from recorded import unpack
 from typer.testing import CliRunner
 
 import folkmoot as fm
@@ -22,8 +23,6 @@ from folkmoot.pipelines.cli import app as cli
 from folkmoot.pipelines.cli.guard import leave_quietly
 from folkmoot.pipelines.data.catalogue import SPECS
 from folkmoot.pipelines.testing.server import ScriptedServer
-
-SAVED = Path(__file__).parents[2] / "saved" / "before-house"
 
 
 @pytest.fixture(autouse=True)
@@ -157,9 +156,10 @@ def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
 # Folders of results as programs ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("folder", "within"), [("compile/copro", "program"), ("tune/finished", "winner")])
-def test_what_a_command_wrote_is_a_program(folder: str, within: str) -> None:
-    found, inside = fm.load_program(SAVED / folder), fm.load_program(SAVED / folder / within)
+@pytest.mark.parametrize(("folder", "within"), [("csqa-small-mipro", "program"), ("csqa-tuned", "winner")])
+def test_what_a_command_wrote_is_a_program(folder: str, within: str, home: Path) -> None:
+    unpack(home)
+    found, inside = fm.load_program(home / folder), fm.load_program(home / folder / within)
     assert found.describe() == inside.describe()
 
 
@@ -176,7 +176,8 @@ def test_a_distillation_is_what_it_says_to_keep(home: Path) -> None:
 
 def test_a_compilation_is_asked_and_evaluated_by_its_folder(scripted: ScriptedServer, home: Path) -> None:
     ten = ten_questions(home)
-    done = evaluate(scripted, ten, "--limit", 2, "-q", program=str(SAVED / "compile" / "copro"))
+    unpack(home)
+    done = evaluate(scripted, ten, "--limit", 2, "-q", program="csqa-small-mipro")
     assert done.exit_code == 0, done.output
     (home / "begun").mkdir()
     (home / "begun" / "compile.json").write_text("{}")
@@ -221,14 +222,11 @@ def test_runs_are_listed_with_score_and_price_the_newest_first(scripted: Scripte
     assert folkmoot("runs", "nowhere").exit_code == 2
 
 
-def test_runs_of_every_kind_and_of_earlier_versions_are_listed() -> None:
-    found = json.loads(folkmoot("runs", SAVED, "--json").stdout)
-    kinds = {Path(run["folder"]).relative_to(SAVED).as_posix(): (run["kind"], run["state"]) for run in found}
-    assert kinds["compile/copro"] == ("compile", "stopped")
-    assert kinds["tune/finished"] == ("tune", "finished")
-    assert kinds["tune/killed"] == ("tune", "stopped")
-    assert kinds["distil/found"] == ("distil", "finished")
-    assert kinds["network/replayed"] == ("train", "finished")
-    assert kinds["network/asked"] == ("train", "stopped")
-    assert kinds["evaluate/stopped"] == ("evaluate", "stopped")
-    assert not any(state == "damaged" for _, state in kinds.values())
+def test_runs_of_several_kinds_are_listed(home: Path) -> None:
+    unpack(home)
+    found = json.loads(folkmoot("runs", home, "--json").stdout)
+    kinds = {Path(run["folder"]).relative_to(home).as_posix(): run["kind"] for run in found}
+    assert kinds["csqa-small-mipro"] == "compile"
+    assert kinds["csqa-tuned"] == "tune"
+    assert kinds["csqa-network"] == "evaluate"
+    assert {run["state"] for run in found} == {"finished"}

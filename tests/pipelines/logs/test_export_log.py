@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from typer.testing import CliRunner
 
@@ -18,9 +17,6 @@ import folkmoot as fm
 from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.runs.traces import TRACES
 from folkmoot.pipelines.testing.server import ScriptedServer
-
-SCHEMAS = Path(__file__).parents[2] / "saved" / "every_eval_ever"
-FORMATS = ("inspect", "every-eval-ever")
 
 
 def reply(body: dict[str, Any]) -> Any:
@@ -71,42 +67,39 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, fm.Evaluation]:
         }
 
 
-@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", ["team", "one", "spans", "unread", "f1", "exact"])
 def test_what_is_exported_is_imported_as_it_was(
-    format: str, name: str, runs: dict[str, fm.Evaluation], tmp_path: Path
+    name: str, runs: dict[str, fm.Evaluation], tmp_path: Path
 ) -> None:
     run = runs[name]
-    logs = fm.export_log(run, tmp_path / "logs", format)
+    logs = fm.export_log(run, tmp_path / "logs")
     found = fm.import_log(logs, tmp_path / "back")
     ((agent, back),) = found.runs.items()
     assert agent.startswith("openai/scripted ")
     assert list(back.rows) == list(run.rows)
     assert back.summary.scores == run.summary.scores
     before = logs[0].read_bytes()
-    assert fm.export_log(run.folder, tmp_path / "logs", format) == logs
+    assert fm.export_log(run.folder, tmp_path / "logs") == logs
     assert logs[0].read_bytes() == before
 
 
 def test_runs_of_one_lm_are_told_apart_when_imported_together(
     runs: dict[str, fm.Evaluation], tmp_path: Path
 ) -> None:
-    for format in FORMATS:
-        fm.export_log([runs["team"], runs["one"]], tmp_path / format, format)
-        found = fm.import_log(tmp_path / format)
-        assert {run.accuracy for run in found.runs.values()} == {runs["team"].accuracy, runs["one"].accuracy}
+    fm.export_log([runs["team"], runs["one"]], tmp_path)
+    found = fm.import_log(tmp_path)
+    assert {run.accuracy for run in found.runs.values()} == {runs["team"].accuracy, runs["one"].accuracy}
 
 
 def test_an_imported_run_is_exported_and_what_is_not_known_stays_so(tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text("question_id,agent,strategy,answer,correct\nq1,a: b/c,cot,4,1\nq2,a: b/c,cot,5,0\n")
     (run,) = fm.import_log(table, tmp_path / "in").runs.values()
-    for format in FORMATS:
-        (log,) = fm.export_log(tmp_path / "in", tmp_path / format, format)
-        (back,) = fm.import_log(log).runs.values()
-        assert list(back.rows) == list(run.rows)
-        assert back.summary.run["imported"]["strategy"] == "cot"
-    with zipfile.ZipFile(next((tmp_path / "inspect").glob("*.eval"))) as packed:
+    (log,) = fm.export_log(tmp_path / "in", tmp_path / "logs")
+    (back,) = fm.import_log(log).runs.values()
+    assert list(back.rows) == list(run.rows)
+    assert back.summary.run["imported"]["strategy"] == "cot"
+    with zipfile.ZipFile(log) as packed:
         sample = json.loads(packed.read("samples/q1_epoch_1.json"))
     assert sample["model_usage"] == {}
     assert "total_time" not in sample
@@ -161,53 +154,19 @@ def test_a_log_of_inspect(runs: dict[str, fm.Evaluation], tmp_path: Path) -> Non
     )
 
 
-def test_rows_of_every_eval_ever_fit_its_schemas(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:
-    instance, aggregate = (
-        jsonschema.Draft7Validator(json.loads((SCHEMAS / f"{name}.schema.json").read_text()))
-        for name in ("instance_level_eval", "eval")
-    )
-    for place in fm.export_log(list(runs.values()), tmp_path, "every-eval-ever"):
-        rows = [json.loads(line) for line in place.read_text().splitlines()]
-        whole = json.loads(Path(str(place).replace("_samples.jsonl", ".json")).read_text())
-        for row in rows:
-            instance.validate(row)
-        aggregate.validate(whole)
-        assert {row["evaluation_id"] for row in rows} == {whole["evaluation_id"]}
-        assert whole["detailed_evaluation_results"]["file_path"] == place.relative_to(tmp_path).as_posix()
-        assert whole["detailed_evaluation_results"]["total_rows"] == len(rows)
-        metric = rows[0]["evaluation_result_id"]
-        (main,) = [one for one in whole["evaluation_results"] if one["evaluation_result_id"] == metric]
-        scores = [row["evaluation"]["score"] for row in rows]
-        assert main["score_details"]["score"] == sum(scores) / len(scores)
-
-
-def test_a_data_set_is_opened_and_its_questions_are_those_asked(
-    runs: dict[str, fm.Evaluation], tmp_path: Path
+@pytest.mark.parametrize("format", ["jsonl", "csv"])
+def test_a_table_is_imported_with_the_same_answers(
+    format: str, runs: dict[str, fm.Evaluation], tmp_path: Path
 ) -> None:
-    import datasets
-
-    (folder,) = fm.export_log(runs["team"], tmp_path / "one", "huggingface")
-    table = datasets.load_from_disk(str(folder))["test"]
-    again = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))["test"]
-    assert table.to_list() == again.to_list()
-    rows = list(runs["team"].rows)
-    assert table["prediction"] == [row["answer"] for row in rows]
-    assert table["correct"] == [row["correct"] for row in rows]
-    assert table[0]["transcript"][0]["agent"] == "intuitive"
-    loaded = fm.load(str(folder))
-    asked = questions()
-    assert [(one.id, one.choices, one.answer) for one in loaded] == [
-        (one.id, one.choices, one.answer) for one in asked
-    ]
-    assert loaded[1].meta["subject"] == "money?"
-    with pytest.raises(fm.UserError, match="choose another --out"):
-        fm.export_log(runs["team"], tmp_path / "one", "huggingface")
-    both = fm.export_log([runs["one"], runs["spans"]], tmp_path / "two", "huggingface")
-    assert [one.name for one in both] == ["one", "spans"]
-    assert fm.load(str(both[1]))[0].kind == "span"
+    (table,) = fm.export_log(runs["team"], tmp_path, format)
+    assert table == tmp_path / f"team.{format}"
+    (back,) = fm.import_log(table).runs.values()
+    for name in ("id", "question", "gold", "answer", "correct", "error"):
+        assert [row[name] for row in back.rows] == [row[name] for row in runs["team"].rows]  # type: ignore[literal-required]
+    assert back.accuracy == runs["team"].accuracy
 
 
-@pytest.mark.parametrize("format", [*FORMATS, "huggingface"])
+@pytest.mark.parametrize("format", ["inspect", "jsonl", "csv"])
 def test_half_a_surrogate_pair_and_long_names_stop_no_export(format: str, tmp_path: Path) -> None:
     row = {
         "question_id": "q\ud83d",
@@ -220,19 +179,16 @@ def test_half_a_surrogate_pair_and_long_names_stop_no_export(format: str, tmp_pa
     table.write_text(json.dumps(row | {"text": "so \ud83d it is", "question": "what? \udc00"}))
     (run,) = fm.import_log(table).runs.values()
     (log,) = fm.export_log(run, tmp_path / "out", format)
-    if format == "huggingface":
-        assert fm.load(str(log))[0].question == "what? ?"
-    else:
-        (back,) = fm.import_log(log).runs.values()
-        assert (back.rows[0]["id"], back.rows[0]["transcript"][0]["text"]) == ("q?", "so ? it is")
+    (back,) = fm.import_log(log).runs.values()
+    assert (back.rows[0]["id"], back.rows[0]["transcript"][0]["text"]) == ("q?", "so ? it is")
 
 
 def test_the_command_and_its_faults(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:
     called = CliRunner().invoke(app, ["export", str(runs["one"].folder), "--out", str(tmp_path), "--json"])
     assert called.exit_code == 0, called.output
     assert json.loads(called.stdout)["logs"] == [str(tmp_path / "one.eval")]
-    with pytest.raises(fm.UserError, match="the formats are inspect, every-eval-ever, huggingface"):
-        fm.export_log(runs["one"], tmp_path, "csv")
+    with pytest.raises(fm.UserError, match="the formats are inspect, jsonl, csv"):
+        fm.export_log(runs["one"], tmp_path, "html")
     assert fm.export_log(runs["one"], tmp_path / "new" / "mine.eval") == [tmp_path / "new" / "mine.eval"]
     with pytest.raises(fm.UserError, match="names one log, and 2 runs are given"):
         fm.export_log([runs["one"], runs["team"]], tmp_path / "mine.eval")
@@ -243,16 +199,16 @@ def test_the_command_and_its_faults(runs: dict[str, fm.Evaluation], tmp_path: Pa
 
 
 def test_kept_fields_that_are_none_of_a_row_are_named(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:
-    (log,) = fm.export_log(runs["one"], tmp_path, "every-eval-ever")
-    row = json.loads(log.read_text().splitlines()[0])
-    kept = json.loads(row["metadata"]["folkmoot"])
-    kept["row"]["usage"] = {"calls": -1}
-    row["metadata"]["folkmoot"] = json.dumps(kept)
-    log.write_text(json.dumps(row) + "\n")
-    with pytest.raises(
-        fm.UserError, match=r"line 1: usage.* in its 'folkmoot' metadata is not as it must be"
-    ):
-        fm.import_log(log)
+    (log,) = fm.export_log(runs["one"], tmp_path)
+    changed = tmp_path / "changed.eval"
+    with zipfile.ZipFile(log) as old, zipfile.ZipFile(changed, "w") as new:
+        for member in old.namelist():
+            held = json.loads(old.read(member))
+            if member.startswith("samples/"):
+                held["metadata"]["folkmoot"]["row"]["usage"] = {"calls": -1}
+            new.writestr(member, json.dumps(held))
+    with pytest.raises(fm.UserError, match=r"usage.* in its 'folkmoot' metadata is not as it must be"):
+        fm.import_log(changed)
 
 
 def test_what_a_log_was_scored_anew_as_counts(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ from folkmoot.pipelines.programs.saved import saved_program
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.signatures.roles import Intuitive
 
-FIXTURES = Path(__file__).parents[2] / "saved"
 KEY = "sk-canary-0123456789abcdef"
 PAGES = [
     {"title": "Bank", "text": "A bank keeps money. It is safe."},
@@ -731,31 +730,7 @@ def saying_a(body: dict[str, Any]) -> str:
     return json.dumps({name: spec.get("enum", ["why"])[0] for name, spec in fields.items()})
 
 
-# Earlier versions -------------------------------------------------------------------------------------------
-
-FORMAT_1 = ["single", "deliberation", "ensemble", "causal", "team"]
-
-
-@pytest.mark.parametrize("name", FORMAT_1)
-def test_files_of_earlier_versions_load(
-    name: str, monkeypatch: pytest.MonkeyPatch, scripted: ScriptedServer
-) -> None:
-    """The folders are as they were written; they are never written anew."""
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    environment = fm.CorpusEnvironment(FIXTURES / "pages.jsonl") if name == "team" else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = fm.load_program(FIXTURES / name, environment=environment)
-    told = [predictor.signature.instructions for predictor in predictors_of(program).values()]
-    assert told == [f"Rule {place}." for place in range(len(told))]
-    assert [demo["id"] for predictor in predictors_of(program).values() for demo in predictor.demos] == ["q1"]
-    document = json.loads((FIXTURES / name / FILE).read_text())
-    assert document["format"] == 1
-    assert document["program"].items() <= program.describe().items()
-    seated = {seat: each.predict.lm.model for seat, each in program.seats().items() if each.predict.lm}
-    assert seated == {seat: known["name"] for seat, known in document["lms"].items()}
-    program.assign(dict.fromkeys(program.seats(), fm.lm("openai/any", api_base=scripted.url)))
-    assert requests(program, scripted.url, scripted)
+# Networks ---------------------------------------------------------------------------------------------------
 
 
 def test_a_networks_folder_is_a_program_by_either_name(tmp_path: Path, scripted: ScriptedServer) -> None:

@@ -25,7 +25,7 @@ from folkmoot.modules.network.state import NetworkState
 from folkmoot.optimizers.policy import training as training_module
 from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
-from folkmoot.pipelines.training.train import rescore, settings_in, train_on_outcomes
+from folkmoot.pipelines.training.train import rescore, train_on_outcomes
 
 SMALL = ["--set", "hidden=8", "--set", "heads=2", "--set", "lr=0.01"]
 NAMES = ("individual", "consensus", "majority", "best_fixed", "best_per_group", "oracle")
@@ -433,19 +433,6 @@ def test_the_model_of_a_replay_answers(
     found = loaded.predict([{"question": "Where is money?", "choices": {"A": "bank", "B": "mall"}}])
     assert found["answer"].tolist() == ["A"]
     assert {body["temperature"] for body in scripted.bodies} == {0.7}
-
-
-def test_settings_that_a_folder_began_with_stay_its_own(tables: tuple[Path, Path], tmp_path: Path) -> None:
-    assert trained(tables, tmp_path / "net").exit_code == 0
-    about = json.loads((tmp_path / "net" / "training.json").read_text())
-    given, began = about["given"], {**about["network"], "k": 4}
-    (tmp_path / "net" / "training.json").write_text(json.dumps({**about, "network": began}))
-    network, _ = settings_in(tmp_path / "net", given, "standing") or pytest.fail("not found")
-    assert network.to_dict() == began
-    assert settings_in(tmp_path / "net", given, "beyond") is None
-    assert settings_in(tmp_path / "net", {**given, "lr": 0.02}, "standing") is None
-    assert settings_in(tmp_path / "nowhere", given, "standing") is None
-    assert settings_in(tmp_path / "net", {"x": object()}, "paper") is None
 
 
 @pytest.mark.nightly
