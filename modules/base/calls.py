@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -176,10 +176,24 @@ def bound(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Asker:
-    """On whose behalf a call is made: the seat's name and the question's id, each None where unknown."""
+    """On whose behalf a call is made: the seat's name and the question's id, each None where unknown.
+
+    `requests` has the keys of all that was asked for the question; None where there is no question. `paid`
+    has those for which an earlier attempt at it has paid.
+    """
 
     seat: str | None = None
     question: str | None = None
+    requests: set[str] | None = field(default=None, compare=False, repr=False)
+    paid: Container[str] = field(default=(), compare=False, repr=False)
+
+    def asks_first(self, key: str) -> bool:
+        """Whether this request is not yet made for the question; from now on it is."""
+        if self.requests is None:
+            return True
+        new = key not in self.requests
+        self.requests.add(key)
+        return new
 
 
 Transcribed = list[tuple[Mapping[str, Any], Usage]]
@@ -275,13 +289,19 @@ def tallied() -> Iterator[list[Usage]]:
 class asking:  # noqa: N801
     """Set who asks in the calls inside the block; what is not given stays as it was outside."""
 
-    def __init__(self, *, seat: str | None = None, question: str | None = None) -> None:
+    def __init__(
+        self, *, seat: str | None = None, question: str | None = None, paid: Container[str] | None = None
+    ) -> None:
         self._seat = seat
         self._question = question
+        self._paid = paid
 
     def __enter__(self) -> None:
         outer = ASKER.get()
-        self._token = ASKER.set(Asker(self._seat or outer.seat, self._question or outer.question))
+        question, requests, paid = self._question or outer.question, outer.requests, outer.paid
+        if question != outer.question:
+            requests, paid = set(), self._paid or ()
+        self._token = ASKER.set(Asker(self._seat or outer.seat, question, requests, paid))
 
     def __exit__(self, *_: object) -> None:
         ASKER.reset(self._token)

@@ -124,7 +124,7 @@ class Evaluation:
         if not self.summary.counts["rows"]:
             return "Evaluation(no question is finished)"
         name = "" if self.summary.metric == ACCURACY else f"{self.summary.metric} "
-        n = f"n={self.summary.finished}{self.summary.lost}"
+        n = f"n={self.summary.finished}{self.summary.failures}"
         return f"Evaluation({name}{percent(self.summary.main)}, {n})"
 
     def _repr_html_(self) -> str:
@@ -174,7 +174,8 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
         lambda _: written.get("report") or {},  # what only the program itself can work out
         described,
     )
-    summary.paid, summary.stopped = written.get("paid"), written.get("stopped")
+    summary.paid, summary.lost = written.get("paid"), written.get("lost")
+    summary.stopped = written.get("stopped")
     if not summary.counts["rows"]:
         raise UserError(f"{folder} has no finished row yet: run its evaluation first")
     return Evaluation(folder, summary)

@@ -15,6 +15,7 @@ from typing import Any
 import dspy
 
 from ...modules.agents.judge import JudgeMetric
+from ...modules.base.calls import asking
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import awaitable, run_sync
 from ...modules.protocols.ensemble import Ensemble
@@ -27,6 +28,7 @@ from ..base.journal import read_object, write_json
 from ..base.request import entry
 from ..base.wording import counted
 from ..lms.foreign import metering
+from ..lms.ledger import answered_for
 from ..lms.seen import SeenCall
 from ..lms.store import ACTIVE
 from ..programs.saved import SAVED
@@ -194,6 +196,8 @@ class _Job:
     progress: Callable[[Progress], None] = lambda _: None
     started: float = field(default_factory=time.monotonic)
     stopped: str | None = None  # by a budget
+    earlier: dict[str, set[str]] = field(default_factory=dict)
+    """By question, the requests that earlier attempts have paid for."""
 
     def __post_init__(self) -> None:
         self.state = Progress(total=len(self.plan.questions), metric=self.plan.metric.name)
@@ -216,6 +220,8 @@ class _Job:
             ):
                 self._check_judge()
                 waiting = [one for one in plan.questions if (one.id, 0) not in self.rows.done]
+                folder = self.rows.path.parent
+                self.earlier = answered_for(folder, {question.id for question in waiting})
                 if request.engine == RAY:
                     self.tell()
                     answer_on_ray(
@@ -251,7 +257,8 @@ class _Job:
         for question in waiting:
             try:
                 async with room_for_question():
-                    with self.traced.watching(question.id) as seen:
+                    asker = asking(question=question.id, paid=self.earlier.get(question.id))
+                    with asker, self.traced.watching(question.id) as seen:
                         row = await answer_row(self.plan.program, question, self.plan.metric)
                 self.take(row, seen)
             except BudgetSpent as problem:  # not this question's fault: it gets no row
@@ -284,7 +291,7 @@ class _Job:
         try:
             rewrite(path, [(question.id, 0) for question in questions])
             summary = summarise(read_rows(path), len(questions), self.plan.program.report, run.about)
-            summary.paid = run.books.paid.to_dict()
+            summary.paid, summary.lost = run.books.paid.to_dict(), run.books.lost.to_dict()
             summary.stopped = self.stopped or _why(problem)
             write_json(run.folder / SUMMARY, summary.to_dict())
         except OSError as full:

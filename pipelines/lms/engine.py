@@ -307,8 +307,10 @@ class Engine:
         return await watch(seen, self.model, payload, self._billed(payload, rollout))
 
     async def _billed(self, payload: Mapping[str, Any], rollout: int | None) -> tuple[Reply, Usage]:
+        asker, key = ASKER.get(), self.key(payload, rollout)
+        first = asker.asks_first(key)
         try:
-            reply, made = await self._answer(payload, rollout)
+            reply, made = await self._answer(payload, rollout, key)
         except FatalCallError:
             raise
         except UserError as problem:  # DSPy would take it for a fault of this one call
@@ -324,12 +326,12 @@ class Engine:
                 finish_reason=reply.finish_reason,
             )
         )
-        record_call(usage, paid)
+        own = first and key in asker.paid  # an earlier attempt paid: the row's bill is as without a stop
+        record_call(paid if own else usage, paid)
         return reply, usage
 
-    async def _answer(self, payload: Mapping[str, Any], rollout: int | None) -> tuple[Reply, bool]:
+    async def _answer(self, payload: Mapping[str, Any], rollout: int | None, key: str) -> tuple[Reply, bool]:
         """The reply, and whether this very request paid for it."""
-        key = self.key(payload, rollout)
         cache = ACTIVE_CACHE.get() if self.cached else None
         given = (self.store, *ACTIVE.get(), cache)
         stores: list[CallStore | CallCache] = [store for store in given if store is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
@@ -54,7 +54,9 @@ def usage_of(entry: Mapping[str, Any]) -> Usage:
 
 
 class Ledger:
-    """`DIR/ledger.jsonl`, appended in one write a call; `total` sums up what it held and what was added.
+    """`DIR/ledger.jsonl`, appended in one write a call.
+
+    `total` sums up what it held and what was added, and `lost` those of its calls whose end nobody knows.
 
     What is still under way when it is closed is booked as calls without a known end. What a full disk does
     not let be booked stays in the file of the calls in flight, and whoever opens the ledger next books it.
@@ -63,12 +65,12 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.total = Usage()
+        self.total, self.lost = Usage(), Usage()
         self._lock = threading.Lock()
         self._under_way: dict[int, Entry] = {}
         self._journal = Journal(folder / LEDGER)
         for entry in _lines(folder):
-            self.total.add(usage_of(entry))
+            self._count(entry)
         for calls in abandoned(folder, take=True):
             for entry in _unsettled(folder, calls):
                 self.add(entry)
@@ -107,16 +109,23 @@ class Ledger:
             self._add(_timed(entry))
 
     def _add(self, line: Mapping[str, Any]) -> None:
-        self.total.add(usage_of(line))  # paid for, whether or not the disk takes it
+        self._count(line)  # paid for, whether or not the disk takes it
         self._journal.append(line)
 
-    def bill(self) -> Usage:
-        """What was paid for; a call that is under way counts as one without a known end."""
+    def _count(self, line: Mapping[str, Any]) -> None:
+        usage = usage_of(line)
+        self.total.add(usage)
+        if line.get("lost"):
+            self.lost.add(usage)
+
+    def bill(self) -> tuple[Usage, Usage]:
+        """What was paid for, and how much of it for calls without a known end, those under way among them."""
         with self._lock:
-            found = replace(self.total)
+            paid, lost = replace(self.total), replace(self.lost)
             for entry in self._under_way.values():
-                found.add(usage_of(entry))
-        return found
+                paid.add(usage_of(entry))
+                lost.add(usage_of(entry))
+        return paid, lost
 
     def close(self) -> None:
         for place, entry in list(self._under_way.items()):
@@ -158,6 +167,15 @@ def totals(folder: Path) -> Usage:
     for entry in read_ledger(folder):
         total.add(usage_of(entry))
     return total
+
+
+def answered_for(folder: Path, questions: Container[str | None]) -> dict[str, set[str]]:
+    """The keys of the requests of each of these questions that were paid for, and that records answer now."""
+    keys: dict[str, set[str]] = {}
+    for entry in read_ledger(folder):
+        if entry["kept"] and entry["question"] in questions:
+            keys.setdefault(str(entry["question"]), set()).add(entry["key"])
+    return keys
 
 
 LEDGERS: ContextVar[tuple[Ledger, ...]] = ContextVar("folkmoot_ledgers", default=())

@@ -31,7 +31,12 @@ class Books:
     @property
     def paid(self) -> Usage:
         """What the ledger has, with the calls that are under way."""
-        return self.ledger.bill() if self.ledger is not None else Usage()
+        return self.ledger.bill()[0] if self.ledger is not None else Usage()
+
+    @property
+    def lost(self) -> Usage:
+        """The part of it that calls without a known end may have cost at most."""
+        return self.ledger.bill()[1] if self.ledger is not None else Usage()
 
     @contextmanager
     def used(self, accounts: Iterable[Account]) -> Iterator[None]:

@@ -36,8 +36,9 @@ class Summary:
     Of questions whose `meta.pair_id` names a partner, `scores["pair_accuracy"]` is the share of whole pairs
     that are right in both.
     `forensics` is what dialogues did to answers, see `modules.forensics`; empty for one agent.
-    `usage` is that of the rows, `metric_usage` that of the metric's own LM calls (None without any); `paid`
-    sums up the ledger, and so has the calls of earlier, killed attempts.
+    `usage` is that of the rows, whoever of their attempts paid, `metric_usage` that of the metric's own LM
+    calls (None without any). `paid` sums up the ledger, and so has the calls of earlier, killed attempts;
+    `lost` is the part of it that calls without a known end may have cost at most.
     `stopped` says why there are fewer rows than questions, where something ended the run early.
     """
 
@@ -49,6 +50,7 @@ class Summary:
     report: dict[str, Any]
     run: dict[str, Any]
     paid: UsageFields | None = None
+    lost: UsageFields | None = None
     stopped: str | None = None
     metric_usage: UsageFields | None = None
     forensics: dict[str, Any] = field(default_factory=dict)
@@ -79,7 +81,7 @@ class Summary:
         return int(self.main["n"])
 
     @property
-    def lost(self) -> str:
+    def failures(self) -> str:
         """What counts as wrong without being an answer, in words such as `, 2 errors`; empty for nothing."""
         errors, unreadable = self.counts["errors"], self.counts["unreadable"]
         said = [counted(errors, "error")] * bool(errors) + [f"{unreadable:,} unreadable"] * bool(unreadable)
@@ -94,7 +96,7 @@ class Summary:
         if not self.counts["rows"]:
             return "Summary(no question is finished)"
         name, score = next(iter(self.scores.items()))
-        return f"Summary({name.replace('_', ' ')} {percent(score)}, n={self.finished}{self.lost})"
+        return f"Summary({name.replace('_', ' ')} {percent(score)}, n={self.finished}{self.failures})"
 
     def _repr_html_(self) -> str:
         return html_result("Summary", result_lines(self.to_dict()))

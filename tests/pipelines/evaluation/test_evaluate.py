@@ -889,3 +889,20 @@ def test_a_passage_too_long_to_be_shown_is_refused_before_any_call(scripted: Any
     with pytest.raises(fm.UserError, match="'long' has a context of 30,000 characters"):
         fm.evaluate(fm.SingleAgent(), [long], lm=fm.lm("openai/m", api_base=scripted.url), tracking=False)
     assert not scripted.requests
+
+
+def test_a_resumed_question_takes_what_it_would_have_taken_without_the_stop(
+    scripted: Any, tmp_path: Path
+) -> None:
+    """The first of two calls was paid before the run was stopped: it is no cached call of the row."""
+    scripted.reply = of_question(lambda i: "A")
+    team = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, tie_break="judge")
+    whole = run(scripted, questions(1), program=team, out=tmp_path / "whole")
+    stopped = run(scripted, questions(1), program=team, out=tmp_path / "stopped", budget="1 calls")
+    assert not stopped.summary.counts["rows"]
+    again = run(scripted, questions(1), program=team, out=tmp_path / "stopped")
+    expected, usage = whole.rows[0]["usage"], again.rows[0]["usage"]
+    assert {**usage, "cost_usd": None} == {**expected, "cost_usd": None}
+    assert usage["cached_calls"] == 0
+    assert again.summary.paid["calls"] == usage["calls"]
+    assert again.summary.lost["calls"] == 0
