@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .pipelines.data.load import load as load
     from .pipelines.distillation.distil import distil as distil
     from .pipelines.evaluation.earlier import Evaluation as Evaluation
+    from .pipelines.evaluation.earlier import load_run as load_run
     from .pipelines.evaluation.evaluate import aevaluate as aevaluate
     from .pipelines.evaluation.evaluate import evaluate as evaluate
     from .pipelines.lms.named import lm as lm
@@ -102,6 +103,7 @@ _WHERE = {
     "lm": ".pipelines.lms.named",
     "load": ".pipelines.data.load",
     "load_program": ".pipelines.programs.saved",
+    "load_run": ".pipelines.evaluation.earlier",
     "match_budget": ".pipelines.comparison.match_budget",
     "replay": ".modules.protocols.deliberation",
     "report": ".pipelines.reporting.report",

@@ -116,8 +116,9 @@ class Evaluation:
     @property
     def accuracy(self) -> float:
         """The share of right answers, 0 to 1. Raises UserError where the metric says nothing of that."""
-        if not self.summary.is_rate:
-            raise UserError(f"{self.summary.metric} scores are neither right nor wrong: take score")
+        return self.summary.accuracy
+
+    def __float__(self) -> float:
         return self.score
 
     def __repr__(self) -> str:
@@ -179,6 +180,10 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
     if not summary.counts["rows"]:
         raise UserError(f"{folder} has no finished row yet: run its evaluation first")
     return Evaluation(folder, summary)
+
+
+load_run = earlier
+"""`fm.load_run(folder)`: the evaluation in a folder."""
 
 
 def left_in(folder: Path | None) -> Evaluation | None:

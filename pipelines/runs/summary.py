@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...modules.base.calls import Usage, UsageFields
+from ...modules.base.errors import UserError
 from ...modules.reading.grading import ACCURACY, FAILURE_SCORE, metric_name
 from ...modules.reading.row import ResultRow, score_in
 from ...modules.reports.forensics import ForensicTally
@@ -69,6 +70,13 @@ class Summary:
     def main(self) -> dict[str, float]:
         """The score by the run's metric."""
         return self.scores[self.metric]
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right answers, 0 to 1. Raises UserError where the metric says nothing of that."""
+        if not self.is_rate:
+            raise UserError(f"{self.metric} scores are neither right nor wrong: take score")
+        return float(self.main["value"])
 
     @property
     def is_rate(self) -> bool:

@@ -906,3 +906,13 @@ def test_a_resumed_question_takes_what_it_would_have_taken_without_the_stop(
     assert usage["cached_calls"] == 0
     assert again.summary.paid["calls"] == usage["calls"]
     assert again.summary.lost["calls"] == 0
+
+
+def test_the_folder_of_a_run_is_a_run_and_a_program(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_question(lambda i: "A")
+    result = run(scripted, questions(3), out=tmp_path / "run")
+    assert float(result) == result.accuracy == result.summary.accuracy
+    again = fm.load_run(tmp_path / "run")
+    assert float(again) == float(result)
+    for program in (result.program, again.program, fm.load_program(tmp_path / "run"), str(tmp_path / "run")):
+        assert run(scripted, questions(3), program=program).score == result.score
