@@ -90,7 +90,7 @@ def plan_step_limits(request: EvaluateRequest, *, stored: bool = False) -> Limit
     Raises UserError for limits that are not numbers and a program without steps.
     """
     try:
-        numbers = [int(part) for part in split_items(request.step_limits)]
+        numbers = [int(one) if isinstance(one, str) else one for one in split_items(request.step_limits)]
     except ValueError:
         limits = ",".join(map(str, request.step_limits or ()))
         raise UserError(f"--step-limits {limits!r} are not numbers: write for example 5,8,10,15") from None

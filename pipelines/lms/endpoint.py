@@ -214,7 +214,7 @@ def tokens_in(usage: Any, answer: str = "") -> TokenCounts:
             or (answer and completion == 0)
             or (reasoning or 0) > completion
             or (cached or 0) + (written or 0) > prompt
-            or total not in (None, prompt + completion)
+            or total not in (None, 0, prompt + completion)  # LiteLLM says 0 where nobody has summed up
         ):
             prompt = completion = cached = written = reasoning = None
     return {

@@ -171,8 +171,10 @@ class Seating:
         rest = None
         if isinstance(program, Foreign) and EVERY not in lms and EVERY not in bases and dspy.settings.lm:
             rest = dspy.settings.lm  # its module has set it
-        elif any(seat.predict.lm is None for seat in program.seats().values()) or (
-            not seats and EVERY in lms
+        elif (
+            isinstance(names.get(EVERY), dspy.BaseLM)
+            or any(seat.predict.lm is None for seat in program.seats().values())
+            or (not seats and EVERY in lms)
         ):
             rest = dspy.settings.lm if names.get(EVERY) is None else self.make(names[EVERY])
         models = {*_models(program), *([rest.model] if isinstance(rest, dspy.BaseLM) else [])}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import numpy.typing as npt
@@ -224,7 +225,10 @@ def _live(request: TrainRequest, chosen: dict[str, Any], program: StrategyNetwor
         named = {name: value for name, value in chosen.items() if name not in OF_PROGRAM}
         config, training = configured(named, request.preset)
         _check_live(training)
-        network = StrategyNetwork.untrained(config, embed, **_of_program(chosen))
+        with catch_warnings(record=True) as caught:  # said with the plan, once all input is checked
+            simplefilter("always")
+            network = StrategyNetwork.untrained(config, embed, **_of_program(chosen))
+        warnings += [str(one.message) for one in caught]
     _, lm = Seating(request).seat(network)
     return LivePlan(request, chosen, network, training, questions, test, lm, warnings=warnings)
 

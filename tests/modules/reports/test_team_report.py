@@ -12,7 +12,9 @@ from cli_helpers import evaluate, isolate, write
 
 import folkmoot as fm
 from folkmoot.modules.reports.team import team_report
-from folkmoot.pipelines.evaluation.step_limits import step_limits
+from folkmoot.pipelines.evaluation.evaluate import carry_out_limits
+from folkmoot.pipelines.evaluation.request import EvaluateRequest
+from folkmoot.pipelines.evaluation.step_limits import plan_step_limits
 from folkmoot.pipelines.plots.dialogues import dialogues_page, most_informative
 from folkmoot.pipelines.plots.evaluation import step_limit_plot, team_plot
 
@@ -255,7 +257,10 @@ def test_step_limits_draw_a_curve_and_resume(
     out = tmp_path / "curve"
 
     def points() -> list[tuple[int, fm.Evaluation]]:
-        return step_limits(program, QUESTIONS, (1, 7, 3, 3), lm=lm, out=out, tracking=False)
+        request = EvaluateRequest(
+            program, QUESTIONS, step_limits=(1, 7, 3, 3), lm=lm, out=out, tracking=False
+        )
+        return carry_out_limits(plan_step_limits(request)).evaluations
 
     found = points()
     assert [limit for limit, _ in found] == [1, 3, 7]
@@ -275,16 +280,25 @@ def test_step_limits_draw_a_curve_and_resume(
     assert [one.accuracy for _, one in resumed] == [1 / 4, 2 / 4, 1.0]
 
 
-@pytest.mark.parametrize("limits", [(), (0,), (2.5,), (True,), ("5",)])
-def test_limits_that_are_none_are_refused(limits: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("limits", [(), (0,), (2.5,), (True,)])
+def test_limits_that_are_none_are_refused(scripted: Any, limits: Any, tmp_path: Path) -> None:
     program = fm.SupervisedTeam(["bold"], fm.CorpusEnvironment(DOCUMENTS))
     with pytest.raises(fm.UserError, match="at least 1"):
-        step_limits(program, QUESTIONS, limits, lm=None, out=tmp_path)
+        plan_step_limits(
+            EvaluateRequest(
+                program,
+                QUESTIONS,
+                step_limits=limits,
+                lm=fm.lm("openai/scripted", api_base=scripted.url),
+                out=tmp_path,
+            )
+        )
 
 
-def test_only_teams_have_step_limits(tmp_path: Path) -> None:
-    with pytest.raises(fm.UserError, match="SingleAgent has no step limit"):
-        step_limits(fm.SingleAgent(), QUESTIONS, lm=None, out=tmp_path)
+def test_only_teams_have_step_limits(scripted: Any, tmp_path: Path) -> None:
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    with pytest.raises(fm.UserError, match="single has no step limit"):
+        fm.evaluate(fm.SingleAgent(), QUESTIONS, lm=lm, out=tmp_path, step_limits=[5])
 
 
 @pytest.fixture

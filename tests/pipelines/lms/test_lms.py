@@ -1032,7 +1032,7 @@ def test_a_foreign_lms_secrets_reach_no_file(tmp_path: Path) -> None:
     lm = DummyLM([{"answer": "A"}] * 4)
     lm.kwargs.update(api_key=CANARY, extra_headers={"X": CANARY}, aws_secret=CANARY)
     fm.evaluate(fm.SingleAgent(), questions(2), lm=lm, out=tmp_path / "out", tracking=False)
-    for file in (tmp_path / "out").iterdir():
+    for file in (tmp_path / "out").rglob("*.*"):
         assert CANARY not in file.read_text()
 
 

@@ -246,13 +246,6 @@ class LeavesCallsRunning(Pair):
         return [await asyncio.shield(one) for one in started]
 
 
-class RaisesGroups(Pair):
-    async def hear(self, task: Task) -> list[Turn]:
-        async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(seat.ask(task)) for seat in self.pair]
-        return [one.result() for one in asked]
-
-
 class IgnoresCancelling(Pair):
     async def hear(self, task: Task) -> list[Turn]:
         try:
@@ -370,11 +363,6 @@ BROKEN: list[tuple[Callable[[], Program], str, str]] = [
     (FormatsTheQuestion, "test_hostile_questions_are_answered", "answer|format"),
     (QuotesUnfenced, "test_hostile_words_stay_inside_their_quotation", "outside of its fence"),
     (SwallowsErrors, "test_a_failing_lm_makes_an_error_row_and_the_run_goes_on", "the row has no error"),
-    (
-        RaisesGroups,
-        "test_a_failing_lm_makes_an_error_row_and_the_run_goes_on",
-        "unhandled errors in a TaskGroup",
-    ),
     (LeavesCallsRunning, "test_a_failed_question_leaves_nothing_running", "something goes on running"),
     (SwallowsErrors, "test_a_wrong_key_stops_the_run_at_once", "the run went on"),
     (SwallowsErrors, "test_a_budget_holds_and_what_is_finished_is_kept", "does not say it stopped"),

@@ -18,6 +18,9 @@ from stores import new_store
 
 import folkmoot as fm
 from folkmoot.pipelines.evaluation.earlier import earlier
+from folkmoot.pipelines.evaluation.evaluate import carry_out
+from folkmoot.pipelines.evaluation.plan import EvaluationPlan, plan_evaluation
+from folkmoot.pipelines.evaluation.request import EvaluateRequest
 from folkmoot.pipelines.tracking import mlflow_sink
 from folkmoot.pipelines.tracking.context import caller_place, from_caller
 
@@ -169,23 +172,27 @@ def test_a_short_run_has_its_result_before_mlflow_has_any_of_it(
     mlflow.set_experiment("her experiment")
     seen: list[Any] = []
 
-    def ended(summary: fm.Summary) -> None:
+    def planned(**options: Any) -> EvaluationPlan:
+        request = EvaluateRequest(fm.SingleAgent("simple"), ASKED, lm=lm, settings=SETTINGS, **options)
+        return plan_evaluation(request)
+
+    def ended(result: fm.Evaluation) -> None:
         seen.extend(
-            [summary.scores["accuracy"]["value"], (tmp_path / "out" / "summary.json").exists(), runs()]
+            [result.summary.scores["accuracy"]["value"], (tmp_path / "out" / "summary.json").exists(), runs()]
         )
 
     def runs() -> int:
         return len(client.search_runs(["1"]))
 
-    found = evaluated(lm, out=tmp_path / "out", ended=ended)
+    found = carry_out(planned(out=tmp_path / "out"), ended)
     assert (seen, runs()) == ([1.0, True, 0], 1)
     assert client.get_run(found.run_id).info.status == "FINISHED"
 
-    def closed(summary: fm.Summary) -> None:
+    def closed(result: fm.Evaluation) -> None:
         raise BrokenPipeError("nobody reads on")
 
     with pytest.raises(BrokenPipeError):
-        evaluated(lm, ended=closed)
+        carry_out(planned(), closed)
     assert [run.info.status for run in client.search_runs(["1"])] == ["FINISHED"] * 2
 
 

@@ -24,7 +24,7 @@ from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.evaluation import logged
 from folkmoot.pipelines.lms.engine import Engine
-from folkmoot.pipelines.runs.traces import DEFAULT_TRACES, TRACES, TURN, read_traces, traced_ids
+from folkmoot.pipelines.runs.traces import DEFAULT_TRACES, TRACES, read_traces, traced_ids
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import mlflow_sink as tracking
 from folkmoot.pipelines.tracking import send_traces as traces_send
@@ -374,18 +374,6 @@ def test_every_call_stands_under_the_turn_it_was_made_for(
         agents = [span for span in spans if span.span_type == "AGENT"]
         counts = [sum(call.parent_id == span.span_id for call in spans) for span in agents]
         assert counts == [turn["usage"]["calls"] for turn in rows[name]["transcript"]]
-
-
-def test_traces_that_an_earlier_version_wrote_are_sent_with_their_calls_under_the_question(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    traced(scripted.url, out, n=1)
-    record, _ = next(read_traces(out / TRACES))
-    assert [call.pop(TURN) for call in record["calls"]] == [0, 1]
-    root, *others = spans_of(record, "r", "deliberation")
-    assert {span.parent_id for span in others} == {root.span_id}
-    assert [span.span_type for span in others] == ["AGENT"] * 2 + ["CHAT_MODEL"] * 2
 
 
 def test_a_trace_has_one_id_whoever_sends_it() -> None:
