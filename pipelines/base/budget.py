@@ -17,6 +17,7 @@ from ...modules.base.errors import UserError
 
 EXAMPLE = '"2 USD", "500 calls", "1M tokens" or "20 min", several joined by commas'
 POLL_SECONDS = 0.02
+TURN_SECONDS = 2.0  # that a call lets earlier questions go first at most
 LIKELY = Usage(8, 8000, 2000)
 """What a question is taken to need as long as none has finished."""
 _PART = re.compile(r"(?P<dollar>\$?)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[^\d\s.].*)?")
@@ -101,14 +102,17 @@ class Account:
     async def admit(self) -> None:
         """Take a place for one paid call, to be given back by `leave`.
 
-        Where little is left, the calls of questions that began earlier go first.
+        Where little is left, the calls of questions that began earlier go first, but for a few seconds
+        only: a call that waits may hold a place at the endpoint that an earlier question waits for.
 
         Raises BudgetSpent, but not before the calls in flight have ended: whoever gets it may stop others.
         """
+        patient = time.monotonic() + TURN_SECONDS
         while True:
             with self._lock:
                 over = self._over()
-                if over is None and not self._fully_promised() and self._suffices_for(self._turn()):
+                waits = not self._suffices_for(self._turn()) and time.monotonic() < patient
+                if over is None and not self._fully_promised() and not waits:
                     self.in_flight += 1
                     return
                 if over is not None and not self.in_flight:

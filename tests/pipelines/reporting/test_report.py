@@ -772,7 +772,8 @@ def test_many_rows_are_read_one_at_a_time(tmp_path: Path) -> None:
     many = peak(400)
     more = (folder / "results.jsonl").stat().st_size * 380 / 400
     assert more > 7e6
-    assert many - few < more / 20
+    # Small facts of each row stay in memory (its question, its place, its marks); its texts do not.
+    assert many - few < more / 6
 
 
 # MLflow and the command
