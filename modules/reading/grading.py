@@ -175,6 +175,8 @@ def row_fault(row: ResultRow, scale: Scale, grader: Grader | None, *, measured: 
         value = score_in(row)
         if wrong := scale.fault(value):
             return f"the score of {_called(row)} is {value:g}{wrong}"
+        if row.get("strict") and not row["correct"]:
+            return f"{_called(row)} is called right in the strict form, and not right"
         if row["correct"] not in (None, value):
             return f"{_called(row)} scores {value:g} and is called {'right' if row['correct'] else 'wrong'}"
         if measured:

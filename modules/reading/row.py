@@ -63,7 +63,8 @@ class ResultRow(TypedDict):
 
 
 def row_key(row: ResultRow) -> RowKey:
-    return row["id"], row["repeat"]
+    """The key of a row; a repeat that is not named is the first."""
+    return row["id"], row.get("repeat", 0)
 
 
 def score_in(row: ResultRow, least: float = 0.0) -> float:

@@ -44,6 +44,7 @@ def rows_of(**fields: Any) -> list[dict[str, Any]]:
         (None, {"score": 1e308}, "score is not as it must be"),
         (None, {"repeat": -1}, "repeat is not as it must be"),
         (None, NUMBER | {"answer": "1250.5"}, "scores 0"),
+        (None, {"answer": "B", "correct": False, "score": 0.0, "strict": True}, "in the strict form"),
         (None, HALF, "scores 0"),
         (None, HALF | {"score": 0.0, "correct": False, "f1": 1.0}, "`em` and `f1`"),
         (F1, HALF | {"score": 0.9, "correct": None}, "scores 0.9, but its answer"),
