@@ -63,7 +63,7 @@ def rivals_of(
     rivals = {}
     for one in compared:
         calls, lms = one.usage["calls"], _endpoints(runs[one.name])
-        if one.name in agents or calls is None or calls < 2 * one.score["n"]:
+        if one.name in agents or calls is None or calls < 2 * one.answers:
             continue
         k_times = [
             name

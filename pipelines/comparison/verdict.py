@@ -45,7 +45,7 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
     each = {}
     for run in runs:
         total = totals[unit][run.name]
-        each[run.name] = math.inf if total is None else total / max(1.0, run.score["n"])
+        each[run.name] = math.inf if total is None else total / max(1, run.answers)
     return QuestionPrices(unit, each)
 
 

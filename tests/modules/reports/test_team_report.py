@@ -350,8 +350,8 @@ def test_step_limits_are_planned_and_stopped_like_any_evaluation(scripted: Any, 
 @pytest.mark.parametrize(
     ("limits", "words", "program", "told"),
     [
-        ("5,x", (), "team:bold", "no numbers"),
-        ("", (), "team:bold", "no numbers"),
+        ("5,x", (), "team:bold", "are not numbers"),
+        ("", (), "team:bold", "are not numbers"),
         ("0,5", (), "team:bold", "at least 1"),
         ("5", ("--set", "max_steps=3"), "team:bold", "drop --set max_steps"),
         ("5", (), "single:cot", "single:cot has no step limit"),
