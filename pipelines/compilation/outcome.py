@@ -202,4 +202,5 @@ def compilation_in(folder: Path | None) -> Compilation | None:
     if folder is None or not isinstance(result, dict):
         return None
     known = {one.name for one in fields(Compilation)}
-    return Compilation(folder=folder, **{name: value for name, value in result.items() if name in known})
+    found = {name: value for name, value in result.items() if name in known}
+    return Compilation(**{**found, "folder": folder})  # where it is now, whatever the file calls it
