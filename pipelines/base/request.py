@@ -8,6 +8,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
+from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from typing import (
@@ -69,7 +70,11 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
             try:
                 signature.bind(*args, **keywords)
             except TypeError as problem:
-                raise TypeError(f"{work.__name__}() {problem}") from None
+                known = list(signature.parameters)
+                unknown = next((name for name in keywords if name not in known), "")
+                close = get_close_matches(unknown, known, 1, 0.5)
+                meant = f"; did you mean {close[0]!r}?" if close else ""
+                raise TypeError(f"{work.__name__}() {problem}{meant}") from None
             return work(request(*args, **keywords))
 
         plain = get_type_hints(request)

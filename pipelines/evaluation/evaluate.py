@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -26,9 +26,9 @@ from ..base.budget import BudgetSpent, room_for_question
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
-from ..base.wording import counted
+from ..base.wording import counted, shortened
 from ..lms.foreign import metering
-from ..lms.ledger import answered_for
+from ..lms.ledger import LEDGERS, answered_for
 from ..lms.seen import SeenCall
 from ..lms.store import ACTIVE
 from ..programs.saved import SAVED
@@ -52,6 +52,9 @@ from .push import push_others
 from .ray_engine import answer_on_ray
 from .request import EvaluateRequest
 from .step_limits import LimitsPlan, StepLimits, plan_step_limits, write_curve
+
+UNREADABLE = 10
+"""So many answers, none of which can be read, end a run: the others would be paid for in vain."""
 
 
 @entry(EvaluateRequest)
@@ -128,6 +131,7 @@ def _evaluated(
     training: dict[str, Any] | None = None,
 ) -> Evaluation:
     request, began = plan.request, time.monotonic()
+    alone = not LEDGERS.get()
     manifest = plan.manifest() | caller_place(request.parent)
     asks = {"lms": manifest["lms"], "records": [request.record] if request.record else []}
     asks |= {"cache": request.cache, "budget": request.budget, "engines": plan.engines}
@@ -138,7 +142,7 @@ def _evaluated(
         with _files(run, wanted, plan) as (rows, traced):
             if request.tracking:
                 run.track(manifest, request.parent, traces=len(wanted))
-            job = _Job(plan, manifest, rows, traced, run.tracker)
+            job = _Job(plan, manifest, rows, traced, run.tracker, alone)
             stopped = job.do()
             summary = job.summed_up(run, stopped)
         result = Evaluation(
@@ -193,6 +197,7 @@ class _Job:
     rows: RowFile
     traced: TraceFile
     tracker: Tracker
+    alone: bool = False  # not part of another run, such as the trial of a study
     progress: Callable[[Progress], None] = lambda _: None
     started: float = field(default_factory=time.monotonic)
     stopped: str | None = None  # by a budget
@@ -273,6 +278,8 @@ class _Job:
         self.state.count(row)
         self.tracker.live(lambda: standing(self.state))
         self.tell()
+        if self.alone and UNREADABLE <= self.state.done == self.state.unreadable:
+            raise UserError(_none_readable(row, self.state.done))
         most = self.plan.request.max_failures
         if most is not None and self.state.errors >= most and row["error"]:
             raise UserError(
@@ -303,6 +310,17 @@ class _Job:
         if self.stopped or isinstance(problem, KeyboardInterrupt | CancelledError | UserError):
             return "KILLED"
         return "FAILED" if problem else "FINISHED"
+
+
+def _none_readable(row: ResultRow, rows: int) -> str:
+    """Say that no answer could be read, with the last reply, in a sentence."""
+    turn: Mapping[str, Any] = row["transcript"][-1] if row["transcript"] else {}
+    reply = str(row.get("raw") or turn.get("raw") or turn.get("text") or "")
+    shown = f"the last reply was {shortened(reply, 200)!r}" if reply.strip() else "the last reply was empty"
+    advice = "check the LM, and that the questions have the right kind"
+    if row.get("truncated"):
+        shown, advice = f"{shown}, cut off at its token limit", "give a higher one, such as --max-tokens 2000"
+    return f"none of the first {counted(rows, 'answer')} can be read, and {shown}: {advice}"
 
 
 def _why(problem: BaseException | None) -> str | None:

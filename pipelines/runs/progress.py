@@ -25,6 +25,7 @@ class Progress:
     resumed: int = 0
     correct: int = 0
     errors: int = 0
+    unreadable: int = 0
     seconds: float = 0.0
     usage: Usage = field(default_factory=Usage)
     metric: str = ACCURACY
@@ -42,6 +43,7 @@ class Progress:
         self.correct += bool(row["correct"])
         self.score += score_in(row)
         self.errors += bool(row["error"])
+        self.unreadable += row["error"] is None and row["answer"] is None
         if not resumed:
             self.usage.add(Usage.of(row["usage"]))
 

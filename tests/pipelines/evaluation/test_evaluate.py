@@ -399,6 +399,17 @@ def test_too_many_failures_stop_the_run_and_keep_its_rows(scripted: Any, tmp_pat
     }
 
 
+def test_a_run_ends_where_none_of_ten_answers_can_be_read(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = of_question(lambda i: "I would rather\nnot say")
+    for rows in (10, 11):  # the same command again asks one more question, not forty
+        with pytest.raises(fm.UserError, match=f"none of the first {rows} answers can be read") as stopped:
+            run(scripted, questions(50), out=tmp_path, concurrency=1)
+        assert "the last reply was 'I would rather not say'" in str(stopped.value)
+        assert len(lines(tmp_path)) == rows
+    scripted.reply = of_question(lambda i: "A" if i == 3 else "")
+    assert run(scripted, questions(30), out=tmp_path / "b", concurrency=1).summary.counts["unreadable"] == 29
+
+
 def test_error_rows_are_kept_and_asked_again_only_on_request(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = of_question(lambda i: (400, {}, {}) if i % 3 == 0 else "A")
     run(scripted, questions(9), out=tmp_path)
