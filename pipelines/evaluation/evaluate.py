@@ -145,6 +145,7 @@ def _evaluated(
             job = _Job(plan, manifest, rows, traced, run.tracker, alone)
             stopped = job.do()
             summary = job.summed_up(run, stopped)
+            status = job.status(stopped)  # of the run itself, whoever reads its result or does not
         result = Evaluation(
             run.folder,
             summary,
@@ -162,7 +163,7 @@ def _evaluated(
         # Of candidates and trials, only the winner is worth a model.
         keeps_model = request.parent is None and not isinstance(plan.program, Foreign)
         model = ModelUpload(plan.program, lm=plan.lm) if keeps_model else None
-        missing = run.end(evaluation_uploads(summary, run.folder, run.tracker), job.status(stopped), model)
+        missing = run.end(evaluation_uploads(summary, run.folder, run.tracker), status, model)
         if request.tracking and not missing:
             push_others(run.folder)
         if stopped is not None:
