@@ -10,6 +10,7 @@ import tomllib
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli_helpers import isolate, lm, question, write
 from packaging.requirements import Requirement
@@ -39,7 +40,10 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
     write(tmp_path / "train.jsonl", *rows[:22])
     write(tmp_path / "test.jsonl", *rows[22:])
     (tmp_path / "rows.xlsx").touch()
-    (tmp_path / "trained").mkdir()
+    config = fm.NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1)
+    fm.StrategyNetwork.untrained(config, lambda texts: np.ones((len(texts), 4), np.float32)).save(
+        tmp_path / "trained"
+    )
     asked, split = lm(scripted), ["--train", "train.jsonl", "--validation", "test.jsonl"]
     works = [
         ["evaluate", "single:cot", "--data", "test.jsonl", "--out", "one", *asked],
