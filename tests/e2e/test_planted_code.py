@@ -107,7 +107,7 @@ open("ran", "w").close()
 class Program(dspy.Module):
     def __init__(self):
         super().__init__()
-        self.answer = dspy.Predict("question -> answer")
+        self.answer = dspy.Predict("question -> answer: Literal['A', 'B']")
 
     def forward(self, question):
         return self.answer(question=question)
