@@ -110,7 +110,8 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     def describe(self) -> dict[str, Any]:
         """The constructor's settings as JSON; with prompts and demos, all that makes this program."""
-        raise NotImplementedError
+        name = type(self).__name__
+        raise NotImplementedError(f"{name} has no describe(): return named() and the constructor's settings")
 
     def named(self) -> dict[str, Any]:
         """What `describe()` begins with: `program`, the name of the protocol, of a class that inherits its

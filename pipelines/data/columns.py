@@ -31,14 +31,23 @@ _TRUTHS = {"1": "yes", "y": "yes", "t": "true", "0": "no", "n": "no", "f": "fals
 _LETTERS = frozenset("abcdefghij")
 
 
-def check_columns(columns: Any) -> None:
-    """Raises UserError for what does not give fields the names of their columns."""
-    if columns is not None and not isinstance(columns, Mapping):
+def check_columns(columns: Any) -> dict[str, str]:
+    """Field → column, where a list of option columns is one text: "COLUMN,COLUMN,…".
+
+    Raises UserError for what does not give fields the names of their columns.
+    """
+    if columns is None:
+        return {}
+    if not isinstance(columns, Mapping):
         example = naming_all({"question": "q_text"})
         raise UserError(f"columns is {columns!r}: give the name of each field's column {example}")
-    wrong = {name: of for name, of in (columns or {}).items() if name not in FIELDS}
+    joined = {
+        field: ",".join(map(str, column)) if isinstance(column, list | tuple) else str(column)
+        for field, column in columns.items()
+    }
+    wrong = {name: of for name, of in joined.items() if name not in FIELDS}
     if not wrong:
-        return
+        return joined
     said = f"columns names the unknown field {next(iter(wrong))!r}"
     if set(wrong.values()) <= set(FIELDS):
         turned = {of: name for name, of in wrong.items()}

@@ -38,7 +38,7 @@ def load(
     split: str | None = None,
     limit: int | None = None,
     seed: int | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
     kind: str | None = None,
     data_dir: str | Path | None = None,
 ) -> list[Question]:
@@ -86,7 +86,7 @@ def listed(
     split: str | None = None,
     limit: int | None = None,
     seed: int | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
     kind: str | None = None,
 ) -> list[Question]:
     """Questions as they are, of a list or a generator; those of anything else as `load` reads it.
@@ -95,6 +95,8 @@ def listed(
     """
     if isinstance(questions, str | Path):
         return load(questions, split, limit, seed, columns, kind)
+    if isinstance(questions, Question):
+        raise UserError(f"{name} is one question: give a list, [question]")
     if isinstance(questions, Iterator):
         questions = list(questions)
     if not (isinstance(questions, Sequence) and all(isinstance(one, Question) for one in questions)):
@@ -149,7 +151,7 @@ def understand(
     split: str | None = None,
     limit: int | None = None,
     seed: int | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
     kind: str | None = None,
     data_dir: str | Path | None = None,
     *,
@@ -166,12 +168,8 @@ def understand(
         raise UserError(f"seed is {seed!r}; give a whole number")
     if kind is not None and kind not in KINDS:
         raise UserError(f"kind is {kind!r}; the kinds are {', '.join(KINDS)}")
-    check_columns(columns)
-    wanted = [
-        part
-        for name in (columns or {}).values()
-        for part in (name, name.rpartition(":")[0], *name.split(","))
-    ]
+    columns = check_columns(columns)
+    wanted = [part for name in columns.values() for part in (name, name.rpartition(":")[0], *name.split(","))]
     spec = None
     if isinstance(source, str | Path):
         table, spec = _table(source, split, data_dir, wanted)
@@ -205,7 +203,7 @@ def load_part(
     limit: int | None = None,
     seed: int | None = None,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
     kind: str | None = None,
 ) -> tuple[list[Question], str | None]:
     """The questions of a part ("train", "validation") as `load` gives them, and the split they are from.

@@ -62,7 +62,8 @@ def read(path: Path, split: str | None = None, wanted: Iterable[str] = ()) -> So
     """
     suffix = path.suffix.casefold()
     if not path.exists():
-        raise UserError(f"there is no file {str(path)!r}; correct the path")
+        ask = ", or, to ask one question, call the program: program(question=…)" if " " in str(path) else ""
+        raise UserError(f"there is no file {str(path)!r}; correct the path{ask}")
     table = Source(str(path), iter(()), cells=suffix not in _JSON)
     if path.is_dir():
         table.rows = _saved_dataset(path, split)

@@ -193,7 +193,7 @@ class Engine:
             close = closest(name, names)
             meant = "" if close is None else f" (did you mean {names[close]!r}?)"
             raise UserError(
-                f"{name!r} is no LM name{meant}: give PROVIDER/MODEL, such as openai/gpt-4o-mini or "
+                f"{name!r} is not an LM name{meant}: give PROVIDER/MODEL, such as openai/gpt-4o-mini or "
                 f"{DEFAULT_LM}"
             )
         if provider == "local":

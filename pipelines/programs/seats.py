@@ -237,6 +237,11 @@ def _seat_as_recorded(program: Program, folder: Path) -> Any:
 def _lms_by_seat(given: AnyLM | None) -> dict[str, Any]:
     """The LMs of a request as seat → name, or LM; `*` stands for every seat."""
     if given is None or isinstance(given, str | Sequence):
+        if isinstance(given, list | tuple) and len(given) > 1 and not any("=" in str(one) for one in given):
+            raise UserError(
+                "lm is a list of LMs without their seats: give one LM, or seat → LM, such as "
+                "{'judge': 'openai/gpt-4o-mini'} (--lm judge=openai/gpt-4o-mini)"
+            )
         return by_seat(given, "--lm")
     return dict(given) if isinstance(given, Mapping) else {EVERY: given}
 

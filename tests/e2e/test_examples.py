@@ -107,7 +107,7 @@ def test_demo(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
 def test_bad_input_is_one_line(how: str) -> None:
     done = run(how, "improve.py", "--lm", "nonsense")
     assert done.returncode == 1
-    assert done.stderr.startswith("folkmoot: 'nonsense' is no LM name")
+    assert done.stderr.startswith("folkmoot: 'nonsense' is not an LM name")
     assert len(done.stderr.splitlines()) == 1
 
 

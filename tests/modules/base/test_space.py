@@ -205,7 +205,7 @@ def test_set_fixes_a_parameter_in_the_programs_that_have_it() -> None:
         ("program: deliberation\nstrongest: critic", "strongest follows from tie_break"),
         ("program: deliberation\nlms: {jugde: local/gemma-3-270m}", "no setting has a seat 'jugde'"),
         ("program: deliberation\nlms: {judge: [3]}", "lms.judge is"),
-        ("program: deliberation\nlms: {judge: nonsense}", "lms.judge: 'nonsense' is no LM name"),
+        ("program: deliberation\nlms: {judge: nonsense}", "lms.judge: 'nonsense' is not an LM name"),
         ("program: single\nstrategy: [cot, cut]", "strategy: there is no strategy 'cut'"),
         ("program: 'network:'", "'network:' names no folder"),
         ("programs: []", "programs is a list that stands alone"),

@@ -936,7 +936,7 @@ def test_describe_is_json_and_tells_programs_apart(environment: Any) -> None:
     [
         ({"workers": []}, "at least one worker"),
         ({"workers": ["wizard"]}, "'wizard'.*bold, cautious, neutral"),
-        ({"workers": "bold,cautious"}, "no worker 'bold,cautious'"),
+        ({"workers": "bold,cautious"}, r"give a list, workers=\['bold', 'cautious'\]"),
         ({"workers": [["bold"]]}, "no worker"),
         ({"workers": [None]}, "no worker None"),
         ({"workers": None}, "workers is None"),

@@ -58,7 +58,7 @@ BAD_WORDS: dict[str, tuple[list[str], str]] = {
     "no pair": (["single:cot", "--set", "max_rounds"], "KEY=VALUE"),
     "unknown seat": (["single:cot", "--lm", "jugde=openai/x"], "no seat 'jugde'"),
     "seat twice": (["single:cot", "--lm", "cot=openai/x", "--lm", "cot=openai/y"], "twice"),
-    "no LM name": (["single:cot", "--lm", "cot=gpt"], "'gpt' is no LM name"),
+    "no LM name": (["single:cot", "--lm", "cot=gpt"], "'gpt' is not an LM name"),
     "unknown embedded LM": (["single:cot", "--lm", "cot=local/llama"], "no embedded LM"),
     "bad address": (["single:cot", "--api-base", "cot=nowhere"], "not a usable address"),
     "no recorded run": (["single:cot", "--lm", "cot=replay/none"], "no recorded run"),

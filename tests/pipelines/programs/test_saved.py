@@ -415,7 +415,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "LM of nobody": (put("lms", "judge", LM), "seat 'judge', which there is not"),
     "odd profile": (put("lms", "intuitive", {**LM, "profile": {"layout": "odd"}}), "profile that cannot be"),
     "unknown profile": (put("lms", "intuitive", {**LM, "profile": {"code": "x"}}), "profile that cannot be"),
-    "odd LM": (put("lms", "intuitive", {**LM, "name": "nothing"}), "no LM name"),
+    "odd LM": (put("lms", "intuitive", {**LM, "name": "nothing"}), "not an LM name"),
 }
 
 

@@ -1,0 +1,38 @@
+"""Mistakes that left users stuck: each is one sentence that shows the right form."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import folkmoot as fm
+
+OPTIONS = [{"q": "Where?", "one": "bank", "two": "mall", "answer": "A"}]
+ONE = fm.Question(id="1", question="Where?", choices={"A": "bank", "B": "mall"}, answer="A")
+LMS = ["openai/gpt-4o-mini", "openai/gpt-4o"]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        (lambda: fm.Deliberation("reasoner, critic"), r"give a list, roles=\['reasoner', 'critic'\]"),
+        (lambda: fm.evaluate(fm.SingleAgent("cot"), ONE), r"give a list, \[question\]"),
+        (lambda: fm.load("where did I put it"), r"program\(question=…\)"),
+        (lambda: fm.evaluate(fm.SingleAgent("cot"), [ONE], lm=LMS), r"seat → LM, such as \{'judge'"),
+        (lambda: fm.lm("gpt"), "'gpt' is not an LM name"),
+        (lambda: fm.load([{"x": "Where?", "answer": "a"}], columns={"x": "question"}), "turn it round"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    mistake: Callable[[], Any], words: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(fm.UserError, match=words) as caught:
+        mistake()
+    assert "\n" not in str(caught.value)
+
+
+def test_option_columns_may_be_a_list() -> None:
+    (question,) = fm.load(OPTIONS, columns={"question": "q", "choices": ["one", "two"]})
+    assert question.choices == {"A": "bank", "B": "mall"}
